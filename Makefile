@@ -1,0 +1,55 @@
+# Everything needs only Python >= 3.11 and Java >= 17 on the machine; the rest is installed into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-parts test-exhaustive check rows capture-data bench lock clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+env: $(READY) ## create .venv from the pinned versions
+
+$(READY): requirements.lock pyproject.toml tools/make_env.py
+	@$(PYTHON) tools/make_env.py $(VENV)
+	@touch $@
+
+demo: $(READY) ## the lag of a recorded cluster: a table here, a page in out/demo/
+	@$(BIN)/sharelag demo --out out/demo
+
+test-parts: $(READY)
+	@$(BIN)/python -m tests.kafka.jars
+	@$(BIN)/python -m tests.browser.chromium
+
+test: test-parts ## all tests, against a real Kafka, Spark and Chromium
+	@$(PYTEST)
+
+test-exhaustive: test-parts ## the same, with the full numbers of random cases
+	@$(PYTEST) --exhaustive
+
+check: $(READY) ## format, lint, types, import layers, fast tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(PYTEST) -q tests/unit
+
+rows: ## which requirement rows have passing tests, and which have none
+	@test -f out/rows.json || $(MAKE) test
+	@$(BIN)/python -m tests.rows
+
+capture-data: test-parts ## record data/captures/demo again from a real broker
+	@$(BIN)/python -m tests.kafka.record_capture data/captures/demo
+
+bench: test-parts ## ratios, measured side by side
+	@$(BIN)/python -m benchmarks
+
+lock: $(READY) ## pin the versions again
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-emit-index-url \
+	  --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
+
+clean: ## remove what this Makefile made, but for .venv
+	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -1,0 +1,54 @@
+"""Everything sharelag raises on purpose. A message says what happened and what to do next, in one line."""
+
+
+class ShareLagError(Exception):
+    """The base of all our errors: the command line prints it without a traceback and exits with 1."""
+
+
+# ---- what the user gave us --------------------------------------------------------------------------
+
+
+class InputError(ShareLagError):
+    """A file, a folder, a table or an option cannot be used as it is."""
+
+
+class ConfigError(ShareLagError):
+    """A client setting is unknown, contradictory or in a form that our client cannot read."""
+
+
+class EnvironmentProblem(ShareLagError):
+    """Something on this machine is missing or too old: Java, Spark, a package."""
+
+
+# ---- what the cluster answered ----------------------------------------------------------------------
+
+
+class ClusterError(ShareLagError):
+    """A broker answered with an error, or not at all."""
+
+
+class BrokerUnreachableError(ClusterError):
+    """No broker answered within the time allowed."""
+
+
+class AuthenticationError(ClusterError):
+    """The broker refused who we say we are."""
+
+
+class AuthorizationError(ClusterError):
+    """The broker knows us and does not let us."""
+
+
+class TopicMissingError(ClusterError):
+    """The topic does not exist on this cluster."""
+
+
+class DataLossError(ClusterError):
+    """Records that were asked for are gone from the topic."""
+
+
+# ---- what the records say ---------------------------------------------------------------------------
+
+
+class ReplayError(ShareLagError):
+    """Kafka's own coordinator would refuse to load these records (raised by ``strict=True`` only)."""

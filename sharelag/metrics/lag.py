@@ -1,0 +1,248 @@
+"""How far behind is each share partition, and what is the distance made of?
+
+    lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
+
+as Kafka computes it from what is persisted, here never below zero. The window says what the distance
+consists of; for every row whose terms are known
+
+    end_offset - start_offset = unread + window_available + window_unknown + window_complete
+
+(with an end offset that is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
+lag is what is unread, waiting and unknown together, unless the broker's count and its batches differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.model import DeliveryState
+
+# Why a lag is null: the first that holds.
+NO_START_OFFSET = "no_start_offset"  # the share partition was initialised, and nothing was fetched yet
+NO_COMPLETE_COUNT = "no_delivery_complete_count"  # written by a broker before 4.2, or not written to since
+UNKNOWN_TOPIC = "unknown_topic"  # the topic id is not among the offsets: deleted, hidden, or not captured
+NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
+REASONS = {
+    NO_START_OFFSET: "no record was fetched yet, so the start offset is not known",
+    NO_COMPLETE_COUNT: "the broker has not written a delivery complete count (before 4.2, or no write since a reset)",
+    UNKNOWN_TOPIC: "no offsets for this topic id: the topic is deleted, hidden from us, or was not captured",
+    NO_END_OFFSET: "the end offset could not be read from the partition's leader",
+}
+# What else to know about a row.
+NEGATIVE_LAG = "negative_lag"  # the end offset is older than the state: 0 is shown
+START_BELOW_LOG_START = "start_below_log_start"  # records were deleted unread; Kafka's lag still counts them
+COUNT_DIFFERS = "count_differs"  # the broker's complete count is not that of its batches
+PARTIAL_STATE = "partial_state"  # no snapshot seen: epochs, timestamps and older batches are missing
+REJECTED_RECORDS = "rejected_records"  # records of this share partition could not be replayed
+NOTES = {
+    NEGATIVE_LAG: "the end offset is older than the state, so 0 is shown",
+    START_BELOW_LOG_START: "records below the log start were deleted unread; Kafka's lag still counts them",
+    COUNT_DIFFERS: "the broker's delivery complete count differs from the finished offsets in its batches",
+    PARTIAL_STATE: "no snapshot of this share partition was among the records",
+    REJECTED_RECORDS: "some records of this share partition could not be replayed",
+}
+
+#: What `lag_columns` needs of the offsets beside the windows' own columns.
+OFFSET_KEYS = ["topic_id", "partition"]
+OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
+ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
+#: Column of the roll-up, column of the lag table, aggregate.
+ROLLUP_SUMS = [
+    ("unknown_lags", "unknown_lags", "sum"),
+    ("lag", "lag", "sum"),
+    ("max_lag", "lag", "max"),
+    ("effective_lag", "effective_lag", "sum"),
+    ("unread", "unread", "sum"),
+    ("window_available", "window_available", "sum"),
+    ("window_unknown", "window_unknown", "sum"),
+    ("window_complete", "window_complete", "sum"),
+    ("as_of", "as_of", "min"),
+]
+
+Arrow = pa.RecordBatch | pa.Table
+_TERMINAL = (int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED))
+
+
+def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
+    """The lag of every share partition.
+
+    Parameters
+    ----------
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS`. Must have been read before the offsets, or the lag may seem negative.
+    offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS`, one row a topic partition.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.LAG`, a row a window, sorted by group, topic, partition.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    schemas.require(offsets, schemas.OFFSETS, "offsets")
+    lag = lag_columns(_join(_table(windows), _table(offsets).select(OFFSET_COLUMNS)))
+    return lag.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")])
+
+
+def lag_columns(joined: Arrow) -> pa.RecordBatch:
+    """The lag of windows that stand beside their offsets, row by row (the part that Spark distributes).
+
+    Parameters
+    ----------
+    joined : pyarrow.RecordBatch or pyarrow.Table
+        The columns of `sharelag.schemas.WINDOWS`, joined by ``topic_id`` and ``partition`` with
+        `OFFSET_COLUMNS`; the latter are null where there was no partner.
+    """
+    if joined.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=schemas.LAG)
+    n = _Numbers(joined)
+    lag = n.end - n.start - n.count
+    known = n.has_start & n.has_count & n.has_end
+    runs = _Runs(joined.column("runs"))
+    low = np.maximum(n.start, n.log_start)
+    finished = runs.sum(_TERMINAL, low) + np.maximum(n.effective - low, 0)
+    complete = runs.sum(_TERMINAL) + n.effective - n.start
+    available = runs.sum((int(DeliveryState.AVAILABLE),))
+    window = np.maximum(n.window_end - n.start, 0)
+    sized = n.has_start & n.has_end
+    columns = {
+        "lag": (np.maximum(lag, 0), known),
+        "effective_lag": (np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0), sized),
+        "unread": (np.maximum(n.end - np.maximum(n.window_end, n.start), 0), sized),
+        "window_available": (available, n.has_start),
+        "window_unknown": (window - available - complete, n.has_start),
+        "window_complete": (complete, n.has_start),
+    }
+    notes = {
+        NEGATIVE_LAG: known & (lag < 0),
+        START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
+        COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
+        PARTIAL_STATE: ~_bools(joined, "from_snapshot"),
+        REJECTED_RECORDS: n.rejected > 0,
+    }
+    arrays: dict[str, pa.Array] = {name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()}
+    arrays["lag_reason"] = _reasons(n, _present(joined, "topic"))
+    arrays["notes"] = _lists(notes)
+    arrays |= {name: _column(joined, name) for name in schemas.LAG.names if name not in arrays}
+    chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
+    return pa.RecordBatch.from_arrays(chosen, schema=schemas.LAG)
+
+
+def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
+    """Sum a lag table up by group, or by group and topic; unknown lags are counted, never summed as zero.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    by : {"group", "topic"}
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is known.
+    """
+    keys = ROLLUP_KEYS[by]
+    table = _table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
+    wanted = [(column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS]
+    grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
+    columns = {name: grouped.column(f"{column}_{how}") for name, column, how in ROLLUP_SUMS}
+    columns |= {key: grouped.column(key) for key in keys} | {"partitions": grouped.column("partition_count")}
+    empty = pa.nulls(grouped.num_rows)
+    rolled = pa.Table.from_arrays(
+        [columns.get(field.name, empty).cast(field.type) for field in schemas.ROLLUP], schema=schemas.ROLLUP
+    )
+    batches = rolled.sort_by([(key, "ascending") for key in keys]).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schemas.ROLLUP)
+
+
+# ---- columns as numbers -------------------------------------------------------------------------------
+
+
+class _Numbers:
+    """The terms as int64, zero where unknown, beside what is known."""
+
+    def __init__(self, joined: Arrow) -> None:
+        self.start, self.has_start = _numbers(joined, "start_offset")
+        self.effective, _ = _numbers(joined, "effective_start_offset")
+        self.window_end, _ = _numbers(joined, "window_end_offset")
+        self.count, self.has_count = _numbers(joined, "delivery_complete_count")
+        self.end, self.has_end = _numbers(joined, "end_offset")
+        self.log_start, self.has_log_start = _numbers(joined, "log_start_offset")
+        self.rejected, _ = _numbers(joined, "rejected_records")
+
+
+class _Runs:
+    """The runs of all windows end to end, and sums over each window's own."""
+
+    def __init__(self, column: pa.Array) -> None:
+        counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        self.at = np.concatenate([[0], np.cumsum(counts)])
+        self.window = np.repeat(np.arange(len(counts)), counts)
+        runs = pc.list_flatten(column)
+        fields = [pc.struct_field(runs, i).to_numpy(zero_copy_only=False) for i in range(3)]
+        self.first, self.end, self.state = fields[0], fields[1] + 1, fields[2]
+
+    def sum(self, states: tuple[int, ...], low: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Offsets in these states in each window; with ``low``, only those from there on."""
+        first = self.first if low is None else np.maximum(self.first, low[self.window])
+        sizes = np.where(np.isin(self.state, states), np.maximum(self.end - first, 0), 0)
+        total = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        return np.asarray(total[self.at[1:]] - total[self.at[:-1]])
+
+
+def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
+    """Put the offsets beside their windows. Arrow joins no lists, so the keys go alone and come back in order."""
+    keys = windows.select(OFFSET_KEYS).append_column("row", pa.array(range(windows.num_rows), pa.int64()))
+    found = keys.join(ends, OFFSET_KEYS, join_type="left outer").sort_by("row")
+    for name in ends.column_names:
+        if name not in OFFSET_KEYS:
+            windows = windows.append_column(name, found.column(name))
+    return windows
+
+
+def _reasons(n: _Numbers, has_topic: NDArray[np.bool_]) -> pa.Array:
+    cases = [
+        (~n.has_start, NO_START_OFFSET),
+        (~n.has_count, NO_COMPLETE_COUNT),
+        (~has_topic, UNKNOWN_TOPIC),
+        (~n.has_end, NO_END_OFFSET),
+    ]
+    return pc.case_when(
+        pc.make_struct(*[pa.array(condition) for condition, _ in cases]),
+        *[pa.scalar(reason) for _, reason in cases],
+        pa.scalar(None, pa.string()),
+    )
+
+
+def _lists(notes: dict[str, NDArray[np.bool_]]) -> pa.Array:
+    matrix = np.stack(list(notes.values()), axis=1)
+    offsets = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int32)
+    names = pa.array(list(notes), pa.string())
+    return pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(np.nonzero(matrix)[1])))
+
+
+def _numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    values = _column(table, name).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return values, _present(table, name)
+
+
+def _present(table: Arrow, name: str) -> NDArray[np.bool_]:
+    return np.asarray(_column(table, name).is_valid().to_numpy(zero_copy_only=False), bool)
+
+
+def _bools(table: Arrow, name: str) -> NDArray[np.bool_]:
+    return np.asarray(_column(table, name).to_numpy(zero_copy_only=False), bool)
+
+
+def _column(table: Arrow, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _table(table: Arrow) -> pa.Table:
+    return table if isinstance(table, pa.Table) else pa.Table.from_batches([table])

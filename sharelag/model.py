@@ -1,0 +1,137 @@
+"""The things Kafka talks about, as frozen values. Names are Kafka's, in snake_case.
+
+A *share partition* is one topic partition seen by one share group. Its *window* is what the share
+coordinator persists of it: where delivery starts, and the state of the offsets beyond.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+#: ``ShareSnapshotValue.StartOffset`` before the first fetch; in an update it means *unchanged*.
+UNINITIALIZED_START_OFFSET = -1
+#: ``DeliveryCompleteCount`` of brokers before 4.2, and before the first write.
+UNINITIALIZED_DELIVERY_COMPLETE_COUNT = -1
+#: ``CreateTimestamp`` and ``WriteTimestamp`` of a state that began with an update.
+NO_TIMESTAMP = 0
+
+
+class DeliveryState(IntEnum):
+    """The states a record of a share partition can have (KIP-932, ``RecordState``)."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1  # in memory only; Kafka never writes it
+    ACKNOWLEDGED = 2
+    ARCHIVING = 3  # KIP-1191, on its way to a dead letter queue: still lag
+    ARCHIVED = 4
+    TX_PENDING = 5  # KIP-1289 draft: acknowledged by a transaction that is still open
+
+
+#: Kafka delivers records in these states to nobody any more.
+TERMINAL_STATES = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
+
+
+class SharePartition(NamedTuple):
+    """One partition of one topic in one share group (Kafka's ``SharePartitionKey``)."""
+
+    group_id: str
+    topic_id: str  # 22 characters of URL-safe base64, as Kafka prints it
+    partition: int
+
+    def __str__(self) -> str:
+        """Kafka's coordinator key, which also decides the state partition."""
+        return f"{self.group_id}:{self.topic_id}:{self.partition}"
+
+
+class StateBatch(NamedTuple):
+    """Offsets ``first_offset..last_offset`` (inclusive) that share one state and one delivery count.
+
+    ``delivery_state`` is the number on the wire, so that states of future Kafka versions survive.
+    """
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The persisted state of one share partition, as Kafka's ``ShareGroupOffset`` holds it.
+
+    All fields are raw: -1 and 0 are Kafka's sentinels (``UNINITIALIZED_START_OFFSET``, ``NO_TIMESTAMP``),
+    timestamps are milliseconds, and ``batches`` stand exactly as the coordinator would list them.
+    """
+
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    create_timestamp: int
+    write_timestamp: int
+    batches: tuple[StateBatch, ...] = ()
+
+    @property
+    def effective_start_offset(self) -> int | None:
+        """First offset at or after the start offset that is not finished; None when nothing is known.
+
+        The topic runs one step behind the broker: the start offset moves in memory after the write that
+        finished its records, and only a later write carries it.
+        """
+        if self.start_offset == UNINITIALIZED_START_OFFSET:
+            return None
+        start = self.start_offset
+        for batch in _coalesced(self.batches, start):
+            if batch.first_offset > start or batch.delivery_state not in TERMINAL_STATES:
+                break
+            start = batch.last_offset + 1
+        return start
+
+    @property
+    def runs(self) -> tuple[StateBatch, ...]:
+        """The batches for people: from the effective start offset on, sorted, equal neighbours merged."""
+        start = self.effective_start_offset
+        return tuple(_coalesced(self.batches, self.start_offset if start is None else start))
+
+
+def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
+    """Disjoint, sorted runs from ``start`` on; where batches overlap the highest (count, state) wins."""
+    kept = sorted(b._replace(first_offset=max(b.first_offset, start)) for b in batches if b.last_offset >= start)
+    cuts = sorted({b.first_offset for b in kept} | {b.last_offset + 1 for b in kept})
+    runs: list[StateBatch] = []
+    covering: list[StateBatch] = []
+    for first, end in pairwise(cuts):
+        while kept and kept[0].first_offset <= first:
+            covering.append(kept.pop(0))
+        covering = [b for b in covering if b.last_offset >= first]
+        if not covering:
+            continue
+        count, state = max((b.delivery_count, b.delivery_state) for b in covering)
+        if runs and runs[-1].last_offset + 1 == first and runs[-1][2:] == (state, count):
+            first = runs.pop().first_offset
+        runs.append(StateBatch(first, end - 1, state, count))
+    return runs
+
+
+def topic_id_text(raw: bytes) -> str:
+    """A topic id of 16 bytes as Kafka prints it: 22 characters of URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+
+def topic_id_bytes(text: str) -> bytes:
+    """The 16 bytes of a printed topic id.
+
+    Raises
+    ------
+    ValueError
+        When the text is not 22 characters of URL-safe base64.
+    """
+    if len(text) != 22:
+        raise ValueError(f"a topic id has 22 characters, {text!r} has {len(text)}")
+    return base64.b64decode(text + "==", altchars=b"-_", validate=True)

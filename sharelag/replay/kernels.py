@@ -1,0 +1,150 @@
+"""The compiled state machine: records of share partitions in, their final states out.
+
+Replays what ``ShareCoordinatorShard.replay`` does. Between two snapshots nothing but the updates matters, so
+records before a share partition's last snapshot or tombstone never need to be here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
+from sharelag.replay.combine import COUNT, FIRST, LAST, STATE, combine_rows
+
+# What kind of record a row is.
+SNAPSHOT = 0
+UPDATE = 1
+TOMBSTONE = 2
+UPDATE_TOMBSTONE = 3  # Kafka never writes it; its own load fails on it
+
+# Columns of the numbers of a record, and of a state.
+SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED, WRITTEN = range(7)
+# Further columns of a state.
+EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
+STATE_COLUMNS = 12
+
+
+@numba.njit(cache=True)
+def _grown(rows: Any, needed: int) -> Any:
+    if rows.shape[0] >= needed:
+        return rows
+    larger = np.empty((2 * needed, 4), np.int64)
+    larger[: rows.shape[0]] = rows
+    return larger
+
+
+@numba.njit(cache=True)
+def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
+    """Append batches to the matrix; False when one of them ends before it begins."""
+    fine = True
+    for k in range(begin, end):
+        rows[n, FIRST], rows[n, LAST] = batches[k, 0], batches[k, 1]
+        rows[n, STATE], rows[n, COUNT] = batches[k, 2], batches[k, 3]
+        fine &= batches[k, 0] <= batches[k, 1]
+        n += 1
+    return fine
+
+
+@numba.njit(cache=True, nogil=True)
+def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any) -> Any:
+    """Replay each share partition's records.
+
+    Parameters
+    ----------
+    order : int64[records]
+        Row numbers, share partition by share partition, each in the order of the log.
+    bounds : int64[share partitions + 1]
+        Where in ``order`` each share partition begins.
+    kind : int8[records]; numbers : int64[records, 7]; batches : int64[batches, 4] (first last state count)
+    batch_at : int64[records + 1]
+        Where in ``batches`` those of each record begin.
+
+    Returns
+    -------
+    alive : bool[share partitions]
+        False where a tombstone came last, or nothing could be replayed.
+    state : int64[share partitions, STATE_COLUMNS]
+    raw, raw_at, runs, runs_at
+        The batches of each state as the coordinator lists them, and normalised for people.
+    """
+    keys = bounds.size - 1
+    alive = np.zeros(keys, np.bool_)
+    state = np.zeros((keys, STATE_COLUMNS), np.int64)
+    raw, raw_at = np.empty((1024, 4), np.int64), np.zeros(keys + 1, np.int64)
+    runs, runs_at = np.empty((1024, 4), np.int64), np.zeros(keys + 1, np.int64)
+    rows = np.empty((256, 4), np.int64)
+    for key in range(keys):
+        n = 0
+        exists, fine = False, True
+        now = state[key]
+        for x in range(bounds[key], bounds[key + 1]):
+            i = order[x]
+            if kind[i] == UPDATE_TOMBSTONE:
+                now[REJECTED] += 1
+                continue
+            if kind[i] == TOMBSTONE:
+                exists, n, fine = False, 0, True
+                now[:] = 0
+                continue
+            begin, end = batch_at[i], batch_at[i + 1]
+            rows = _grown(rows, 2 * (n + end - begin) + 2)
+            if kind[i] == SNAPSHOT or not exists:
+                rejected = 0 if kind[i] == SNAPSHOT else now[REJECTED]
+                now[: WRITTEN + 1] = numbers[i]
+                if kind[i] == UPDATE:
+                    now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
+                now[FROM_SNAPSHOT], now[REJECTED] = kind[i] == SNAPSHOT, rejected
+                exists, n = True, end - begin
+                fine = _load(rows, 0, batches, begin, end)
+            else:
+                if not (_load(rows, n, batches, begin, end) and fine):
+                    now[REJECTED] += 1
+                    continue
+                if numbers[i, START_OFFSET] != UNINITIALIZED_START_OFFSET:
+                    now[START_OFFSET] = numbers[i, START_OFFSET]
+                if numbers[i, LEADER_EPOCH] != -1:
+                    now[LEADER_EPOCH] = numbers[i, LEADER_EPOCH]
+                now[COMPLETE_COUNT] = numbers[i, COMPLETE_COUNT]
+                n = combine_rows(rows, n + end - begin, now[START_OFFSET])
+            now[LAST_ROW] = i
+        alive[key] = exists
+        raw_at[key + 1], runs_at[key + 1] = raw_at[key], runs_at[key]
+        if not exists:
+            continue
+        raw = _grown(raw, raw_at[key] + n)
+        raw[raw_at[key] : raw_at[key] + n] = rows[:n]
+        raw_at[key + 1] += n
+        runs = _grown(runs, runs_at[key] + 2 * n + 2)
+        runs_at[key + 1] += _normalise(rows, n, now, runs[runs_at[key] :])
+    return alive, state, raw, raw_at, runs, runs_at
+
+
+@numba.njit(cache=True)
+def _normalise(rows: Any, n: int, now: Any, runs: Any) -> int:
+    """Write the runs from the effective start offset on, and return how many; fills both ends of the window."""
+    kept = 0
+    for i in range(n):
+        if rows[i, FIRST] <= rows[i, LAST]:
+            rows[kept] = rows[i]
+            kept += 1
+    start = now[START_OFFSET]
+    n = combine_rows(rows, kept, start)
+    out = 0
+    effective = start
+    for i in range(n):
+        terminal = rows[i, STATE] == 2 or rows[i, STATE] == 4
+        if start != UNINITIALIZED_START_OFFSET and out == 0 and rows[i, FIRST] == effective and terminal:
+            effective = rows[i, LAST] + 1
+            continue
+        joins = out > 0 and runs[out - 1, LAST] + 1 == rows[i, FIRST]
+        if joins and runs[out - 1, COUNT] == rows[i, COUNT] and runs[out - 1, STATE] == rows[i, STATE]:
+            runs[out - 1, LAST] = rows[i, LAST]
+        else:
+            runs[out] = rows[i]
+            out += 1
+    now[EFFECTIVE_START] = effective
+    now[WINDOW_END] = runs[out - 1, LAST] + 1 if out else effective
+    return out

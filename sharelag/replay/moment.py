@@ -1,0 +1,63 @@
+"""As of when? A moment is a time, or an offset in each partition of the state topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import InputError
+
+#: A time, or state partition -> offset of the last record that counts. None: everything there is.
+Moment = datetime | Mapping[int, int] | None
+
+
+def parse_moment(text: str) -> Moment:
+    """Read a moment from a command line or a parameter cell.
+
+    Parameters
+    ----------
+    text : str
+        ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]`` of the
+        state topic, each offset being that of the last record to take into account.
+
+    Raises
+    ------
+    InputError
+        When it is neither.
+    """
+    pairs = [part.split(":") for part in text.split(",")]
+    if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
+        return {int(partition): int(offset) for partition, offset in pairs}
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z, or offsets of state "
+            "partitions such as 0:1200,3:88"
+        ) from None
+    if moment.tzinfo is None:
+        raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
+    return moment.astimezone(UTC)
+
+
+def up_to(records: pa.RecordBatch | pa.Table, moment: Moment) -> pa.RecordBatch | pa.Table:
+    """The records that had been written by a moment; of offsets, only the state partitions they name.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS`.
+    moment : Moment
+    """
+    if moment is None:
+        return records
+    if isinstance(moment, datetime):
+        return records.filter(pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP)))
+    partitions = pa.array(list(moment), pa.int32())
+    limits = pa.array(list(moment.values()), pa.int64())
+    limit = limits.take(pc.index_in(records.column("record_partition"), partitions))
+    return records.filter(pc.less_equal(records.column("offset"), limit))

@@ -1,0 +1,289 @@
+"""Which state do these records leave behind? The same answer as Kafka's share coordinator, in Arrow.
+
+`replay` is for a handful of records in hand, `replay_arrow` for whole tables, and `drop_superseded` throws
+away what cannot matter any more, in any subset of the records and in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.errors import ReplayError
+from sharelag.model import SharePartition, StateBatch, Window
+from sharelag.replay import kernels as k
+from sharelag.wire.decode import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+
+Arrow = pa.RecordBatch | pa.Table
+#: What tells one share partition from another; records of one normally share the state partition.
+KEY = ("record_partition", "group_id", "topic_id", "partition")
+
+
+def replay(
+    records: Iterable[tuple[int, bytes | None, bytes | None]], strict: bool = False
+) -> dict[SharePartition, Window]:
+    """Replay raw records of one state partition, as the share coordinator does when it loads it.
+
+    Parameters
+    ----------
+    records : iterable of (offset, key, value or None)
+        In the order of the log.
+    strict : bool
+        Fail where Kafka's load would fail. Otherwise such a record is left out and the rest goes on.
+
+    Returns
+    -------
+    dict of SharePartition to Window
+        Share partitions that a tombstone removed are not in it.
+
+    Raises
+    ------
+    ReplayError
+        With ``strict`` only: the first record that Kafka could not load, and why.
+    """
+    offsets, keys, values = zip(*records, strict=True) if (records := list(records)) else ((), (), ())
+    count = len(offsets)
+    raw = pa.RecordBatch.from_pydict(
+        {
+            "key": list(keys),
+            "value": list(values),
+            "topic": [STATE_TOPIC] * count,
+            "partition": [0] * count,
+            "offset": list(offsets),
+            "timestamp": [None] * count,
+            "timestampType": [0] * count,
+        },
+        schema=schemas.RAW,
+    )
+    decoded = decode_arrow(raw)
+    if strict:
+        _fail_as_kafka_does(decoded.rejects, decoded.records)
+    return to_windows(replay_arrow(decoded.records))
+
+
+def replay_arrow(records: Arrow) -> pa.RecordBatch:
+    """The state of every share partition after these records.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. All records of a share
+        partition since its last snapshot must be among them.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.WINDOWS`, a row a share partition that exists, sorted by group, topic id, partition.
+    """
+    table = _one_batch(records)
+    if table.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
+    order, bounds = _by_share_partition(table)
+    batches, batch_at = _batches(table.column("state_batches"))
+    alive, state, raw, raw_at, runs, runs_at = k.replay_rows(
+        order, bounds, _kinds(table), _numbers(table), batches, batch_at
+    )
+    return _windows(table, state[alive], raw, raw_at, runs, runs_at, np.flatnonzero(alive))
+
+
+def drop_superseded(records: Arrow) -> pa.RecordBatch:
+    """Leave out the records that a later snapshot or tombstone of the same share partition replaces.
+
+    Right for any subset of the records, so each Spark task and each chunk can do it on its own. The order
+    of the rows stays.
+    """
+    table = _one_batch(records)
+    if table.num_rows == 0:
+        return table
+    order, bounds = _by_share_partition(table)
+    resets = np.isin(_kinds(table)[order], (k.SNAPSHOT, k.TOMBSTONE))
+    place = np.arange(len(order))
+    last_reset = np.maximum.reduceat(np.where(resets, place, -1), bounds[:-1])
+    keep = place >= np.repeat(last_reset, np.diff(bounds))
+    return table.take(pa.array(np.sort(order[keep])))
+
+
+def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Put two pieces of a table sorted by share partition together, and part them before the last one.
+
+    Returns
+    -------
+    complete, pending : pyarrow.RecordBatch
+        Share partitions of which no more can come, and the last one, without what is superseded in it.
+    """
+    table = batch if pending is None else _one_batch(pa.Table.from_batches([pending, batch]))
+    if table.num_rows == 0:
+        return table, table
+    codes = [_codes(table.column(name)) for name in KEY]
+    same = np.logical_and.reduce([code == code[-1] for code in codes])
+    begin = table.num_rows - int(np.argmin(same[::-1])) if not same.all() else 0
+    return table.slice(0, begin), drop_superseded(table.slice(begin))
+
+
+def to_windows(windows: Arrow) -> dict[SharePartition, Window]:
+    """The rows of a windows table as values, with Kafka's sentinels in place of nulls."""
+    found = {}
+    for row in _without_timestamps(windows).to_pylist():
+        key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
+        found[key] = Window(
+            row["snapshot_epoch"],
+            row["state_epoch"],
+            row["leader_epoch"],
+            -1 if row["start_offset"] is None else row["start_offset"],
+            -1 if row["delivery_complete_count"] is None else row["delivery_complete_count"],
+            row["create_timestamp"] or 0,
+            row["write_timestamp"] or 0,
+            tuple(StateBatch(**batch) for batch in row["batches"]),
+        )
+    return found
+
+
+def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> None:
+    failures = [(row["offset"], row["reason"]) for row in rejects.to_pylist()]
+    lost = pc.and_(records.column("tombstone"), pc.equal(records.column("record_type"), 1))
+    failures += [
+        (offset, "a tombstone of an update, which Kafka never writes")
+        for offset in records.column("offset").filter(lost).to_pylist()
+    ]
+    if failures:
+        offset, reason = min(failures)
+        raise ReplayError(
+            f"Kafka would not load this state partition: record at offset {offset}: {reason}. "
+            "Replay without strict to leave such records out."
+        )
+
+
+# ---- columns for the kernel ---------------------------------------------------------------------------
+
+
+def _one_batch(records: Arrow) -> pa.RecordBatch:
+    if isinstance(records, pa.RecordBatch):
+        return records
+    batches = records.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=records.schema)
+
+
+def _by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row numbers sorted by share partition, then offset; and where each share partition begins."""
+    codes = [_codes(table.column(name)) for name in KEY]
+    order = np.lexsort((table.column("offset").to_numpy(), *reversed(codes)))
+    changed = np.zeros(len(order), bool)
+    changed[0] = True
+    for code in codes:
+        changed[1:] |= code[order[1:]] != code[order[:-1]]
+    return order, np.append(np.flatnonzero(changed), len(order))
+
+
+def _codes(column: pa.Array) -> NDArray[np.int64]:
+    """Numbers that sort as the values do."""
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    encoded = column.dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
+    return np.asarray(ranks[encoded.indices.to_numpy()])
+
+
+def _kinds(table: pa.RecordBatch) -> NDArray[np.int8]:
+    update = table.column("record_type").to_numpy() == k.UPDATE
+    tombstone = table.column("tombstone").to_numpy(zero_copy_only=False)
+    return (update + 2 * tombstone.astype(np.int8)).astype(np.int8)
+
+
+def _numbers(table: pa.RecordBatch) -> NDArray[np.int64]:
+    columns = {
+        k.SNAPSHOT_EPOCH: ("snapshot_epoch", 0),
+        k.STATE_EPOCH: ("state_epoch", 0),
+        k.LEADER_EPOCH: ("leader_epoch", 0),
+        k.START_OFFSET: ("start_offset", -1),
+        k.COMPLETE_COUNT: ("delivery_complete_count", -1),
+        k.CREATED: ("create_timestamp", 0),
+        k.WRITTEN: ("write_timestamp", 0),
+    }
+    numbers = np.empty((table.num_rows, len(columns)), np.int64)
+    for index, (name, unknown) in columns.items():
+        column = table.column(name)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(schemas.TIMESTAMP).view(pa.int64())
+        numbers[:, index] = column.cast(pa.int64()).fill_null(unknown).to_numpy()
+    return numbers
+
+
+def _batches(column: pa.ListArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    counts = pc.list_value_length(column).fill_null(0).to_numpy()
+    elements = column.flatten()
+    batches = np.stack([elements.field(i).to_numpy().astype(np.int64) for i in range(4)], axis=1)
+    return np.ascontiguousarray(batches), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+# ---- the kernel's answer as a table -------------------------------------------------------------------
+
+
+def _windows(
+    table: pa.RecordBatch, state: NDArray[Any], raw: Any, raw_at: Any, runs: Any, runs_at: Any, alive: Any
+) -> pa.RecordBatch:
+    last = table.take(pa.array(state[:, k.LAST_ROW]))
+    columns = {
+        **{name: last.column(name) for name in ("group_id", "topic_id", "partition", "record_partition")},
+        "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
+        "state_epoch": _numbers_column(state, k.STATE_EPOCH),
+        "leader_epoch": _numbers_column(state, k.LEADER_EPOCH),
+        "start_offset": _numbers_column(state, k.START_OFFSET, -1),
+        "effective_start_offset": _numbers_column(state, k.EFFECTIVE_START, -1),
+        "window_end_offset": _numbers_column(state, k.WINDOW_END, -1),
+        "delivery_complete_count": _numbers_column(state, k.COMPLETE_COUNT, -1),
+        "create_timestamp": _numbers_column(state, k.CREATED, 0),
+        "write_timestamp": _numbers_column(state, k.WRITTEN, 0),
+        "batches": _batch_lists(raw, raw_at, alive),
+        "runs": _batch_lists(runs, runs_at, alive),
+        "from_snapshot": pa.array(state[:, k.FROM_SNAPSHOT] == 1),
+        "rejected_records": _numbers_column(state, k.REJECTED),
+        "record_offset": last.column("offset"),
+        "record_timestamp": last.column("timestamp"),
+    }
+    arrays = []
+    for field in schemas.WINDOWS:
+        column = columns[field.name]
+        if pa.types.is_timestamp(field.type) and pa.types.is_int64(column.type):
+            column = column.view(field.type)
+        arrays.append(column.cast(field.type))
+    windows = pa.RecordBatch.from_arrays(arrays, schema=schemas.WINDOWS)
+    return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
+
+
+def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None) -> pa.Array:
+    values = np.ascontiguousarray(state[:, column])
+    return pa.array(values, mask=None if unknown is None else values == unknown)
+
+
+def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> pa.Array:
+    # Share partitions that are gone have no rows, so the rows of the others stand one after another.
+    offsets = np.append(at[alive], at[-1]).astype(np.int32)
+    used = rows[: at[-1]]
+    struct = pa.StructArray.from_arrays(
+        [
+            pa.array(np.ascontiguousarray(used[:, 0])),
+            pa.array(np.ascontiguousarray(used[:, 1])),
+            pa.array(used[:, 3].astype(np.int8)),
+            pa.array(used[:, 2].astype(np.int16)),
+        ],
+        fields=list(schemas.STATE_BATCH),
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets), struct)
+
+
+def _without_timestamps(windows: Arrow) -> pa.Table:
+    """Timestamps as milliseconds: a state can hold numbers that no calendar has."""
+    table = windows if isinstance(windows, pa.Table) else pa.Table.from_batches([windows])
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            column = table.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+            table = table.set_column(index, field.name, column)
+    return table

@@ -1,0 +1,7 @@
+"""Bytes to columns and back: the only code that knows Kafka's record formats. No Spark, no Kafka client."""
+
+from sharelag.wire.decode import Decoded, decode_arrow
+from sharelag.wire.encode import encode
+from sharelag.wire.placement import state_partition
+
+__all__ = ["Decoded", "decode_arrow", "encode", "state_partition"]

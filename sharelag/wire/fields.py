@@ -1,0 +1,187 @@
+"""Which fields does each record have, in which order and encoding?
+
+One table a record kind, in Kafka's names and order, from the schema files of Kafka's share and group
+coordinators (``ShareSnapshotValue.json`` and its siblings). Decoder, encoder and JSON formatter all walk
+these tables: a new Kafka version is a new row here.
+
+Keys use Kafka's classic encoding (int16 string lengths, no tags), values the flexible one (compact lengths,
+a tag section after every struct and every array element). Tagged fields stand last in their struct.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STATE_TOPIC = "__share_group_state"
+GROUP_TOPIC = "__consumer_offsets"
+
+#: The only value version so far; new fields came as tags inside it.
+VALUE_VERSION = 0
+
+INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record, as Kafka's message schemas describe it."""
+
+    name: str  # Kafka's
+    type: str  # int8 int16 int32 int64 uuid string, or [] before one of these or before "struct"
+    fields: tuple[Field, ...] = ()  # of the struct
+    tag: int | None = None  # not None: a tagged field, of a fixed-size type
+    default: int = 0  # of a tagged field that is absent
+    nullable: bool = False
+    unknown: int | None = None  # the number that means "not known" or "unchanged": null in our columns
+    since: str = "4.0"  # the first Kafka version that writes it
+
+    @property
+    def column(self) -> str:
+        """The name in our tables."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+
+    @property
+    def json_name(self) -> str:
+        """The name in the output of Kafka's own formatters."""
+        return self.name[0].lower() + self.name[1:]
+
+    @property
+    def element(self) -> Field | None:
+        """What an array of plain values holds; None for everything else."""
+        if self.type.startswith("[]") and self.type != "[]struct":
+            return Field(self.name, self.type[2:])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """One kind of record: the first int16 of its key, and its fields."""
+
+    type: int
+    name: str
+    key: tuple[Field, ...]
+    value: tuple[Field, ...]
+
+
+def _struct(name: str, *fields: Field) -> Field:
+    return Field(name, "[]struct", fields)
+
+
+_SHARE_PARTITION = (Field("GroupId", "string"), Field("TopicId", "uuid"), Field("Partition", "int32"))
+_STATE_BATCHES = _struct(
+    "StateBatches",
+    Field("FirstOffset", "int64"),
+    Field("LastOffset", "int64"),
+    Field("DeliveryState", "int8"),
+    Field("DeliveryCount", "int16"),
+)
+_DELIVERY_COMPLETE_COUNT = Field("DeliveryCompleteCount", "int32", tag=0, default=-1, unknown=-1, since="4.2")
+_START_OFFSET = Field("StartOffset", "int64", unknown=-1)
+
+SHARE_SNAPSHOT = RecordKind(
+    0,
+    "ShareSnapshot",
+    _SHARE_PARTITION,
+    (
+        Field("SnapshotEpoch", "int32"),
+        Field("StateEpoch", "int32"),
+        Field("LeaderEpoch", "int32"),
+        _START_OFFSET,
+        Field("CreateTimestamp", "int64", unknown=0),
+        Field("WriteTimestamp", "int64", unknown=0),
+        _STATE_BATCHES,
+        _DELIVERY_COMPLETE_COUNT,
+    ),
+)
+SHARE_UPDATE = RecordKind(
+    1,
+    "ShareUpdate",
+    _SHARE_PARTITION,
+    (
+        Field("SnapshotEpoch", "int32"),
+        Field("LeaderEpoch", "int32"),
+        _START_OFFSET,
+        _STATE_BATCHES,
+        _DELIVERY_COMPLETE_COUNT,
+    ),
+)
+
+_GROUP = (Field("GroupId", "string"),)
+_MEMBER = (*_GROUP, Field("MemberId", "string"))
+_TOPIC = Field("TopicId", "uuid")
+_PARTITIONS = Field("Partitions", "[]int32")
+_NAMED_TOPIC = (_TOPIC, Field("TopicName", "string"), _PARTITIONS)
+
+#: The records of ``__share_group_state``.
+STATE_RECORDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
+
+#: The share-group records of ``__consumer_offsets``; its other types belong to other kinds of groups.
+GROUP_RECORDS = (
+    RecordKind(
+        10,
+        "ShareGroupMemberMetadata",
+        _MEMBER,
+        (
+            Field("RackId", "string", nullable=True),
+            Field("ClientId", "string"),
+            Field("ClientHost", "string"),
+            Field("SubscribedTopicNames", "[]string"),
+        ),
+    ),
+    RecordKind(11, "ShareGroupMetadata", _GROUP, (Field("Epoch", "int32"), Field("MetadataHash", "int64"))),
+    RecordKind(
+        12,
+        "ShareGroupTargetAssignmentMetadata",
+        _GROUP,
+        (
+            Field("AssignmentEpoch", "int32"),
+            Field("AssignmentTimestamp", "int64", tag=0, default=0, unknown=0, since="4.3"),
+        ),
+    ),
+    RecordKind(
+        13, "ShareGroupTargetAssignmentMember", _MEMBER, (_struct("TopicPartitions", _TOPIC, _PARTITIONS),)
+    ),
+    RecordKind(
+        14,
+        "ShareGroupCurrentMemberAssignment",
+        _MEMBER,
+        (
+            Field("MemberEpoch", "int32"),
+            Field("PreviousMemberEpoch", "int32"),
+            Field("State", "int8"),
+            _struct("AssignedPartitions", _TOPIC, _PARTITIONS),
+        ),
+    ),
+    RecordKind(
+        15,
+        "ShareGroupStatePartitionMetadata",
+        _GROUP,
+        (
+            _struct("InitializingTopics", *_NAMED_TOPIC),
+            _struct("InitializedTopics", *_NAMED_TOPIC),
+            _struct("DeletingTopics", _TOPIC, Field("TopicName", "string")),
+        ),
+    ),
+)
+
+
+def kinds_of(topic: str) -> tuple[RecordKind, ...]:
+    """The record kinds of a topic, by the end of its name: mirrored topics carry a prefix."""
+    return GROUP_RECORDS if topic.endswith(GROUP_TOPIC) else STATE_RECORDS
+
+
+def smallest_size(fields: tuple[Field, ...]) -> int:
+    """The least number of bytes a struct of these fields takes in the flexible encoding."""
+    return 1 + sum(_smallest(field) for field in fields if field.tag is None)
+
+
+def _smallest(field: Field) -> int:
+    return 16 if field.type == "uuid" else INT_SIZES.get(field.type, 1)
+
+
+def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
+    """Every field, and every field inside, in the order of the wire."""
+    for field in fields:
+        yield field
+        yield from walk(field.fields)

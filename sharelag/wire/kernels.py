@@ -1,0 +1,280 @@
+"""The compiled inner loops of the decoder. Every read is checked against the end of its record.
+
+What is accepted, and what is refused, follows Kafka's generated ``read`` methods and ``ByteUtils``: varints
+keep 32 bits, a known tag is read by its type whatever size it announces, bytes left over are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from sharelag.wire.program import (
+    MAX_DEPTH,
+    OP_ARRAY,
+    OP_COMPACT_STRING,
+    OP_INT,
+    OP_NEXT,
+    OP_STOP,
+    OP_STRING,
+    OP_TAGS,
+    OP_UUID,
+)
+
+# What can be wrong with a record; the text beside is what a reject says.
+OK = 0
+SKIPPED = 1
+NO_KEY = 2
+SHORT = 3
+VARINT = 4
+NULL = 5
+LENGTH = 6
+VERSION = 7
+TOO_MANY = 8
+STRING_TOO_LONG = 9
+
+REASONS = {
+    NO_KEY: "the record has no key",
+    SHORT: "{part} ends before or inside {field}",
+    VARINT: "{part}: {field} has a variable-length number of more than 5 bytes",
+    NULL: "{part}: {field} is null, which it may not be",
+    LENGTH: "{part}: {field} has a negative length",
+    VERSION: "the value has a version that Kafka does not know (only 0 exists)",
+    TOO_MANY: "{part}: {field} announces more elements than there are bytes left",
+    STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
+}
+
+KEY_PART = 0
+VALUE_PART = 1
+
+
+@numba.njit(cache=True, inline="always")
+def _read_int(buf: Any, p: int, size: int) -> int:
+    value = np.int64(buf[p])
+    if value > 127:
+        value -= 256
+    for k in range(1, size):
+        value = (value << 8) | buf[p + k]
+    return value
+
+
+@numba.njit(cache=True, inline="always")
+def _read_varint(buf: Any, p: int, end: int) -> tuple[int, int]:
+    """Value and next position; a negative position is minus the reason."""
+    value = np.int64(0)
+    for k in range(5):
+        if p >= end:
+            return 0, -SHORT
+        byte = np.int64(buf[p])
+        p += 1
+        value |= (byte & 127) << (7 * k)
+        if byte < 128:
+            value &= 0xFFFFFFFF
+            return (value - (1 << 32) if value >= (1 << 31) else value), p
+    return 0, -VARINT
+
+
+@numba.njit(cache=True)
+def _run(
+    ops: Any, pc: int, known: Any, buf: Any, p: int, end: int, out: Any, base: Any, cur: Any, used: Any,
+    stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Follow one program over ``buf[p:end]``. Returns reason, instruction, and tags used."""
+    depth = 0
+    while True:
+        op, slot, level = ops[pc, 0], ops[pc, 1], ops[pc, 2]
+        if op == OP_STOP:
+            return OK, pc, tag_used
+        at = base[slot] + cur[level]
+        if op == OP_INT:
+            size = ops[pc, 3]
+            if p + size > end:
+                return SHORT, pc, tag_used
+            out[at] = _read_int(buf, p, size)
+            p += size
+        elif op == OP_UUID:
+            if p + 16 > end:
+                return SHORT, pc, tag_used
+            out[at] = p
+            p += 16
+        elif op == OP_STRING or op == OP_COMPACT_STRING:
+            if op == OP_STRING:
+                if p + 2 > end:
+                    return SHORT, pc, tag_used
+                length = _read_int(buf, p, 2)
+                p += 2
+            else:
+                length, p = _read_varint(buf, p, end)
+                if p < 0:
+                    return -p, pc, tag_used
+                length -= 1
+            if length < 0:
+                if ops[pc, 3] == 0:
+                    return NULL, pc, tag_used
+                length = -1
+            if length > 32767:
+                return STRING_TOO_LONG, pc, tag_used
+            if p + max(length, 0) > end:
+                return SHORT, pc, tag_used
+            out[at] = p
+            out[base[slot + 1] + cur[level]] = length
+            p += max(length, 0)
+        elif op == OP_ARRAY:
+            count, p = _read_varint(buf, p, end)
+            if p < 0:
+                return -p, pc, tag_used
+            count -= 1
+            if count < 0:
+                return NULL, pc, tag_used
+            if count > end - p:
+                return TOO_MANY, pc, tag_used
+            out[at] = count
+            if count == 0:
+                pc = ops[pc, 4]
+                continue
+            child = ops[pc, 3]
+            stack[depth] = count
+            depth += 1
+            cur[child] = used[child]
+            used[child] += 1
+        elif op == OP_NEXT:
+            stack[depth - 1] -= 1
+            if stack[depth - 1] > 0:
+                child = ops[pc, 3]
+                cur[child] = used[child]
+                used[child] += 1
+                pc = ops[pc, 4]
+                continue
+            depth -= 1
+        elif op == OP_TAGS:
+            first, count = ops[pc, 3], ops[pc, 4]
+            for k in range(first, first + count):
+                out[base[known[k, 2]] + cur[level]] = known[k, 3]
+            sections, p = _read_varint(buf, p, end)
+            if p < 0:
+                return -p, pc, tag_used
+            for _ in range(sections):
+                tag, p = _read_varint(buf, p, end)
+                if p < 0:
+                    return -p, pc, tag_used
+                size, p = _read_varint(buf, p, end)
+                if p < 0:
+                    return -p, pc, tag_used
+                ours = -1
+                for k in range(first, first + count):
+                    if known[k, 0] == tag:
+                        ours = k
+                if ours >= 0:
+                    if p + known[ours, 1] > end:
+                        return SHORT, pc, tag_used
+                    out[base[known[ours, 2]] + cur[level]] = _read_int(buf, p, known[ours, 1])
+                    p += known[ours, 1]
+                    continue
+                if size < 0:
+                    return LENGTH, pc, tag_used
+                if p + size > end:
+                    return SHORT, pc, tag_used
+                tag_out[0, tag_used] = row
+                tag_out[1, tag_used] = level
+                tag_out[2, tag_used] = cur[level] - row_start[level]
+                tag_out[3, tag_used] = tag
+                tag_out[4, tag_used] = p
+                tag_out[5, tag_used] = size
+                tag_used += 1
+                p += size
+        pc += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def decode_rows(
+    ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any, value_at: Any,
+    value_null: Any, wanted: Any, out: Any, base: Any, used: Any, tag_out: Any, kind: Any, reason: Any,
+    where: Any, part: Any,
+) -> int:  # fmt: skip
+    """Decode every wanted row; rows that fail leave nothing behind in the levels. Returns tags used.
+
+    ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part`` the
+    instruction and the half of the record at which decoding stopped.
+    """
+    cur = np.zeros(used.size, np.int64)
+    row_start = np.zeros(used.size, np.int64)
+    stack = np.zeros(MAX_DEPTH, np.int64)
+    tag_used = 0
+    for i in range(wanted.size):
+        if not wanted[i]:
+            reason[i] = SKIPPED
+            continue
+        if key_null[i]:
+            reason[i] = NO_KEY
+            continue
+        p, end = np.int64(key_at[i]), np.int64(key_at[i + 1])
+        part[i] = KEY_PART
+        where[i] = -1
+        if end - p < 2:
+            reason[i] = SHORT
+            continue
+        kind[i] = _read_int(keys, p, 2)
+        entry = -1
+        for k in range(entries.shape[0]):
+            if entries[k, 0] == kind[i]:
+                entry = k
+        if entry < 0:
+            reason[i] = SKIPPED
+            continue
+        cur[0] = i
+        row_start[0] = i
+        for level in range(1, used.size):
+            row_start[level] = used[level]
+        before = tag_used
+        reason[i], where[i], tag_used = _run(
+            ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out, tag_used, i,
+            row_start,
+        )  # fmt: skip
+        if reason[i] == OK and not value_null[i]:
+            part[i] = VALUE_PART
+            p, end = np.int64(value_at[i]), np.int64(value_at[i + 1])
+            if end - p < 2:
+                reason[i], where[i] = SHORT, -1
+            elif _read_int(values, p, 2) != 0:
+                reason[i] = VERSION
+            else:
+                reason[i], where[i], tag_used = _run(
+                    ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack, tag_out,
+                    tag_used, i, row_start,
+                )  # fmt: skip
+        if reason[i] != OK:
+            tag_used = before
+            for level in range(1, used.size):
+                used[level] = row_start[level]
+    return tag_used
+
+
+@numba.njit(cache=True, nogil=True)
+def gather(buf: Any, position: Any, length: Any, offsets: Any, data: Any) -> None:
+    """Copy the pieces ``buf[position : position + length]`` one after another into ``data``."""
+    at = 0
+    for i in range(position.size):
+        offsets[i] = at
+        for k in range(max(length[i], 0)):
+            data[at + k] = buf[position[i] + k]
+        at += max(length[i], 0)
+    offsets[position.size] = at
+
+
+@numba.njit(cache=True, nogil=True)
+def base64_ids(buf: Any, position: Any, alphabet: Any, data: Any) -> None:
+    """Write each 16-byte id at ``position`` as 22 characters of URL-safe base64 without padding."""
+    for i in range(position.size):
+        p, q = position[i], i * 22
+        for k in range(5):
+            word = (buf[p] << 16) | (buf[p + 1] << 8) | buf[p + 2]
+            data[q] = alphabet[(word >> 18) & 63]
+            data[q + 1] = alphabet[(word >> 12) & 63]
+            data[q + 2] = alphabet[(word >> 6) & 63]
+            data[q + 3] = alphabet[word & 63]
+            p += 3
+            q += 4
+        data[q] = alphabet[buf[p] >> 2]
+        data[q + 1] = alphabet[(buf[p] & 3) << 4]
