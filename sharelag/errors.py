@@ -16,7 +16,7 @@ class ConfigError(ShareLagError):
     """A client setting is unknown, contradictory or in a form that our client cannot read."""
 
 
-class EnvironmentProblem(ShareLagError):
+class SetupError(ShareLagError):
     """Something on this machine is missing or too old: Java, Spark, a package."""
 
 

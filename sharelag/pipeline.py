@@ -139,7 +139,10 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
     sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
     rolled = counted.groupBy(*ROLLUP_KEYS[by]).agg(F.count("partition").alias("partitions"), *sums)
     wanted = schemas.spark_schema(schemas.ROLLUP).fields
-    columns = [F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name) for f in wanted]
+    columns = [
+        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in wanted
+    ]
     return rolled.select(columns)
 
 
@@ -171,7 +174,9 @@ def _for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The same rows with Spark's timestamps, which count microseconds."""
     arrays, fields = [], []
     for field in schema:
-        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
+        column = (
+            batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
+        )
         kind = field.type
         if pa.types.is_timestamp(kind):
             column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")

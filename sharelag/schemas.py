@@ -6,7 +6,7 @@ exclusive. All timestamps are UTC milliseconds, as Kafka's are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from sharelag.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+#: What the functions over Arrow take.
+Arrow: TypeAlias = pa.RecordBatch | pa.Table
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
@@ -254,10 +257,10 @@ def _arrow_types() -> tuple[type, ...]:
 
 
 def _column_types(table: Any) -> dict[str, str]:
+    schema = table if isinstance(table, pa.Schema) else table.schema
     if isinstance(table, _arrow_types()):
-        schema = table if isinstance(table, pa.Schema) else table.schema
         return {field.name: _plain(field.type) for field in schema}
-    return {field.name: field.dataType.simpleString() for field in table.schema.fields}
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, str]:

@@ -17,12 +17,14 @@ def main(folder: Path) -> int:
     """Check the machine, then install the pinned versions and this checkout."""
     if sys.version_info < OLDEST_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
-        return _fail(f"Python >= 3.11 is needed, {sys.executable} is {found}. Set PYTHON=python3.11 or newer.")
+        return _fail(
+            f"Python >= 3.11 is needed, {sys.executable} is {found}. Set PYTHON=python3.11 or newer."
+        )
     java = _java_version()
     if java is None:
-        return _fail("Java >= 17 is needed and `java` is not on the PATH. On Debian: apt install openjdk-17-jre")
+        return _fail("Java >= 17 is needed on the PATH. On Debian: apt install openjdk-17-jdk-headless")
     if java < OLDEST_JAVA:
-        return _fail(f"Java >= 17 is needed, `java` is {java}. Install a newer one and put it first on the PATH.")
+        return _fail(f"Java >= 17 is needed, `java` is {java}. Put a newer one first on the PATH.")
     print(f"installing the pinned packages into {folder} ...", flush=True)
     try:
         venv.create(folder, with_pip=True, clear=folder.exists() and not (folder / "pyvenv.cfg").exists())

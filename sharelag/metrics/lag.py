@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import DeliveryState
+from sharelag.schemas import Arrow
 
 # Why a lag is null: the first that holds.
 NO_START_OFFSET = "no_start_offset"  # the share partition was initialised, and nothing was fetched yet
@@ -28,7 +29,7 @@ UNKNOWN_TOPIC = "unknown_topic"  # the topic id is not among the offsets: delete
 NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is not known",
-    NO_COMPLETE_COUNT: "the broker has not written a delivery complete count (before 4.2, or no write since a reset)",
+    NO_COMPLETE_COUNT: "no delivery complete count yet (a broker before 4.2, or no write since a reset)",
     UNKNOWN_TOPIC: "no offsets for this topic id: the topic is deleted, hidden from us, or was not captured",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",
 }
@@ -63,7 +64,6 @@ ROLLUP_SUMS = [
     ("as_of", "as_of", "min"),
 ]
 
-Arrow = pa.RecordBatch | pa.Table
 _TERMINAL = (int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED))
 
 
@@ -196,7 +196,7 @@ class _Runs:
 
 
 def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
-    """Put the offsets beside their windows. Arrow joins no lists, so the keys go alone and come back in order."""
+    """Put the offsets beside their windows. Arrow joins no lists: the keys go alone and come back in order."""
     keys = windows.select(OFFSET_KEYS).append_column("row", pa.array(range(windows.num_rows), pa.int64()))
     found = keys.join(ends, OFFSET_KEYS, join_type="left outer").sort_by("row")
     for name in ends.column_names:

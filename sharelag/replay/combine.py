@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numba
 
@@ -27,6 +27,7 @@ from sharelag.model import StateBatch
 
 # Columns of the matrix that `combine_rows` works on: the order of comparison.
 FIRST, LAST, COUNT, STATE = range(4)
+_Row: TypeAlias = tuple[int, int, int, int]
 
 
 def combine(
@@ -63,7 +64,7 @@ def combine(
     ]
     if len(kept) < 2:
         return kept
-    todo = sorted({_sortable(batch) for batch in kept})
+    todo: list[_Row] = sorted({_sortable(batch) for batch in kept})
     at = 0
     while at + 1 < len(todo):
         a, b = todo[at], todo[at + 1]
@@ -78,21 +79,21 @@ def combine(
     return [StateBatch(first, last, state, count) for first, last, count, state in todo]
 
 
-def _sortable(batch: StateBatch) -> tuple[int, int, int, int]:
+def _sortable(batch: StateBatch) -> _Row:
     return batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state
 
 
-def _merge(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _merge(a: _Row, b: _Row) -> list[_Row]:
     """The pieces that an overlapping or touching pair becomes; a stands before b."""
     if b[COUNT:] == a[COUNT:]:
-        return [(a[FIRST], max(a[LAST], b[LAST]), *a[COUNT:])]
+        return [(a[FIRST], max(a[LAST], b[LAST]), *a[2:])]
     if b[COUNT:] < a[COUNT:]:
-        return [a, (a[LAST] + 1, b[LAST], *b[COUNT:])] if b[LAST] > a[LAST] else [a]
+        return [a, (a[LAST] + 1, b[LAST], *b[2:])] if b[LAST] > a[LAST] else [a]
     pieces = [b]
     if b[FIRST] > a[FIRST]:
-        pieces.append((a[FIRST], b[FIRST] - 1, *a[COUNT:]))
+        pieces.append((a[FIRST], b[FIRST] - 1, *a[2:]))
     if b[LAST] < a[LAST]:
-        pieces.append((b[LAST] + 1, a[LAST], *a[COUNT:]))
+        pieces.append((b[LAST] + 1, a[LAST], *a[2:]))
     return pieces
 
 

@@ -124,7 +124,7 @@ def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, 
 
 @numba.njit(cache=True)
 def _normalise(rows: Any, n: int, now: Any, runs: Any) -> int:
-    """Write the runs from the effective start offset on, and return how many; fills both ends of the window."""
+    """Write the runs from the effective start offset on, and both ends of the window; return how many."""
     kept = 0
     for i in range(n):
         if rows[i, FIRST] <= rows[i, LAST]:

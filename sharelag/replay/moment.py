@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.schemas import Arrow
 
 #: A time, or state partition -> offset of the last record that counts. None: everything there is.
 Moment = datetime | Mapping[int, int] | None
@@ -44,7 +45,7 @@ def parse_moment(text: str) -> Moment:
     return moment.astimezone(UTC)
 
 
-def up_to(records: pa.RecordBatch | pa.Table, moment: Moment) -> pa.RecordBatch | pa.Table:
+def up_to(records: Arrow, moment: Moment) -> Arrow:
     """The records that had been written by a moment; of offsets, only the state partitions they name.
 
     Parameters
@@ -56,7 +57,9 @@ def up_to(records: pa.RecordBatch | pa.Table, moment: Moment) -> pa.RecordBatch 
     if moment is None:
         return records
     if isinstance(moment, datetime):
-        return records.filter(pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP)))
+        return records.filter(
+            pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP))
+        )
     partitions = pa.array(list(moment), pa.int32())
     limits = pa.array(list(moment.values()), pa.int64())
     limit = limits.take(pc.index_in(records.column("record_partition"), partitions))

@@ -18,10 +18,11 @@ from sharelag import schemas
 from sharelag.errors import ReplayError
 from sharelag.model import SharePartition, StateBatch, Window
 from sharelag.replay import kernels as k
+from sharelag.schemas import Arrow
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.formatter import without_timestamps
 
-Arrow = pa.RecordBatch | pa.Table
 #: What tells one share partition from another; records of one normally share the state partition.
 KEY = ("record_partition", "group_id", "topic_id", "partition")
 
@@ -110,7 +111,9 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     return table.take(pa.array(np.sort(order[keep])))
 
 
-def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def split_last_key(
+    pending: pa.RecordBatch | None, batch: pa.RecordBatch
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Put two pieces of a table sorted by share partition together, and part them before the last one.
 
     Returns
@@ -130,7 +133,7 @@ def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tup
 def to_windows(windows: Arrow) -> dict[SharePartition, Window]:
     """The rows of a windows table as values, with Kafka's sentinels in place of nulls."""
     found = {}
-    for row in _without_timestamps(windows).to_pylist():
+    for row in without_timestamps(windows).to_pylist():
         key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
         found[key] = Window(
             row["snapshot_epoch"],
@@ -194,7 +197,7 @@ def _codes(column: pa.Array) -> NDArray[np.int64]:
 def _kinds(table: pa.RecordBatch) -> NDArray[np.int8]:
     update = table.column("record_type").to_numpy() == k.UPDATE
     tombstone = table.column("tombstone").to_numpy(zero_copy_only=False)
-    return (update + 2 * tombstone.astype(np.int8)).astype(np.int8)
+    return np.asarray(update + 2 * tombstone.astype(np.int8), np.int8)
 
 
 def _numbers(table: pa.RecordBatch) -> NDArray[np.int64]:
@@ -277,13 +280,3 @@ def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> p
         fields=list(schemas.STATE_BATCH),
     )
     return pa.ListArray.from_arrays(pa.array(offsets), struct)
-
-
-def _without_timestamps(windows: Arrow) -> pa.Table:
-    """Timestamps as milliseconds: a state can hold numbers that no calendar has."""
-    table = windows if isinstance(windows, pa.Table) else pa.Table.from_batches([windows])
-    for index, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type):
-            column = table.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-            table = table.set_column(index, field.name, column)
-    return table

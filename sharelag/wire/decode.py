@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.schemas import Arrow
 from sharelag.wire import kernels
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for
@@ -32,7 +33,7 @@ class Decoded(NamedTuple):
     skipped: int
 
 
-def decode_arrow(batch: pa.RecordBatch | pa.Table, topic: str = STATE_TOPIC) -> Decoded:
+def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     """Decode the records of one of Kafka's two topics that tell about share groups.
 
     Parameters
@@ -72,7 +73,7 @@ def decode_arrow(batch: pa.RecordBatch | pa.Table, topic: str = STATE_TOPIC) -> 
 class _Rows:
     """The kernel's output for one batch: slots, levels, and the fate of each row."""
 
-    def __init__(self, program: Program, batch: pa.RecordBatch | pa.Table, groups: bool) -> None:
+    def __init__(self, program: Program, batch: Arrow, groups: bool) -> None:
         self.program = program
         self.batch = batch
         self.keys, key_at, key_null = _binary(batch.column("key"))
@@ -91,8 +92,8 @@ class _Rows:
         self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
         self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
         tag_count = kernels.decode_rows(
-            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null, wanted, self.out,
-            self.base, self.used, self.tags, self.kind, self.reason, self.where, self.part,
+            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null, wanted,
+            self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where, self.part,
         )  # fmt: skip
         self.tags = self.tags[:, :tag_count]
 
@@ -157,7 +158,9 @@ def _column(
     if field.type == "uuid":
         return _topic_ids(rows.keys if part == "key" else rows.values, values, mask)
     if field.type == "string":
-        return _strings(rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask)
+        return _strings(
+            rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask
+        )
     if field.unknown is not None:
         mask = mask & (values != field.unknown)
     if pa.types.is_timestamp(kind):
@@ -183,7 +186,9 @@ def _topic_ids(buffer: NDArray[Any], position: NDArray[Any], mask: NDArray[Any])
     return _from_buffers(pa.string(), offsets, data, mask)
 
 
-def _strings(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _strings(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     mask = mask & (length >= 0)
     binary = _gathered(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
     try:
@@ -194,18 +199,24 @@ def _strings(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any],
 
 def _replace_bad_utf8(binary: pa.Array) -> pa.Array:
     encoded = binary.dictionary_encode()
-    texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()]
+    texts = [
+        None if raw is None else raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()
+    ]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _gathered(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _gathered(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
     data = np.empty(int(length.sum()), np.uint8)
     kernels.gather(buffer, position.astype(np.int64), length.astype(np.int64), offsets, data)
     return _from_buffers(pa.binary(), offsets, data, mask)
 
 
-def _from_buffers(kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _from_buffers(
+    kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     validity = None if mask.all() else pa.array(mask).buffers()[1]
     return pa.Array.from_buffers(
         kind, len(mask), [validity, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=int((~mask).sum())
@@ -270,7 +281,9 @@ def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _binary(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
+def _binary(
+    column: pa.Array | pa.ChunkedArray,
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
     """Bytes, offsets (one more than rows) and the rows that are null, without copying where possible."""
     flat = _flat(column).cast(pa.binary())
     nulls = np.asarray(flat.is_null().to_numpy(zero_copy_only=False), bool)

@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.model import topic_id_bytes
+from sharelag.schemas import Arrow
 from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
+from sharelag.wire.formatter import without_timestamps
 
 Row = Mapping[str, Any]
 
 
-def encode(records: pa.RecordBatch | pa.Table, topic: str = STATE_TOPIC) -> pa.RecordBatch:
+def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     """Turn decoded records back into raw ones.
 
     Parameters
@@ -38,7 +40,7 @@ def encode(records: pa.RecordBatch | pa.Table, topic: str = STATE_TOPIC) -> pa.R
         When a record type is unknown, or a text cannot be encoded.
     """
     kinds = {kind.type: kind for kind in kinds_of(topic)}
-    rows = records.to_pylist()
+    rows = without_timestamps(records).to_pylist()
     pairs = [encode_record(_kind(kinds, row["record_type"]), row) for row in rows]
     return pa.RecordBatch.from_pydict(
         {
@@ -47,7 +49,7 @@ def encode(records: pa.RecordBatch | pa.Table, topic: str = STATE_TOPIC) -> pa.R
             "topic": [row["topic"] for row in rows],
             "partition": [row["record_partition"] for row in rows],
             "offset": [row["offset"] for row in rows],
-            "timestamp": [row["timestamp"] for row in rows],
+            "timestamp": pa.array([row["timestamp"] for row in rows], pa.int64()).view(schemas.TIMESTAMP),
             "timestampType": [0] * len(rows),
         },
         schema=schemas.RAW,
@@ -115,14 +117,11 @@ def _number(field: Field, value: Any) -> int:
         if field.unknown is None:
             raise ValueError(f"{field.name} may not be null")
         return field.unknown
-    if hasattr(value, "timestamp"):
-        # Through the integer parts: a float of seconds would lose the millisecond.
-        return int(value.timestamp()) * 1000 + value.microsecond // 1000
     return int(value)
 
 
 def _classic(field: Field, value: Any) -> bytes:
     if field.type == "string":
-        raw = value.encode()
+        raw: bytes = value.encode()
         return len(raw).to_bytes(2, "big", signed=True) + raw
     return _value(field, value, field.column, [])

@@ -51,7 +51,7 @@ VALUE_PART = 1
 
 
 @numba.njit(cache=True, inline="always")
-def _read_int(buf: Any, p: int, size: int) -> int:
+def _read_int(buf: Any, p: Any, size: Any) -> Any:
     value = np.int64(buf[p])
     if value > 127:
         value -= 256
@@ -61,7 +61,7 @@ def _read_int(buf: Any, p: int, size: int) -> int:
 
 
 @numba.njit(cache=True, inline="always")
-def _read_varint(buf: Any, p: int, end: int) -> tuple[int, int]:
+def _read_varint(buf: Any, p: Any, end: Any) -> Any:
     """Value and next position; a negative position is minus the reason."""
     value = np.int64(0)
     for k in range(5):
@@ -78,9 +78,9 @@ def _read_varint(buf: Any, p: int, end: int) -> tuple[int, int]:
 
 @numba.njit(cache=True)
 def _run(
-    ops: Any, pc: int, known: Any, buf: Any, p: int, end: int, out: Any, base: Any, cur: Any, used: Any,
+    ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any, used: Any,
     stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow one program over ``buf[p:end]``. Returns reason, instruction, and tags used."""
     depth = 0
     while True:
@@ -99,7 +99,7 @@ def _run(
                 return SHORT, pc, tag_used
             out[at] = p
             p += 16
-        elif op == OP_STRING or op == OP_COMPACT_STRING:
+        elif op in (OP_STRING, OP_COMPACT_STRING):
             if op == OP_STRING:
                 if p + 2 > end:
                     return SHORT, pc, tag_used
@@ -229,8 +229,8 @@ def decode_rows(
             row_start[level] = used[level]
         before = tag_used
         reason[i], where[i], tag_used = _run(
-            ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out, tag_used, i,
-            row_start,
+            ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out, tag_used,
+            i, row_start,
         )  # fmt: skip
         if reason[i] == OK and not value_null[i]:
             part[i] = VALUE_PART
@@ -241,8 +241,8 @@ def decode_rows(
                 reason[i] = VERSION
             else:
                 reason[i], where[i], tag_used = _run(
-                    ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack, tag_out,
-                    tag_used, i, row_start,
+                    ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack,
+                    tag_out, tag_used, i, row_start,
                 )  # fmt: skip
         if reason[i] != OK:
             tag_used = before
@@ -268,7 +268,7 @@ def base64_ids(buf: Any, position: Any, alphabet: Any, data: Any) -> None:
     """Write each 16-byte id at ``position`` as 22 characters of URL-safe base64 without padding."""
     for i in range(position.size):
         p, q = position[i], i * 22
-        for k in range(5):
+        for _ in range(5):
             word = (buf[p] << 16) | (buf[p + 1] << 8) | buf[p + 2]
             data[q] = alphabet[(word >> 18) & 63]
             data[q + 1] = alphabet[(word >> 12) & 63]

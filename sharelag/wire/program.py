@@ -50,7 +50,7 @@ class Program:
     instructions: list[list[int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # the field of each instruction, for messages
     tags: list[list[int]] = field(default_factory=list)  # [tag, size, slot, default]
-    entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # type -> first instruction of key, value
+    entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # by type: where key and value begin
     slot_count: int = 0
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -82,9 +82,7 @@ def program_for(topic: str) -> Program:
     return program
 
 
-def _emit(
-    program: Program, op: int, name: str, slot: int = 0, level: int = 0, a: int = 0, b: int = 0
-) -> int:
+def _emit(program: Program, op: int, name: str, slot: int = 0, level: int = 0, a: int = 0, b: int = 0) -> int:
     program.instructions.append([op, slot, level, a, b])
     program.names.append(name)
     return len(program.instructions) - 1

@@ -1,0 +1,68 @@
+"""How does Kafka's own formatter print these records? The same JSON, one object a record.
+
+The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus the place of
+the record; a tagged field at its default is left out, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag.schemas import Arrow
+from sharelag.wire.fields import VALUE_VERSION, Field, kinds_of
+
+Row = Mapping[str, Any]
+
+
+def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
+    """The records of a decoded table in the shape of Kafka's formatters.
+
+    Parameters
+    ----------
+    decoded : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS` or `GROUP_RECORDS`.
+
+    Yields
+    ------
+    dict
+        ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition", "offset"}``
+    """
+    for row in without_timestamps(decoded).to_pylist():
+        kind = {kind.type: kind for kind in kinds_of(row["topic"] or "")}[row["record_type"]]
+        value = None if row["tombstone"] else {"version": VALUE_VERSION, "data": _struct(kind.value, row)}
+        key = {"type": kind.type, "data": _struct(kind.key, row)}
+        yield {"key": key, "value": value, **_place(row)}
+
+
+def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:
+    """Rejects as ``{"reject": {"reason", "key", "value"}, "topic", "partition", "offset"}``, bytes as hex."""
+    for row in without_timestamps(rejects).to_pylist():
+        raw = {part: None if row[part] is None else row[part].hex() for part in ("key", "value")}
+        yield {"reject": {"reason": row["reason"], **raw}, **_place(row)}
+
+
+def without_timestamps(table: Arrow) -> pa.Table:
+    """Top-level timestamps as milliseconds: a record can hold numbers that no calendar has."""
+    table = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            column = table.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+            table = table.set_column(index, field.name, column)
+    return table
+
+
+def _place(row: Row) -> dict[str, Any]:
+    return {"topic": row["topic"], "partition": row["record_partition"], "offset": row["offset"]}
+
+
+def _struct(fields: tuple[Field, ...], row: Row) -> dict[str, Any]:
+    printed = {}
+    for field in fields:
+        value: Any = field.unknown if row[field.column] is None else row[field.column]
+        if field.tag is None or value != field.default:
+            items = [_struct(field.fields, item) for item in value] if field.fields else value
+            printed[field.json_name] = items
+    return printed
