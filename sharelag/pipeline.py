@@ -58,8 +58,13 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
     InputError
         When a column is missing or of another type.
     """
+    return split(decoded_rows(raw, topic), topic)
+
+
+def decoded_rows(raw: DataFrame, topic: str = STATE_TOPIC) -> DataFrame:
+    """Records and rejects in one DataFrame, for who wants to read the input only once; `split` parts them."""
     schemas.require(raw, schemas.RAW, "raw records")
-    good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
+    good = _records_schema(topic)
     both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])
 
     def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -67,11 +72,14 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
         yield decoded.records
         yield decoded.rejects
 
-    rows = _map(raw.select(schemas.RAW.names), decode_batch, both)
+    return _map(raw.select(schemas.RAW.names), decode_batch, both)
+
+
+def split(rows: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
+    """Part what `decoded_rows` gave: a reject has a reason."""
     is_reject = F.col("reason").isNotNull()
-    return Decoded(
-        rows.where(~is_reject).select(good.names), rows.where(is_reject).select(schemas.REJECTS.names)
-    )
+    records = rows.where(~is_reject).select(_records_schema(topic).names)
+    return Decoded(records, rows.where(is_reject).select(schemas.REJECTS.names))
 
 
 def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
@@ -144,6 +152,10 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
         for f in wanted
     ]
     return rolled.select(columns)
+
+
+def _records_schema(topic: str) -> pa.Schema:
+    return schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
 
 
 def _written_by(moment: datetime | Any) -> Column:

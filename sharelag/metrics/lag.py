@@ -196,7 +196,7 @@ class _Runs:
 
 
 def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
-    """Put the offsets beside their windows. Arrow joins no lists: the keys go alone and come back in order."""
+    """Put the offsets beside their windows. Arrow joins no lists: the keys go alone and come back."""
     keys = windows.select(OFFSET_KEYS).append_column("row", pa.array(range(windows.num_rows), pa.int64()))
     found = keys.join(ends, OFFSET_KEYS, join_type="left outer").sort_by("row")
     for name in ends.column_names:

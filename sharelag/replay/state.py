@@ -66,7 +66,7 @@ def replay(
     decoded = decode_arrow(raw)
     if strict:
         _fail_as_kafka_does(decoded.rejects, decoded.records)
-    return to_windows(replay_arrow(decoded.records))
+    return dict(window_items(replay_arrow(decoded.records)))
 
 
 def replay_arrow(records: Arrow) -> pa.RecordBatch:
@@ -130,12 +130,12 @@ def split_last_key(
     return table.slice(0, begin), drop_superseded(table.slice(begin))
 
 
-def to_windows(windows: Arrow) -> dict[SharePartition, Window]:
+def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
     """The rows of a windows table as values, with Kafka's sentinels in place of nulls."""
-    found = {}
+    found = []
     for row in without_timestamps(windows).to_pylist():
         key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
-        found[key] = Window(
+        window = Window(
             row["snapshot_epoch"],
             row["state_epoch"],
             row["leader_epoch"],
@@ -145,6 +145,7 @@ def to_windows(windows: Arrow) -> dict[SharePartition, Window]:
             row["write_timestamp"] or 0,
             tuple(StateBatch(**batch) for batch in row["batches"]),
         )
+        found.append((key, window))
     return found
 
 

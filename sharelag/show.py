@@ -1,0 +1,187 @@
+"""How is a table printed? As people read it, or as JSON lines, YAML or CSV.
+
+Group and topic names are hostile text: control characters are escaped before they reach a terminal, and
+cells that a spreadsheet would run as a formula are quoted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+
+from sharelag.replay.state import window_items
+from sharelag.schemas import Arrow
+from sharelag.wire.decode import Decoded
+from sharelag.wire.formatter import kafka_json, reject_json, without_timestamps
+
+FORMATS = ("human", "json", "yaml", "csv")
+MISSING = "-"
+
+#: Headings as kafka-share-groups.sh prints them, then ours; the order of the columns on a terminal.
+LAG_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+    "END-OFFSET": "end_offset",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "UNKNOWN": "window_unknown",
+    "COMPLETE": "window_complete",
+    "NOTES": "notes",
+}
+ROLLUP_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "#PARTITIONS": "partitions",
+    "LAG": "lag",
+    "MAX-LAG": "max_lag",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "UNKNOWN": "window_unknown",
+    "COMPLETE": "window_complete",
+}
+WINDOW_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "STATE-EPOCH": "state_epoch",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "EFFECTIVE-START": "effective_start_offset",
+    "WINDOW-END": "window_end_offset",
+    "RUNS": "runs",
+}
+_STATE_LETTERS = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived", 5: "tx-pending"}
+
+
+def lag_rows(table: Arrow) -> list[dict[str, Any]]:
+    """A lag table or roll-up as plain values; on people's tables a topic without a name shows its id."""
+    return [_plain(row) for row in table.to_pylist()]
+
+
+def window_rows(table: Arrow) -> list[dict[str, Any]]:
+    """One object a share partition: the fields of `sharelag.Window` as the coordinator holds them (-1 and 0
+    are Kafka's), then what we derive: null where unknown.
+    """
+    rows = []
+    for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
+        derived = {name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")}
+        raw = {name: getattr(window, name) for name in window.__slots__}
+        batches = [list(batch) for batch in window.batches]
+        runs = [list(batch.values()) for batch in row["runs"]]
+        rows.append(
+            {"group_id": key.group_id, "topic": row.get("topic"), "topic_id": key.topic_id}
+            | {"partition": key.partition, **raw, "batches": batches, **derived, "runs": runs}
+        )
+    return rows
+
+
+def decoded_rows(decoded: Decoded) -> Iterator[dict[str, Any]]:
+    """Records in the shape of Kafka's formatters, then rejects, in the order of the log within each."""
+    yield from kafka_json(decoded.records)
+    yield from reject_json(decoded.rejects)
+
+
+def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Print rows.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        Plain values, as `lag_rows` and its siblings give them.
+    output : {"human", "json", "yaml", "csv"}
+    columns : mapping of heading to key
+        What ``human`` shows; without it, every key.
+
+    Yields
+    ------
+    str
+        Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
+    """
+    if output == "json":
+        yield from (json.dumps(row, ensure_ascii=False) for row in rows)
+    elif output == "yaml":
+        for row in rows:
+            yield yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None).rstrip()
+    elif output == "csv":
+        yield from _csv(rows)
+    else:
+        yield from _human(list(rows), columns)
+
+
+def terminal(text: str) -> str:
+    """Escape what would act on a terminal instead of being read: control and direction characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# ---- people -------------------------------------------------------------------------------------------
+
+
+def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
+    if not rows:
+        return
+    shown = columns or {name.upper().replace("_", "-"): name for name in rows[0]}
+    table = [list(shown), *([_cell(row, name) for name in shown.values()] for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
+    for line in table:
+        yield " ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if name == "topic" and value is None:
+        value = row.get("topic_id")
+    if name == "lag" and row.get("unknown_lags"):
+        value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
+    if name == "runs":
+        value = " ".join(_run(*run) for run in value) or None
+    if isinstance(value, list):
+        value = ",".join(map(str, value)) or None
+    return MISSING if value is None else terminal(str(value))
+
+
+def _run(first: int, last: int, state: int, count: int) -> str:
+    """110-112:available/1, the number being the delivery count."""
+    offsets = str(first) if first == last else f"{first}-{last}"
+    return f"{offsets}:{_STATE_LETTERS.get(state, state)}/{count}"
+
+
+# ---- machines -----------------------------------------------------------------------------------------
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    writer = None
+    for row in rows:
+        buffer = io.StringIO()
+        if writer is None:
+            csv.writer(buffer, lineterminator="\n").writerow(row)
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow([_csv_cell(value) for value in row.values()])
+        yield buffer.getvalue().rstrip("\n")
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _iso(value) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+

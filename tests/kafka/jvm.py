@@ -1,0 +1,67 @@
+"""Where is Java, and how is it called here?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+#: Many short-lived JVMs on a small machine: the quick compiler only, one collector thread, a small heap.
+FAST_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms64m")
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+class RigError(Exception):
+    """A part of the test rig is missing or did not come up; the message says what to do."""
+
+
+def find_java(tool: str = "java") -> Path:
+    """Find a Java program through ``JAVA_HOME``, then ``PATH``.
+
+    Parameters
+    ----------
+    tool
+        ``java`` or ``javac``.
+
+    Raises
+    ------
+    RigError
+        Neither place has it.
+    """
+    home = os.environ.get("JAVA_HOME")
+    candidates = [Path(home, "bin", tool)] if home else []
+    on_path = shutil.which(tool)
+    if on_path:
+        candidates.append(Path(on_path))
+    for candidate in candidates:
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise RigError(
+        f"no `{tool}` in JAVA_HOME ({home or 'not set'}) or on PATH. The tests against a real Kafka need a JDK "
+        "of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless); then set JAVA_HOME or PATH."
+    )
+
+
+def java_command(class_path: Sequence[str | Path], main_class: str, *args: str, heap: str = "256m") -> list[str]:
+    """Compose the command line of a JVM whose log goes to standard error, warnings and worse only."""
+    return [
+        str(find_java()),
+        *FAST_JVM,
+        f"-Xmx{heap}",
+        f"-Dlog4j2.configurationFile={_LOGGING}",
+        "-Dlog4j2.disableJmx=true",
+        "-cp",
+        os.pathsep.join(str(entry) for entry in class_path),
+        main_class,
+        *args,
+    ]
+
+
+def run_java(
+    class_path: Sequence[str | Path], main_class: str, *args: str, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a Java program to its end and return what it printed; the exit code is the caller's to judge."""
+    command = java_command(class_path, main_class, *args)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
