@@ -67,16 +67,23 @@ _INPUT = [
     ),
     click.option("--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."),
     click.option(
-        "--capture", type=click.Path(path_type=Path), metavar="DIR", help="A folder that `sharelag capture` wrote."
+        "--capture",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="A folder that `sharelag capture` wrote.",
     ),
     click.option(
-        "--raw", metavar="PATH", help="Parquet files with the columns of Spark's Kafka source, or a Spark table."
+        "--raw",
+        metavar="PATH",
+        help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
     ),
 ]
 _CHOICE = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."),
+    click.option(
+        "--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."
+    ),
     click.option(
         "--as-of",
         metavar="WHEN",
@@ -95,7 +102,12 @@ _ENGINE = click.option(
 )
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="MS", help="To wait for brokers."
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="MS",
+    help="To wait for brokers.",
 )
 
 
@@ -115,7 +127,9 @@ def cli() -> None:
 
 @cli.command()
 @_with(_INPUT, _CHOICE, _OUTPUT, _ENGINE, _TIMEOUT, _VERBOSE)
-@click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
+@click.option(
+    "--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True
+)
 def lag(output: str, engine: str, by: str, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
 
@@ -212,7 +226,10 @@ def doctor(**options: Any) -> int:
     config = _config(options) if options["bootstrap_server"] or options["command_config"] else None
     worst = 0
     for check in checks(config):
-        click.echo(f"{check.verdict:<5} {check.what}: {check.found}" + (f"\n      -> {check.advice}" if check.advice else ""))
+        click.echo(
+            f"{check.verdict:<5} {check.what}: {check.found}"
+            + (f"\n      -> {check.advice}" if check.advice else "")
+        )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
 
@@ -288,7 +305,9 @@ def _require_groups(choice: Any, rows: list[dict[str, Any]]) -> None:
 
 def _summary(answer: Any, source: Any, unit: str) -> None:
     count = answer.table.num_rows
-    click.echo(f"sharelag: {count} {unit}{'s' * (count != 1)}, {source.describe()}, {answer.engine} engine", err=True)
+    click.echo(
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {source.describe()}, {answer.engine} engine", err=True
+    )
     if answer.rejected:
         click.echo(
             f"sharelag: {answer.rejected} records could not be decoded and are missing above; "

@@ -53,7 +53,9 @@ class Choice:
             table = table.filter(pc.is_in(table.column("group_id"), pa.array(sorted(self.groups))))
         if self.topics:
             names, numbers = table.column("topic").to_pylist(), table.column("partition").to_pylist()
-            table = table.filter(pa.array([self._has(*pair) for pair in zip(names, numbers, strict=True)], pa.bool_()))
+            table = table.filter(
+                pa.array([self._has(*pair) for pair in zip(names, numbers, strict=True)], pa.bool_())
+            )
         return table
 
     def _has(self, topic: str | None, partition: int) -> bool:
@@ -61,7 +63,9 @@ class Choice:
         return partitions is not None and (not partitions or partition in partitions)
 
 
-def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None) -> Answer:
+def windows(
+    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+) -> Answer:
     """The state of the chosen share partitions.
 
     Returns
@@ -75,7 +79,9 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
         table, rejected = _spark_windows(source, as_of, choice)
     else:
         table, rejected = _local_windows(source, as_of, choice)
-    names = source.offsets(_topic_ids(table), as_of).select(["topic_id", "topic"]).group_by(["topic_id", "topic"])
+    names = (
+        source.offsets(_topic_ids(table), as_of).select(["topic_id", "topic"]).group_by(["topic_id", "topic"])
+    )
     names = names.aggregate([])
     position = pc.index_in(table.column("topic_id"), names.column("topic_id").combine_chunks())
     table = table.append_column("topic", names.column("topic").combine_chunks().take(position))
@@ -83,7 +89,11 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
 
 
 def lag(
-    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None, by: str | None = None
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    by: str | None = None,
 ) -> Answer:
     """The lag of the chosen share partitions, or its sum by ``"group"`` or ``"topic"``.
 
@@ -151,7 +161,9 @@ def _latest(kept: pa.Table, gathered: list[pa.RecordBatch]) -> pa.Table:
 def _spark_windows(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, int]:
     frame, rejects = _spark_plan(source, as_of, choice)
     table = frame.toArrow()
-    return _cast(table.sort_by([(n, "ascending") for n in ("group_id", "topic_id", "partition")]), schemas.WINDOWS), rejects()
+    return _cast(
+        table.sort_by([(n, "ascending") for n in ("group_id", "topic_id", "partition")]), schemas.WINDOWS
+    ), rejects()
 
 
 def _spark_lag(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, int]:

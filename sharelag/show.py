@@ -60,7 +60,14 @@ WINDOW_COLUMNS = {
     "WINDOW-END": "window_end_offset",
     "RUNS": "runs",
 }
-_STATE_LETTERS = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived", 5: "tx-pending"}
+_STATE_LETTERS = {
+    0: "available",
+    1: "acquired",
+    2: "acknowledged",
+    3: "archiving",
+    4: "archived",
+    5: "tx-pending",
+}
 
 
 def lag_rows(table: Arrow) -> list[dict[str, Any]]:
@@ -74,7 +81,9 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     """
     rows = []
     for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
-        derived = {name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")}
+        derived = {
+            name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")
+        }
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
         runs = [list(batch.values()) for batch in row["runs"]]
@@ -91,7 +100,9 @@ def decoded_rows(decoded: Decoded) -> Iterator[dict[str, Any]]:
     yield from reject_json(decoded.rejects)
 
 
-def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
+def lines(
+    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Print rows.
 
     Parameters
@@ -111,7 +122,9 @@ def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, 
         yield from (json.dumps(row, ensure_ascii=False) for row in rows)
     elif output == "yaml":
         for row in rows:
-            yield yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None).rstrip()
+            yield yaml.safe_dump(
+                [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None
+            ).rstrip()
     elif output == "csv":
         yield from _csv(rows)
     else:
@@ -183,5 +196,3 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-

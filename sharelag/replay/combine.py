@@ -38,7 +38,7 @@ def combine(
     Parameters
     ----------
     existing, new : iterables of StateBatch
-        In any order; each with ``first_offset <= last_offset``.
+        In any order.
     start_offset : int
         Offsets below are dropped; -1 keeps all.
 
@@ -51,12 +51,9 @@ def combine(
     Raises
     ------
     ValueError
-        When a batch ends before it begins: Kafka's merge can run forever on such a list.
+        When a batch ends before it begins, and Kafka's merge would therefore never end.
     """
     batches = [StateBatch(*batch) for batch in (*existing, *new)]
-    for batch in batches:
-        if batch.last_offset < batch.first_offset:
-            raise ValueError(f"a state batch ends before it begins: {batch}")
     kept = [
         StateBatch(max(b[0], start_offset) if start_offset != -1 else b[0], *b[1:])
         for b in batches
@@ -65,13 +62,15 @@ def combine(
     if len(kept) < 2:
         return kept
     todo: list[_Row] = sorted({_sortable(batch) for batch in kept})
-    at = 0
+    at, merges = 0, _merges_allowed(len(todo))
     while at + 1 < len(todo):
         a, b = todo[at], todo[at + 1]
         touching = b[FIRST] == a[LAST] + 1 and b[COUNT:] == a[COUNT:]
         if b[FIRST] > a[LAST] and not touching:
             at += 1
             continue
+        if (merges := merges - 1) < 0 and any(batch[LAST] < batch[FIRST] for batch in todo):
+            raise ValueError("a state batch ends before it begins, and merging it would never end")
         del todo[at : at + 2]
         for piece in _merge(a, b):
             if piece not in todo[at:]:
@@ -97,15 +96,24 @@ def _merge(a: _Row, b: _Row) -> list[_Row]:
     return pieces
 
 
+@numba.njit(cache=True)
+def _merges_allowed(n: int) -> int:
+    """More than any list of n batches needs; only one with a batch that ends before it begins gets there."""
+    return 1000 + 8 * n
+
+
 # ---- compiled -----------------------------------------------------------------------------------------
 
 
 @numba.njit(cache=True)
 def combine_rows(rows: Any, n: int, start: int) -> int:
-    """Combine ``rows[:n]`` in place and return how many rows there are now.
+    """Combine ``rows[:n]`` in place and return how many rows there are now; -1 where `combine` raises.
 
     The matrix needs room for ``2 * n + 1`` rows: that many pieces can n intervals be cut into.
     """
+    inverted = False
+    for i in range(n):
+        inverted |= rows[i, LAST] < rows[i, FIRST]
     if start != -1:
         kept = 0
         for i in range(n):
@@ -117,7 +125,7 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     if n < 2:
         return n
     n = _sort(rows, n)
-    at = 0
+    at, merges = 0, _merges_allowed(n)
     while at + 1 < n:
         a0, a1, a2, a3 = rows[at, 0], rows[at, 1], rows[at, 2], rows[at, 3]
         b0, b1, b2, b3 = rows[at + 1, 0], rows[at + 1, 1], rows[at + 1, 2], rows[at + 1, 3]
@@ -125,6 +133,9 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
         if b0 > a1 and not (equal and b0 == a1 + 1):
             at += 1
             continue
+        merges -= 1
+        if inverted and (merges < 0 or n + 1 > rows.shape[0]):
+            return -1
         n = _remove_two(rows, n, at)
         if equal:
             n = _insert(rows, n, at, a0, max(a1, b1), a2, a3)

@@ -38,7 +38,7 @@ def _grown(rows: Any, needed: int) -> Any:
 
 @numba.njit(cache=True)
 def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
-    """Append batches to the matrix; False when one of them ends before it begins."""
+    """Append batches to the matrix; False when one of them ends before it begins (merging may then fail)."""
     fine = True
     for k in range(begin, end):
         rows[n, FIRST], rows[n, LAST] = batches[k, 0], batches[k, 1]
@@ -100,15 +100,21 @@ def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, 
                 exists, n = True, end - begin
                 fine = _load(rows, 0, batches, begin, end)
             else:
-                if not (_load(rows, n, batches, begin, end) and fine):
+                fine &= _load(rows, n, batches, begin, end)
+                start = numbers[i, START_OFFSET]
+                if start == UNINITIALIZED_START_OFFSET:
+                    start = now[START_OFFSET]
+                before = rows[:0] if fine else rows[:n].copy()
+                merged = combine_rows(rows, n + end - begin, start)
+                if merged < 0:
+                    rows[:n] = before
                     now[REJECTED] += 1
                     continue
-                if numbers[i, START_OFFSET] != UNINITIALIZED_START_OFFSET:
-                    now[START_OFFSET] = numbers[i, START_OFFSET]
+                now[START_OFFSET] = start
                 if numbers[i, LEADER_EPOCH] != -1:
                     now[LEADER_EPOCH] = numbers[i, LEADER_EPOCH]
                 now[COMPLETE_COUNT] = numbers[i, COMPLETE_COUNT]
-                n = combine_rows(rows, n + end - begin, now[START_OFFSET])
+                n = merged
             now[LAST_ROW] = i
         alive[key] = exists
         raw_at[key + 1], runs_at[key + 1] = raw_at[key], runs_at[key]

@@ -1,0 +1,61 @@
+"""What all tests share: the number of random cases, and the list of requirement rows that they show."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROWS = Path("out/rows.json")
+
+settings.register_profile("quick", max_examples=100, derandomize=True, deadline=None)
+settings.register_profile("exhaustive", max_examples=2000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="the full number of random cases")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("exhaustive" if config.getoption("--exhaustive") else "quick")
+    config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
+
+
+@pytest.fixture(scope="session")
+def cases(request: pytest.FixtureRequest) -> _Cases:
+    """How many random cases: ``cases(quick, exhaustive)``."""
+    return _Cases(bool(request.config.getoption("--exhaustive")))
+
+
+class _Cases:
+    def __init__(self, exhaustive: bool) -> None:
+        self.exhaustive = exhaustive
+
+    def __call__(self, quick: int, exhaustive: int) -> int:
+        return exhaustive if self.exhaustive else quick
+
+
+class _RowRecorder:
+    """Writes which rows' tests passed and failed in this run, for ``make rows``."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, dict[str, bool]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
+        report = yield
+        for marker in item.iter_markers("row"):
+            for row in marker.args:
+                tests = self.outcomes.setdefault(row, {})
+                tests[item.nodeid] = tests.get(item.nodeid, True) and report.passed
+        return report
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if session.config.args != session.config.getini("testpaths"):
+            return  # a part of the tests says nothing about the rows of the others
+        ROWS.parent.mkdir(exist_ok=True)
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        ROWS.write_text(json.dumps({"as_of": moment, "rows": self.outcomes}, indent=1) + "\n")

@@ -1,0 +1,126 @@
+"""Random records, batches and sequences, the same for the same seed: asked of Kafka and of us alike."""
+
+from __future__ import annotations
+
+import base64
+from random import Random
+from typing import Any
+
+from sharelag.model import StateBatch
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import (
+    GROUP_RECORDS,
+    INT_SIZES,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_RECORDS,
+    Field,
+    RecordKind,
+)
+
+Record = tuple[bytes, bytes | None]
+
+_TEXTS = [
+    "g",
+    "payments",
+    "orders:eu",
+    "グループ",
+    "emoji-🦜",
+    "",
+    "a" * 249,
+    "<img src=x onerror=1>",
+    "x\u202ey",
+]
+
+
+def state_batches(random: Random, most: int = 6, offsets: int = 40) -> list[StateBatch]:
+    """Batches that overlap and touch each other often."""
+    starts = [random.randint(0, offsets) for _ in range(random.randint(0, most))]
+    return [
+        StateBatch(first, first + random.randint(0, 12), random.choice([0, 2, 4]), random.randint(1, 4))
+        for first in starts
+    ]
+
+
+def topic_id(random: Random) -> str:
+    return base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+
+
+def record(random: Random, kind: RecordKind | None = None) -> Record:
+    """A valid record of either topic with random values, unknown tags and now and then a tombstone."""
+    kind = kind or random.choice([*STATE_RECORDS, *GROUP_RECORDS])
+    row: dict[str, Any] = {"tombstone": random.random() < 0.05, "unknown_tags": []}
+    for field in (*kind.key, *kind.value):
+        row[field.column] = _value(random, field)
+    if random.random() < 0.3:
+        row["unknown_tags"] = _unknown_tags(random, kind, row)
+    return encode_record(kind, row)
+
+
+def damaged(random: Random, good: Record) -> Record:
+    """The record with bytes cut off, changed, put in or taken out."""
+    parts = list(good)
+    index = 1 if parts[1] and random.random() < 0.8 else 0
+    data = bytearray(parts[index] or b"")
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(data) + 1)
+        match random.randrange(4):
+            case 0:
+                del data[at:]
+            case 1:
+                data[at : at + 1] = random.randbytes(1)
+            case 2:
+                data[at:at] = random.randbytes(random.randint(1, 4))
+            case 3:
+                del data[at : at + random.randint(1, 4)]
+    parts[index] = bytes(data)
+    return parts[0] or b"", parts[1]
+
+
+def sequence(random: Random, keys: int = 3, length: int = 12) -> list[Record]:
+    """Snapshots, updates and tombstones of a few share partitions, as one state partition could hold them."""
+    shares = [{"group_id": f"g{n}", "topic_id": topic_id(random), "partition": n} for n in range(keys)]
+    records = []
+    for _ in range(random.randint(1, length)):
+        share = random.choice(shares)
+        kind = SHARE_SNAPSHOT if random.random() < 0.25 else SHARE_UPDATE
+        row: dict[str, Any] = {
+            field.column: random.randint(-1, 9) for field in kind.value if field.type == "int32"
+        }
+        row |= {"start_offset": random.choice([-1, random.randint(0, 45)])}
+        row |= {"create_timestamp": random.randint(0, 99), "write_timestamp": random.randint(0, 99)}
+        row["state_batches"] = [batch._asdict() for batch in state_batches(random)]
+        if kind is SHARE_SNAPSHOT and random.random() < 0.15:
+            row["tombstone"] = True
+        records.append(encode_record(kind, share | row))
+    return records
+
+
+def _value(random: Random, field: Field) -> Any:
+    if field.type in INT_SIZES:
+        bits = 8 * INT_SIZES[field.type]
+        return random.choice([random.randint(-2, 9), random.randint(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)])
+    if field.type == "uuid":
+        return topic_id(random)
+    if field.type == "string":
+        return None if field.nullable and random.random() < 0.3 else random.choice(_TEXTS)
+    count = random.choice([0, 1, 2, random.randint(0, 200)])
+    if field.element:
+        return [_value(random, field.element) for _ in range(count)]
+    return [{child.column: _value(random, child) for child in field.fields} for _ in range(min(count, 40))]
+
+
+def _unknown_tags(random: Random, kind: RecordKind, row: dict[str, Any]) -> list[dict[str, Any]]:
+    places: list[tuple[str, int | None]] = [("", None)]
+    for field in kind.value:
+        if field.fields:
+            places += [(field.column, index) for index in range(len(row[field.column]))]
+    return [
+        {
+            "path": path,
+            "element": element,
+            "tag": random.randint(5, 500),
+            "data": random.randbytes(random.randint(0, 9)),
+        }
+        for path, element in random.choices(places, k=random.randint(1, 3))
+    ]

@@ -1,0 +1,122 @@
+"""Do we combine and replay exactly as Kafka's combiner and share coordinator do?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sharelag.errors import ReplayError
+from sharelag.model import SharePartition, StateBatch
+from sharelag.replay import combine, replay
+from sharelag.replay.combine import combine_rows
+from tests import generators
+from tests.kafka.oracles import Oracle, replayer
+
+
+def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> None:
+    random = Random("combine")
+    questions = [
+        {
+            "existing": generators.state_batches(random),
+            "new": generators.state_batches(random),
+            "startOffset": random.choice([-1, random.randint(0, 50)]),
+        }
+        for _ in range(cases(3000, 20_000))
+    ]
+    answers = [answer["combined"] for answer in oracle_combiner.ask_many(questions)]
+    for question, theirs in zip(questions, answers, strict=True):
+        existing, new, start = question.values()
+        assert [list(batch) for batch in combine(existing, new, start)] == theirs, question
+        assert _compiled(existing + new, start) == theirs, question
+
+
+def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
+    rows = np.zeros((2 * len(batches) + 2, 4), np.int64)
+    for index, batch in enumerate(batches):
+        rows[index] = (batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
+    count = combine_rows(rows, len(batches), start)
+    return [[first, last, state, number] for first, last, number, state in rows[:count].tolist()]
+
+
+@pytest.mark.row("PRS-01")
+def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any) -> None:
+    random = Random("replay")
+    sequences = [generators.sequence(random) for _ in range(cases(300, 1000))]
+    for records, theirs in zip(sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True):
+        assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
+        assert theirs["loadFailedAt"] is None
+
+
+def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: Any) -> None:
+    random = Random("strict")
+    failed = 0
+    sequences = []
+    for _ in range(cases(150, 500)):
+        records = generators.sequence(random)
+        if random.random() < 0.5:
+            at = random.randrange(len(records))
+            key, value = records[at]
+            update_tombstone = (b"\0\1" + key[2:], None)
+            records[at] = random.choice([generators.damaged(random, (key, value)), update_tombstone])
+        sequences.append(records)
+    for records, theirs in zip(sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True):
+        numbered = _with_offsets(records)
+        if theirs["loadFailedAt"] is None:
+            assert _as_kafka(replay(numbered, strict=True)) == theirs["states"]
+        else:
+            failed += 1
+            with pytest.raises(ReplayError, match=f"offset {theirs['loadFailedAt']}:"):
+                replay(numbered, strict=True)
+    assert failed > 10
+
+
+@pytest.fixture(scope="module")
+def oracle_replayer_keep_going() -> Iterator[Oracle]:
+    with replayer(keep_going=True) as oracle:
+        yield oracle
+
+
+def test_the_default_goes_on_after_a_bad_record(oracle_replayer_keep_going: Oracle, cases: Any) -> None:
+    random = Random("default")
+    sequences = []
+    for _ in range(cases(150, 500)):
+        records = generators.sequence(random)
+        at = random.randrange(len(records))
+        records[at] = random.choice([(records[at][0], b"\0"), (b"\0\1" + records[at][0][2:], None)])
+        sequences.append(records)
+    answers = oracle_replayer_keep_going.ask_many(map(_question, sequences))
+    for records, theirs in zip(sequences, answers, strict=True):
+        assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
+
+
+def _with_offsets(records: list[generators.Record]) -> list[tuple[int, bytes, bytes | None]]:
+    return [(offset, key, value) for offset, (key, value) in enumerate(records)]
+
+
+def _question(records: list[generators.Record]) -> dict[str, Any]:
+    return {
+        "records": [
+            {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
+            for offset, (key, value) in enumerate(records)
+        ]
+    }
+
+
+def _as_kafka(windows: dict[SharePartition, Any]) -> dict[str, Any]:
+    return {
+        str(key): {
+            "snapshotEpoch": window.snapshot_epoch,
+            "stateEpoch": window.state_epoch,
+            "leaderEpoch": window.leader_epoch,
+            "startOffset": window.start_offset,
+            "deliveryCompleteCount": window.delivery_complete_count,
+            "createTimestamp": window.create_timestamp,
+            "writeTimestamp": window.write_timestamp,
+            "batches": [list(batch) for batch in window.batches],
+        }
+        for key, window in windows.items()
+    }

@@ -1,0 +1,117 @@
+"""Do we read records as Kafka's own generated classes do, good and damaged ones?"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.model import SharePartition
+from sharelag.wire import decode_arrow, state_partition
+from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.formatter import kafka_json
+from tests import generators
+from tests.kafka.oracles import Oracle
+
+_ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
+
+
+def raw(topic: str, records: list[generators.Record]) -> pa.RecordBatch:
+    rows = [
+        {"key": key, "value": value, "topic": topic, "partition": 0, "offset": offset}
+        for offset, (key, value) in enumerate(records)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+
+
+def ours(topic: str, records: list[generators.Record]) -> list[dict[str, Any] | str]:
+    """For each record its key and value as Kafka prints them, "reject", or "skipped"."""
+    decoded = decode_arrow(raw(topic, records), topic)
+    answers: list[dict[str, Any] | str] = ["skipped"] * len(records)
+    for row in kafka_json(decoded.records):
+        answers[row["offset"]] = {"key": row["key"], "value": row["value"]}
+    for offset in decoded.rejects.column("offset").to_pylist():
+        answers[offset] = "reject"
+    return answers
+
+
+def kafkas(oracle: Oracle, topic: str, records: list[generators.Record]) -> list[dict[str, Any] | str]:
+    questions = [
+        {"topic": _ORACLE_TOPICS[topic], "k": key.hex(), "v": None if value is None else value.hex()}
+        for key, value in records
+    ]
+    answers = [_as_ours(answer) for answer in oracle.ask_many(questions)]
+    return [
+        "skipped" if _is_of_another_group(topic, key) else answer
+        for (key, _), answer in zip(records, answers, strict=True)
+    ]
+
+
+def _is_of_another_group(topic: str, key: bytes) -> bool:
+    """Kafka reads these kinds, too; they are not about share groups."""
+    share_kinds = {kind.type for kind in GROUP_RECORDS}
+    return (
+        topic == GROUP_TOPIC
+        and len(key) >= 2
+        and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
+    )
+
+
+def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
+    if "error" in answer:
+        return "skipped" if "UnknownRecordType" in answer["error"] else "reject"
+    value = answer["value"]
+    return {
+        "key": {"type": answer["type"], "data": answer["key"]},
+        "value": None if value is None else {"version": answer["version"], "data": value},
+    }
+
+
+@pytest.mark.row("PSS-01", "PSS-02", "PSS-07", "PSS-08", "PSS-11")
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_valid_records_read_as_kafka_reads_them(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
+    random = Random(f"valid {topic}")
+    records = [generators.record(random) for _ in range(cases(1500, 10_000))]
+    theirs = kafkas(oracle_record_json, topic, records)
+    assert ours(topic, records) == theirs
+    assert sum(isinstance(answer, dict) for answer in theirs) > len(records) // 10
+
+
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_damaged_records_are_refused_where_kafka_refuses(
+    topic: str, oracle_record_json: Oracle, cases: Any
+) -> None:
+    random = Random(f"damaged {topic}")
+    records = [generators.damaged(random, generators.record(random)) for _ in range(cases(1500, 10_000))]
+    theirs = kafkas(oracle_record_json, topic, records)
+    mine = ours(topic, records)
+    wrong = [(n, a, b) for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+    assert wrong == []
+    assert "reject" in theirs
+    assert any(isinstance(answer, dict) for answer in theirs)
+
+
+@pytest.mark.row("PSC-04")
+def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> None:
+    random = Random("placement")
+    texts = ["g", "", "a:b:c", "グループ", "🦜🦜", "x" * 200]
+    keys = [
+        (
+            SharePartition(
+                random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)
+            ),
+            random.randint(1, 97),
+        )
+        for n in range(cases(200, 1000))
+    ]
+    answers = oracle_record_json.ask_many(
+        {
+            "partitionFor": {"group": key.group_id, "topicId": key.topic_id, "partition": key.partition},
+            "numPartitions": count,
+        }
+        for key, count in keys
+    )
+    assert [state_partition(key, count) for key, count in keys] == [answer["partition"] for answer in answers]

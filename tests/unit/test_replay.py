@@ -1,0 +1,225 @@
+"""Do the worked examples of the KIPs come out, in whatever way the records are cut up?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag import schemas
+from sharelag.errors import InputError, ReplayError
+from sharelag.model import SharePartition, StateBatch, Window
+from sharelag.replay import combine, drop_superseded, replay, replay_arrow
+from sharelag.replay.moment import parse_moment, up_to
+from sharelag.replay.state import split_last_key, window_items
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from tests import generators
+from tests.unit.test_wire import raw
+
+KEY = SharePartition("G1", "A" * 22, 0)
+AVAILABLE, ACKNOWLEDGED = 0, 2
+
+#: GL-02: after which step of the walk, the start offset and the batches that are written.
+WALK = {
+    0: (100, []),
+    2: (110, []),
+    4: (-1, [(110, 110, 0, 1)]),
+    5: (-1, [(111, 118, 0, 0), (119, 119, 2, 1)]),
+    7: (-1, [(111, 112, 0, 1)]),
+    8: (-1, [(113, 118, 2, 1)]),
+    10: (-1, [(110, 110, 2, 2)]),
+    11: (120, []),
+}
+#: GL-07: what is recovered when the leader is lost after a step.
+RECOVERED = {
+    0: (100, []),
+    2: (110, []),
+    4: (110, [(110, 110, 0, 1)]),
+    5: (110, [(110, 110, 0, 1), (111, 118, 0, 0), (119, 119, 2, 1)]),
+    7: (110, [(110, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]),
+    8: (110, [(110, 112, 0, 1), (113, 119, 2, 1)]),
+    10: (111, [(111, 112, 0, 1), (113, 119, 2, 1)]),
+    11: (120, []),
+}
+WINDOW_ENDS = {0: 100, 2: 110, 4: 111, 5: 120, 7: 120, 8: 120, 10: 120, 11: 120}
+
+
+def walk_records(last_step: int) -> list[tuple[int, bytes, bytes | None]]:
+    """A snapshot, then an update for each later write, up to a step of the walk."""
+    records = []
+    for step, (start, batches) in WALK.items():
+        if step <= last_step:
+            kind = SHARE_UPDATE if records else SHARE_SNAPSHOT
+            records.append((step, *encode_record(kind, row(start, batches))))
+    return records
+
+
+def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
+    fields = {"snapshot_epoch": 0, "state_epoch": 1, "leader_epoch": 2, "delivery_complete_count": 0}
+    fields |= {"create_timestamp": 5, "write_timestamp": 5, "start_offset": start}
+    named = [StateBatch(*batch)._asdict() for batch in batches]
+    return KEY._asdict() | fields | {"state_batches": named} | changes
+
+
+@pytest.mark.row("PRS-01", "WIN-01", "WIN-04", "PSC-20", "PRS-06")
+@pytest.mark.parametrize("step", WALK)
+def test_gl_07_what_is_recovered_after_each_step(step: int) -> None:
+    window = replay(walk_records(step))[KEY]
+    start, runs = RECOVERED[step]
+    assert window.effective_start_offset == start
+    assert list(window.runs) == [StateBatch(*run) for run in runs]
+    table = replay_arrow(decode_arrow(raw([r[1:] for r in walk_records(step)])).records)
+    assert table.column("effective_start_offset").to_pylist() == [start]
+    assert table.column("window_end_offset").to_pylist() == [WINDOW_ENDS[step]]
+    assert [tuple(run.values()) for run in table.column("runs").to_pylist()[0]] == runs
+
+
+def test_a_window_is_raw_as_the_coordinator_holds_it() -> None:
+    window = replay(walk_records(10))[KEY]
+    assert window == Window(
+        0, 1, 2, 110, 0, 5, 5,
+        tuple(StateBatch(*b) for b in [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]),
+    )  # fmt: skip
+
+
+def test_updates_before_the_first_snapshot_give_a_partial_state() -> None:
+    record = encode_record(SHARE_UPDATE, row(-1, [(7, 7, 0, 1), (3, 4, 2, 1)]))
+    window = replay([(0, *record)])[KEY]
+    assert (window.state_epoch, window.create_timestamp, window.start_offset) == (0, 0, -1)
+    assert window.batches == ((7, 7, 0, 1), (3, 4, 2, 1))  # unmerged
+    assert window.effective_start_offset is None
+    records = decode_arrow(raw([record])).records
+    assert replay_arrow(records).column("from_snapshot").to_pylist() == [False]
+    assert replay_arrow(records).column("start_offset").to_pylist() == [None]
+
+
+@pytest.mark.row("PSC-18")
+def test_a_tombstone_removes_and_a_later_snapshot_begins_anew() -> None:
+    gone = encode_record(SHARE_SNAPSHOT, row(0, [], tombstone=True))
+    records = [*walk_records(8), (20, *gone)]
+    assert replay(records) == {}
+    again = (21, *encode_record(SHARE_SNAPSHOT, row(500, [], state_epoch=9)))
+    assert replay([*records, again])[KEY].start_offset == 500
+
+
+@pytest.mark.row("WIN-06", "PSS-04")
+def test_a_reset_discards_batches_and_counts() -> None:
+    reset = (20, *encode_record(SHARE_SNAPSHOT, row(100, [], state_epoch=4, snapshot_epoch=1)))
+    window = replay([*walk_records(8), reset])[KEY]
+    assert (window.start_offset, window.batches, window.state_epoch) == (100, (), 4)
+    assert window.delivery_complete_count == 0
+
+
+def test_strict_names_the_record_and_the_default_leaves_it_out() -> None:
+    bad = (6, walk_records(0)[0][1], b"\0\0\1")
+    records = [*walk_records(5), bad]
+    assert replay(records) == replay(walk_records(5))
+    with pytest.raises(ReplayError, match=r"offset 6: the value ends before or inside SnapshotEpoch"):
+        replay(records, strict=True)
+
+
+def test_a_merge_that_would_never_end_is_refused_and_counted() -> None:
+    endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
+    records = [record[1:] for record in walk_records(0)]
+    records += [encode_record(SHARE_UPDATE, row(0, [(1, 10, 0, 1)])), endless]
+    table = replay_arrow(decode_arrow(raw(records)).records)
+    assert table.column("rejected_records").to_pylist() == [1]
+    assert len(table.column("batches").to_pylist()[0]) == 1
+    with pytest.raises(ValueError, match="would never end"):
+        combine([StateBatch(1, 10, 0, 1)], [StateBatch(5, 3, 0, 2)])
+
+
+@given(st.integers(0, 10**6))
+def test_a_window_is_the_same_from_any_cut_of_the_records(seed: int) -> None:
+    random = Random(seed)
+    records = decode_arrow(raw(generators.sequence(random, length=30))).records
+    whole = replay_arrow(records)
+    order = list(range(records.num_rows))
+    random.shuffle(order)
+    cut = random.randint(0, len(order))
+    pieces = [records.take(pa.array(part, pa.int64())) for part in (order[:cut], order[cut:])]
+    latest = pa.Table.from_batches([drop_superseded(piece) for piece in pieces])
+    assert replay_arrow(latest).equals(whole)
+    assert streamed(latest, random).equals(whole)
+
+
+def streamed(records: pa.Table, random: Random) -> pa.RecordBatch:
+    """Replay as a Spark task does: sorted by share partition, batch by batch."""
+    keys = ["record_partition", "group_id", "topic_id", "partition", "offset"]
+    table = records.sort_by([(key, "ascending") for key in keys])
+    pending, windows = None, []
+    for batch in table.to_batches(max_chunksize=random.randint(1, 9)):
+        ready, pending = split_last_key(pending, batch)
+        windows.append(replay_arrow(ready))
+    if pending is not None:
+        windows.append(replay_arrow(pending))
+    together = pa.Table.from_batches(windows, schemas.WINDOWS)
+    together = together.sort_by([(key, "ascending") for key in keys[1:4]]).combine_chunks()
+    return together.to_batches()[0] if together.num_rows else replay_arrow(records.slice(0, 0))
+
+
+@given(st.integers(0, 10**6))
+def test_runs_are_the_same_compiled_and_as_properties(seed: int) -> None:
+    random = Random(seed)
+    table = replay_arrow(decode_arrow(raw(generators.sequence(random))).records)
+    for line, (_, window) in zip(table.to_pylist(), window_items(table), strict=True):
+        assert [tuple(run.values()) for run in line["runs"]] == [tuple(run) for run in window.runs]
+        assert line["effective_start_offset"] == window.effective_start_offset
+
+
+@given(st.integers(0, 10**6))
+def test_combine_keeps_the_highest_rank_of_every_offset(seed: int) -> None:
+    random = Random(seed)
+    old, new, start = (
+        generators.state_batches(random),
+        generators.state_batches(random),
+        random.randint(-1, 40),
+    )
+    combined = combine(old, new, start)
+    best: dict[int, tuple[int, int]] = {}
+    for batch in old + new:
+        for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
+            rank = (batch.delivery_count, batch.delivery_state)
+            best[offset] = max(best.get(offset, rank), rank)
+    found = {
+        offset: (batch.delivery_count, batch.delivery_state)
+        for batch in combined
+        for offset in range(batch.first_offset, batch.last_offset + 1)
+    }
+    assert found == best
+    assert sum(b.last_offset - b.first_offset + 1 for b in combined) == len(best)
+
+
+def test_as_of_a_time_and_as_of_offsets() -> None:
+    records = decode_arrow(raw([r[1:] for r in walk_records(11)])).records  # offsets 100.., timestamps 0 ms..
+    early = up_to(records, datetime.fromtimestamp(0.003, UTC))
+    assert early.column("offset").to_pylist() == [100, 101, 102, 103]
+    assert replay_arrow(early).column("effective_start_offset").to_pylist() == [110]
+    assert up_to(records, {3: 101}).num_rows == 2
+    assert up_to(records, {4: 999}).num_rows == 0  # only the state partitions that are named
+    assert up_to(records, None) is records
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-21T03:10:00Z", datetime(2026, 11, 21, 3, 10, tzinfo=UTC)),
+        ("2026-11-21T04:10:00+01:00", datetime(2026, 11, 21, 3, 10, tzinfo=UTC)),
+        ("0:1200,3:88", {0: 1200, 3: 88}),
+    ],
+)
+def test_moments_are_read(text: str, moment: Any) -> None:
+    assert parse_moment(text) == moment
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-11-21T03:10:00", "0:x", ""])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_moment(text)

@@ -1,0 +1,207 @@
+"""Does the decoder give back what the encoder wrote, and refuse everything that is cut short?"""
+
+from __future__ import annotations
+
+import base64
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.wire import decode_arrow, encode
+from sharelag.wire.encode import encode_record, unsigned_varint
+from sharelag.wire.fields import (
+    GROUP_RECORDS,
+    GROUP_TOPIC,
+    INT_SIZES,
+    SHARE_UPDATE,
+    STATE_RECORDS,
+    STATE_TOPIC,
+    Field,
+    RecordKind,
+)
+from sharelag.wire.formatter import without_timestamps
+from tests import generators
+
+_KINDS = [(STATE_TOPIC, kind) for kind in STATE_RECORDS] + [(GROUP_TOPIC, kind) for kind in GROUP_RECORDS]
+_NAMES = [kind.name for _, kind in _KINDS]
+_SCHEMAS = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
+_TOPIC_IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode()[:22])
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
+    columns = [
+        {"key": key, "value": value, "topic": topic, "partition": 3, "offset": 100 + n, "timestamp": n}
+        for n, (key, value) in enumerate(rows)
+    ]
+    return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
+
+
+def rows_of(kind: RecordKind, topic: str) -> st.SearchStrategy[dict[str, Any]]:
+    place = {"topic": st.just(topic), "record_partition": st.integers(0, 99), "offset": st.integers(0, 2**62)}
+    about = {
+        "record_type": st.just(kind.type),
+        "tombstone": st.just(False),
+        "timestamp": st.integers(0, 2**41),
+    }
+    fields = {field.column: _values(field) for field in (*kind.key, *kind.value)}
+    missing = {name: st.none() for name in _SCHEMAS[topic].names}
+    return st.fixed_dictionaries(missing | place | about | fields | {"unknown_tags": _tags()})
+
+
+def _values(field: Field) -> st.SearchStrategy[Any]:
+    if field.type in INT_SIZES:
+        bound = 2 ** (8 * INT_SIZES[field.type] - 1)
+        numbers = st.integers(-bound, bound - 1).filter(lambda number: number != field.unknown)
+        return st.none() | numbers if field.unknown is not None else numbers
+    if field.type == "uuid":
+        return _TOPIC_IDS
+    if field.type == "string":
+        return st.none() | _TEXTS if field.nullable else _TEXTS
+    element = field.element
+    item = (
+        _values(element) if element else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
+    )
+    return st.lists(item, max_size=5)
+
+
+def _tags() -> st.SearchStrategy[list[dict[str, Any]]]:
+    tag = st.fixed_dictionaries(
+        {
+            "path": st.just(""),
+            "element": st.none(),
+            "tag": st.integers(5, 2**31 - 1),
+            "data": st.binary(max_size=9),
+        }
+    )
+    return st.lists(tag, max_size=3, unique_by=lambda t: t["tag"]).map(
+        lambda tags: sorted(tags, key=lambda t: t["tag"])
+    )
+
+
+@pytest.mark.row("PSS-01", "PSS-02", "CMP-03")
+@pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
+@given(data=st.data())
+def test_decoding_gives_back_what_was_encoded(topic: str, kind: RecordKind, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(rows_of(kind, topic), min_size=1, max_size=4))
+    columns = without_schema_timestamps(_SCHEMAS[topic])
+    table = pa.Table.from_pylist(rows, schema=columns).cast(_SCHEMAS[topic])
+    decoded = decode_arrow(encode(table, topic), topic)
+    assert decoded.rejects.num_rows == decoded.skipped == 0
+    assert without_timestamps(decoded.records).to_pylist() == without_timestamps(table).to_pylist()
+
+
+def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
+    """Timestamps as numbers: a record can hold some that no calendar has."""
+    return pa.schema(
+        [pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema]
+    )
+
+
+@pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
+def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
+    random = Random(kind.name)
+    key, value = next(pair for _ in range(99) if (pair := generators.record(random, kind))[1])
+    cut = [(key[:n], value) for n in range(len(key))] + [(key, value[:n]) for n in range(len(value))]
+    decoded = decode_arrow(raw([*cut, (key, value)], topic), topic)
+    # An empty prefix of a key has no type; all others stop inside a field.
+    assert decoded.rejects.num_rows == len(cut)
+    assert decoded.records.column("offset").to_pylist() == [100 + len(cut)]
+    assert decoded.rejects.column("value").to_pylist() == [v for _, v in cut]
+    assert all(decoded.rejects.column("reason").to_pylist())
+
+
+@pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
+def test_gl_22_the_count_is_a_tagged_field() -> None:
+    key, _ = encode_record(
+        SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True}
+    )
+    body = "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00 "
+    values = [
+        bytes.fromhex(body + tail) for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")
+    ]
+    records = decode_arrow(raw([(key, value) for value in values])).records.to_pylist()
+    assert [row["delivery_complete_count"] for row in records] == [None, 0, 0]
+    assert [row["start_offset"] for row in records] == [None] * 3
+    batch = {"first_offset": 110, "last_offset": 110, "delivery_state": 0, "delivery_count": 1}
+    assert [row["state_batches"] for row in records] == [[batch]] * 3
+    assert records[2]["unknown_tags"] == [{"path": "", "element": None, "tag": 7, "data": b"\xff"}]
+    again = encode(decode_arrow(raw([(key, value) for value in values])).records)
+    assert again.column("value").to_pylist() == values
+
+
+@pytest.mark.row("PSS-08")
+def test_key_bytes_are_type_group_topic_id_partition() -> None:
+    key = bytes.fromhex("0000 0002") + b"G1" + bytes(range(16)) + bytes(4)
+    row = decode_arrow(raw([(key, None)])).records.to_pylist()[0]
+    assert (row["record_type"], row["group_id"], row["partition"], row["tombstone"]) == (0, "G1", 0, True)
+    assert row["topic_id"] == base64.urlsafe_b64encode(bytes(range(16))).decode()[:22]
+
+
+@pytest.mark.row("RST-13")
+def test_states_that_nobody_knows_yet_survive() -> None:
+    batches = [
+        {"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1} for n in (1, 3, 5)
+    ]
+    row = {"snapshot_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": 0}
+    row |= {"group_id": "g", "topic_id": "A" * 22, "partition": 0, "state_batches": batches}
+    decoded = decode_arrow(raw([encode_record(SHARE_UPDATE, row)]))
+    assert decoded.records.column("state_batches").to_pylist() == [batches]
+
+
+def test_nothing_is_lost_and_order_is_kept() -> None:
+    random = Random(7)
+    records = [generators.record(random) for _ in range(400)]
+    records = [generators.damaged(random, r) if random.random() < 0.4 else r for r in records]
+    topics = [random.choice([STATE_TOPIC, GROUP_TOPIC, "eu.__share_group_state"]) for _ in records]
+    batch = raw(records).set_column(2, "topic", pa.array(topics))
+    for topic in (STATE_TOPIC, GROUP_TOPIC):
+        decoded = decode_arrow(batch, topic)
+        assert decoded.records.num_rows + decoded.rejects.num_rows + decoded.skipped == len(records)
+        assert decoded.records.num_rows
+        assert decoded.rejects.num_rows
+        for table in (decoded.records, decoded.rejects):
+            offsets = table.column("offset").to_pylist()
+            assert offsets == sorted(offsets)
+
+
+def test_slices_chunks_and_large_types_read_the_same() -> None:
+    random = Random(8)
+    batch = raw([generators.record(random, STATE_RECORDS[n % 2]) for n in range(50)])
+    whole = decode_arrow(batch).records
+    assert decode_arrow(batch.slice(10, 20)).records.equals(whole.slice(10, 20))
+    chunked = pa.Table.from_batches([batch.slice(0, 7), batch.slice(7)])
+    assert decode_arrow(chunked).records.equals(whole)
+    large = pa.Table.from_batches([batch])
+    for name, kind in {
+        "key": pa.large_binary(),
+        "value": pa.large_binary(),
+        "topic": pa.large_string(),
+    }.items():
+        large = large.set_column(large.schema.get_field_index(name), name, large.column(name).cast(kind))
+    assert decode_arrow(large).records.equals(whole)
+    assert decode_arrow(batch.slice(0, 0)).records.num_rows == 0
+
+
+def test_a_text_that_is_not_utf8_is_read_as_java_reads_it() -> None:
+    key = bytes.fromhex("0000 0003") + b"a\xffb" + bytes(20)
+    assert decode_arrow(raw([(key, None)])).records.column("group_id").to_pylist() == ["a\ufffdb"]
+
+
+def test_wrong_columns_are_named() -> None:
+    table = pa.table({"key": pa.array([b""]), "value": pa.array(["text"])})
+    with pytest.raises(InputError, match=r"value: expected binary, got string.*topic: .* no such column"):
+        decode_arrow(table)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_varint_has_at_most_five_bytes(number: int) -> None:
+    encoded = unsigned_varint(number)
+    assert len(encoded) == max(1, -(-number.bit_length() // 7))
+    assert sum((byte & 127) << (7 * n) for n, byte in enumerate(encoded)) == number
