@@ -81,9 +81,7 @@ _INPUT = [
 _CHOICE = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    click.option(
-        "--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."
-    ),
+    click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."),
     click.option(
         "--as-of",
         metavar="WHEN",
@@ -127,9 +125,7 @@ def cli() -> None:
 
 @cli.command()
 @_with(_INPUT, _CHOICE, _OUTPUT, _ENGINE, _TIMEOUT, _VERBOSE)
-@click.option(
-    "--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True
-)
+@click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
 def lag(output: str, engine: str, by: str, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
 
@@ -227,8 +223,7 @@ def doctor(**options: Any) -> int:
     worst = 0
     for check in checks(config):
         click.echo(
-            f"{check.verdict:<5} {check.what}: {check.found}"
-            + (f"\n      -> {check.advice}" if check.advice else "")
+            f"{check.verdict:<5} {check.what}: {check.found}" + (f"\n      -> {check.advice}" if check.advice else "")
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
@@ -305,9 +300,7 @@ def _require_groups(choice: Any, rows: list[dict[str, Any]]) -> None:
 
 def _summary(answer: Any, source: Any, unit: str) -> None:
     count = answer.table.num_rows
-    click.echo(
-        f"sharelag: {count} {unit}{'s' * (count != 1)}, {source.describe()}, {answer.engine} engine", err=True
-    )
+    click.echo(f"sharelag: {count} {unit}{'s' * (count != 1)}, {source.describe()}, {answer.engine} engine", err=True)
     if answer.rejected:
         click.echo(
             f"sharelag: {answer.rejected} records could not be decoded and are missing above; "

@@ -53,9 +53,7 @@ class Choice:
             table = table.filter(pc.is_in(table.column("group_id"), pa.array(sorted(self.groups))))
         if self.topics:
             names, numbers = table.column("topic").to_pylist(), table.column("partition").to_pylist()
-            table = table.filter(
-                pa.array([self._has(*pair) for pair in zip(names, numbers, strict=True)], pa.bool_())
-            )
+            table = table.filter(pa.array([self._has(*pair) for pair in zip(names, numbers, strict=True)], pa.bool_()))
         return table
 
     def _has(self, topic: str | None, partition: int) -> bool:
@@ -63,9 +61,7 @@ class Choice:
         return partitions is not None and (not partitions or partition in partitions)
 
 
-def windows(
-    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
-) -> Answer:
+def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None) -> Answer:
     """The state of the chosen share partitions.
 
     Returns
@@ -79,9 +75,7 @@ def windows(
         table, rejected = _spark_windows(source, as_of, choice)
     else:
         table, rejected = _local_windows(source, as_of, choice)
-    names = (
-        source.offsets(_topic_ids(table), as_of).select(["topic_id", "topic"]).group_by(["topic_id", "topic"])
-    )
+    names = source.offsets(_topic_ids(table), as_of).select(["topic_id", "topic"]).group_by(["topic_id", "topic"])
     names = names.aggregate([])
     position = pc.index_in(table.column("topic_id"), names.column("topic_id").combine_chunks())
     table = table.append_column("topic", names.column("topic").combine_chunks().take(position))

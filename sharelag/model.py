@@ -102,9 +102,7 @@ class Window:
 
 def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Disjoint, sorted runs from ``start`` on; where batches overlap the highest (count, state) wins."""
-    kept = sorted(
-        b._replace(first_offset=max(b.first_offset, start)) for b in batches if b.last_offset >= start
-    )
+    kept = sorted(b._replace(first_offset=max(b.first_offset, start)) for b in batches if b.last_offset >= start)
     cuts = sorted({b.first_offset for b in kept} | {b.last_offset + 1 for b in kept})
     runs: list[StateBatch] = []
     covering: list[StateBatch] = []

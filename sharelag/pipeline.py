@@ -148,8 +148,7 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
     rolled = counted.groupBy(*ROLLUP_KEYS[by]).agg(F.count("partition").alias("partitions"), *sums)
     wanted = schemas.spark_schema(schemas.ROLLUP).fields
     columns = [
-        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)
-        for f in wanted
+        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name) for f in wanted
     ]
     return rolled.select(columns)
 
@@ -162,15 +161,12 @@ def _written_by(moment: datetime | Any) -> Column:
     if isinstance(moment, datetime):
         return F.col("timestamp") <= F.lit(moment)
     each = [
-        (F.col("record_partition") == partition) & (F.col("offset") <= offset)
-        for partition, offset in moment.items()
+        (F.col("record_partition") == partition) & (F.col("offset") <= offset) for partition, offset in moment.items()
     ]
     return reduce(Column.__or__, each, F.lit(False))
 
 
-def _map(
-    frame: DataFrame, each: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], schema: pa.Schema
-) -> DataFrame:
+def _map(frame: DataFrame, each: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], schema: pa.Schema) -> DataFrame:
     """Apply a function to every Arrow batch; columns of the schema that it does not give are null."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -186,9 +182,7 @@ def _for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The same rows with Spark's timestamps, which count microseconds."""
     arrays, fields = [], []
     for field in schema:
-        column = (
-            batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
-        )
+        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
         kind = field.type
         if pa.types.is_timestamp(kind):
             column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")

@@ -76,14 +76,13 @@ def lag_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
-    """One object a share partition: the fields of `sharelag.Window` as the coordinator holds them (-1 and 0
-    are Kafka's), then what we derive: null where unknown.
+    """One object a share partition: the fields of `sharelag.Window`, then what we derive from them.
+
+    A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null where unknown.
     """
     rows = []
     for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
-        derived = {
-            name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")
-        }
+        derived = {name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")}
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
         runs = [list(batch.values()) for batch in row["runs"]]
@@ -100,9 +99,7 @@ def decoded_rows(decoded: Decoded) -> Iterator[dict[str, Any]]:
     yield from reject_json(decoded.rejects)
 
 
-def lines(
-    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
-) -> Iterator[str]:
+def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
     """Print rows.
 
     Parameters
@@ -122,9 +119,7 @@ def lines(
         yield from (json.dumps(row, ensure_ascii=False) for row in rows)
     elif output == "yaml":
         for row in rows:
-            yield yaml.safe_dump(
-                [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None
-            ).rstrip()
+            yield yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None).rstrip()
     elif output == "csv":
         yield from _csv(rows)
     else:
@@ -134,6 +129,11 @@ def lines(
 def terminal(text: str) -> str:
     """Escape what would act on a terminal instead of being read: control and direction characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def iso(moment: datetime) -> str:
+    """A time as ISO 8601 in UTC, to the millisecond."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # ---- people -------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
     if name == "runs":
-        value = " ".join(_run(*run) for run in value) or None
+        value = " ".join(_run(*run) for run in value or []) or None
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
     return MISSING if value is None else terminal(str(value))
@@ -191,8 +191,4 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _iso(value) if isinstance(value, datetime) else value for name, value in row.items()}
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()}

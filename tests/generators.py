@@ -84,9 +84,7 @@ def sequence(random: Random, keys: int = 3, length: int = 12) -> list[Record]:
     for _ in range(random.randint(1, length)):
         share = random.choice(shares)
         kind = SHARE_SNAPSHOT if random.random() < 0.25 else SHARE_UPDATE
-        row: dict[str, Any] = {
-            field.column: random.randint(-1, 9) for field in kind.value if field.type == "int32"
-        }
+        row: dict[str, Any] = {field.column: random.randint(-1, 9) for field in kind.value if field.type == "int32"}
         row |= {"start_offset": random.choice([-1, random.randint(0, 45)])}
         row |= {"create_timestamp": random.randint(0, 99), "write_timestamp": random.randint(0, 99)}
         row["state_batches"] = [batch._asdict() for batch in state_batches(random)]

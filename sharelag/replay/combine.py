@@ -30,9 +30,7 @@ FIRST, LAST, COUNT, STATE = range(4)
 _Row: TypeAlias = tuple[int, int, int, int]
 
 
-def combine(
-    existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int = -1
-) -> list[StateBatch]:
+def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int = -1) -> list[StateBatch]:
     """Merge state batches as Kafka's share coordinator does.
 
     Parameters

@@ -57,9 +57,7 @@ def up_to(records: Arrow, moment: Moment) -> Arrow:
     if moment is None:
         return records
     if isinstance(moment, datetime):
-        return records.filter(
-            pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP))
-        )
+        return records.filter(pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP)))
     partitions = pa.array(list(moment), pa.int32())
     limits = pa.array(list(moment.values()), pa.int64())
     limit = limits.take(pc.index_in(records.column("record_partition"), partitions))

@@ -111,9 +111,7 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     return table.take(pa.array(np.sort(order[keep])))
 
 
-def split_last_key(
-    pending: pa.RecordBatch | None, batch: pa.RecordBatch
-) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Put two pieces of a table sorted by share partition together, and part them before the last one.
 
     Returns

@@ -65,9 +65,7 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     rows = _Rows(program, batch, topic == GROUP_TOPIC)
     good = np.flatnonzero(rows.reason == kernels.OK)
     bad = np.flatnonzero(rows.reason > kernels.SKIPPED)
-    return Decoded(
-        _records(rows, good, _OUTPUT[topic]), _rejects(rows, bad), len(rows.reason) - len(good) - len(bad)
-    )
+    return Decoded(_records(rows, good, _OUTPUT[topic]), _rejects(rows, bad), len(rows.reason) - len(good) - len(bad))
 
 
 class _Rows:
@@ -158,9 +156,7 @@ def _column(
     if field.type == "uuid":
         return _topic_ids(rows.keys if part == "key" else rows.values, values, mask)
     if field.type == "string":
-        return _strings(
-            rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask
-        )
+        return _strings(rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask)
     if field.unknown is not None:
         mask = mask & (values != field.unknown)
     if pa.types.is_timestamp(kind):
@@ -186,9 +182,7 @@ def _topic_ids(buffer: NDArray[Any], position: NDArray[Any], mask: NDArray[Any])
     return _from_buffers(pa.string(), offsets, data, mask)
 
 
-def _strings(
-    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
-) -> pa.Array:
+def _strings(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
     mask = mask & (length >= 0)
     binary = _gathered(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
     try:
@@ -199,24 +193,18 @@ def _strings(
 
 def _replace_bad_utf8(binary: pa.Array) -> pa.Array:
     encoded = binary.dictionary_encode()
-    texts = [
-        None if raw is None else raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()
-    ]
+    texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _gathered(
-    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
-) -> pa.Array:
+def _gathered(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
     data = np.empty(int(length.sum()), np.uint8)
     kernels.gather(buffer, position.astype(np.int64), length.astype(np.int64), offsets, data)
     return _from_buffers(pa.binary(), offsets, data, mask)
 
 
-def _from_buffers(
-    kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]
-) -> pa.Array:
+def _from_buffers(kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
     validity = None if mask.all() else pa.array(mask).buffers()[1]
     return pa.Array.from_buffers(
         kind, len(mask), [validity, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=int((~mask).sum())

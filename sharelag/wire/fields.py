@@ -139,9 +139,7 @@ GROUP_RECORDS = (
             Field("AssignmentTimestamp", "int64", tag=0, default=0, unknown=0, since="4.3"),
         ),
     ),
-    RecordKind(
-        13, "ShareGroupTargetAssignmentMember", _MEMBER, (_struct("TopicPartitions", _TOPIC, _PARTITIONS),)
-    ),
+    RecordKind(13, "ShareGroupTargetAssignmentMember", _MEMBER, (_struct("TopicPartitions", _TOPIC, _PARTITIONS),)),
     RecordKind(
         14,
         "ShareGroupCurrentMemberAssignment",

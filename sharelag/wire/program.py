@@ -88,9 +88,7 @@ def _emit(program: Program, op: int, name: str, slot: int = 0, level: int = 0, a
     return len(program.instructions) - 1
 
 
-def _emit_struct(
-    program: Program, fields: tuple[Field, ...], path: str, level: int, *, flexible: bool
-) -> int:
+def _emit_struct(program: Program, fields: tuple[Field, ...], path: str, level: int, *, flexible: bool) -> int:
     start = len(program.instructions)
     first_tag = len(program.tags)
     for item in fields:

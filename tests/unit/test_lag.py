@@ -174,9 +174,7 @@ def test_the_terms_add_up_and_equal_a_count_of_the_offsets(seed: int) -> None:
 def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
     def share(group: str, partition: int, **changes: Any) -> dict[str, Any]:
         empty: dict[str, Any] = dict.fromkeys(schemas.LAG.names)
-        return (
-            empty | {"group_id": group, "topic": "t", "topic_id": "A" * 22, "partition": partition} | changes
-        )
+        return empty | {"group_id": group, "topic": "t", "topic_id": "A" * 22, "partition": partition} | changes
 
     table = pa.Table.from_pylist(
         [share("g", 0, lag=7, unread=5), share("g", 1), share("g", 2, lag=3, unread=1), share("h", 0)],

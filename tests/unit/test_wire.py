@@ -65,9 +65,7 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
     if field.type == "string":
         return st.none() | _TEXTS if field.nullable else _TEXTS
     element = field.element
-    item = (
-        _values(element) if element else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
-    )
+    item = _values(element) if element else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
     return st.lists(item, max_size=5)
 
 
@@ -99,9 +97,7 @@ def test_decoding_gives_back_what_was_encoded(topic: str, kind: RecordKind, data
 
 def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
     """Timestamps as numbers: a record can hold some that no calendar has."""
-    return pa.schema(
-        [pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema]
-    )
+    return pa.schema([pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
 
 
 @pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
@@ -119,13 +115,9 @@ def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
 
 @pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
 def test_gl_22_the_count_is_a_tagged_field() -> None:
-    key, _ = encode_record(
-        SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True}
-    )
+    key, _ = encode_record(SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True})
     body = "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00 "
-    values = [
-        bytes.fromhex(body + tail) for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")
-    ]
+    values = [bytes.fromhex(body + tail) for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")]
     records = decode_arrow(raw([(key, value) for value in values])).records.to_pylist()
     assert [row["delivery_complete_count"] for row in records] == [None, 0, 0]
     assert [row["start_offset"] for row in records] == [None] * 3
@@ -146,9 +138,7 @@ def test_key_bytes_are_type_group_topic_id_partition() -> None:
 
 @pytest.mark.row("RST-13")
 def test_states_that_nobody_knows_yet_survive() -> None:
-    batches = [
-        {"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1} for n in (1, 3, 5)
-    ]
+    batches = [{"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1} for n in (1, 3, 5)]
     row = {"snapshot_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": 0}
     row |= {"group_id": "g", "topic_id": "A" * 22, "partition": 0, "state_batches": batches}
     decoded = decode_arrow(raw([encode_record(SHARE_UPDATE, row)]))

@@ -1,0 +1,60 @@
+"""What does sharelag show? A run over the cluster recorded in ``data/captures/demo``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sharelag import engine as engines
+from sharelag import show
+from sharelag.errors import InputError
+from sharelag.metrics.lag import rollup_arrow
+from sharelag.page import lag_page
+from sharelag.sources.inputs import CaptureInput
+
+#: Beside the package in a checkout; a wheel does not carry recordings.
+CAPTURE = Path(__file__).resolve().parent.parent / "data" / "captures" / "demo"
+
+
+def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
+    """Compute the lag of the recorded cluster and write ``out/lag.html``.
+
+    Parameters
+    ----------
+    out : pathlib.Path
+        Created when missing.
+    engine : {"spark", "local"}
+
+    Yields
+    ------
+    str
+        Lines for the terminal: the table, then where the page is.
+
+    Raises
+    ------
+    InputError
+        When the recording is not there, as in an installed wheel.
+    """
+    if not CAPTURE.exists():
+        raise InputError(
+            f"the recorded cluster is not at {CAPTURE}: run the demo in a checkout of the project, or look at a "
+            "cluster of your own with `sharelag lag --bootstrap-server HOST:PORT`"
+        )
+    source = CaptureInput(CAPTURE)
+    answer = engines.lag(source, engine)
+    rows = show.lag_rows(answer.table)
+    yield from show.lines(rows, "human", show.LAG_COLUMNS)
+    facts = {
+        "as of": show.iso(source.as_of()),
+        "cluster": source.describe(),
+        "share partitions": str(len(rows)),
+        "lag not known": str(answer.table.column("lag").null_count),
+        "records not decoded": str(answer.rejected),
+        "computed by": f"the {answer.engine} engine",
+    }
+    groups = show.lag_rows(rollup_arrow(answer.table, "group"))
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "lag.html"
+    page.write_text(lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8")
+    yield ""
+    yield f"The same with what the lag consists of: {page}"

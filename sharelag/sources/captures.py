@@ -1,0 +1,203 @@
+"""Saving and loading everything that one investigation needs, as a folder of Parquet files.
+
+records/*.parquet   raw records of __share_group_state, and the share groups' of __consumer_offsets
+offsets.parquet     log start and end offset of every topic partition
+capture.json        of which cluster, as of when, by what: no secrets
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag import __version__, schemas
+from sharelag.errors import InputError, TopicMissingError
+from sharelag.sources import kafka
+from sharelag.sources.config import ClientConfig
+from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, STATE_TOPIC
+
+_Finish: TypeAlias = Callable[[], tuple[pa.Table, "CaptureInfo"]]
+
+#: Of the folder's layout; a reader refuses others.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """What a capture is of."""
+
+    cluster_id: str
+    as_of: datetime  # when the end offsets were asked
+    topics: Mapping[str, int]  # partitions of the topics in records/
+    options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
+    tool_version: str = __version__
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture that was found to be whole."""
+
+    info: CaptureInfo
+    records_paths: list[str]
+    offsets: pa.Table  # sharelag.schemas.OFFSETS
+
+
+def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -> CaptureInfo:
+    """Capture a running cluster.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    folder : pathlib.Path
+        Must not exist, unless ``overwrite``.
+    overwrite : bool
+        Replace a capture that is there (nothing else is ever replaced).
+
+    Returns
+    -------
+    CaptureInfo
+
+    Raises
+    ------
+    InputError
+        When the folder is in the way.
+    ClusterError
+        One of its children.
+    """
+    _check_place(folder, overwrite)
+    topics = {STATE_TOPIC: len(kafka.offset_ranges(config, STATE_TOPIC))}
+    try:
+        topics[GROUP_TOPIC] = len(kafka.offset_ranges(config, GROUP_TOPIC))
+    except TopicMissingError:
+        # Share groups keep their members there, but a topic of state alone is worth capturing, too.
+        topics[GROUP_TOPIC] = 0
+    cluster = kafka.cluster_id(config)
+
+    def finish() -> tuple[pa.Table, CaptureInfo]:
+        # Only now, after the state has been read: the other way round a lag could seem negative.
+        offsets = kafka.list_offsets(config, kafka.topic_ids(config))
+        asked = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
+        return offsets, CaptureInfo(cluster, asked, topics, config.public())
+
+    records = (batch for topic, count in topics.items() if count for batch in _share_records(config, topic))
+    return write_capture(folder, records, finish, overwrite)
+
+
+def write_capture(
+    folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish, overwrite: bool = False
+) -> CaptureInfo:
+    """Write a capture all at once: until everything is there, there is nothing at ``folder``.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    records : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, written as they come.
+    finish : callable
+        Called after the last record; returns the offsets (`sharelag.schemas.OFFSETS`) and the `CaptureInfo`.
+    overwrite : bool
+        Replace a capture that is there.
+    """
+    _check_place(folder, overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    half = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        (half / "records").mkdir()
+        # Bytes of keys repeat from record to record, values do not: zstd makes a quarter of either.
+        with pq.ParquetWriter(half / "records" / "part-0.parquet", schemas.RAW, compression="zstd") as writer:
+            for batch in records:
+                writer.write_batch(batch)
+        offsets, info = finish()
+        pq.write_table(offsets.cast(schemas.OFFSETS), half / "offsets.parquet", compression="zstd")
+        (half / "capture.json").write_text(json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8")
+        half.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        half.rename(folder)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+    return info
+
+
+def read_capture(folder: Path) -> Capture:
+    """Open a capture and check that it is one.
+
+    Raises
+    ------
+    InputError
+        When a file is missing, has wrong columns, or is of a format that this version does not know.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no capture at {folder}: make one with `sharelag capture`")
+    missing = [name for name in ("capture.json", "offsets.parquet", "records") if not (folder / name).exists()]
+    paths = sorted(map(str, folder.glob("records/*.parquet")))
+    if not missing and not paths:
+        missing = ["records/*.parquet"]
+    if missing:
+        raise InputError(f"{folder} is no whole capture, {', '.join(missing)} is missing: capture it again")
+    info = _from_json(folder / "capture.json")
+    for path in paths:
+        schemas.require(_read(path, pq.read_schema), schemas.RAW, path)
+    offsets = _read(str(folder / "offsets.parquet"), pq.read_table)
+    schemas.require(offsets, schemas.OFFSETS, str(folder / "offsets.parquet"))
+    return Capture(info, paths, offsets.select(schemas.OFFSETS.names).cast(schemas.OFFSETS))
+
+
+def _check_place(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not (overwrite and (folder / "capture.json").exists()):
+        advice = (
+            "name another folder, or add --overwrite" if (folder / "capture.json").exists() else "name another folder"
+        )
+        raise InputError(f"{folder} exists already: {advice}")
+
+
+def _share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
+    """All state records; of the groups' topic only the share groups': others' commits are not our business."""
+    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_RECORDS], pa.binary())
+    for batch in kafka.read_topic(config, topic):
+        if topic == GROUP_TOPIC:
+            batch = batch.filter(pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds))
+        if batch.num_rows:
+            yield batch
+
+
+def _read(path: str, how: Any) -> Any:
+    try:
+        return how(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is no Parquet file ({str(error).splitlines()[0]}): capture it again") from error
+
+
+def _to_json(info: CaptureInfo) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "cluster_id": info.cluster_id,
+        "tool_version": info.tool_version,
+        "as_of": info.as_of.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "options": dict(info.options),
+        "topics": {name: {"partitions": count} for name, count in info.topics.items()},
+    }
+
+
+def _from_json(path: Path) -> CaptureInfo:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise InputError(
+                f"{path} is of capture format {about['format']}, this version reads {FORMAT}: use a newer sharelag"
+            )
+        topics = {name: topic["partitions"] for name, topic in about["topics"].items()}
+        as_of = datetime.fromisoformat(about["as_of"])
+        return CaptureInfo(about["cluster_id"], as_of, topics, about["options"], about["tool_version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} does not describe a capture ({error!r}): capture it again") from error

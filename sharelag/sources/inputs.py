@@ -1,0 +1,156 @@
+"""What can a user point at? A cluster, a capture, or raw records in Parquet: all answer the same questions.
+
+Each input gives raw records for either engine, and the offsets of the topics that its share partitions are
+of. Nothing here looks into a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.sources import captures, kafka
+from sharelag.sources.config import ClientConfig
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Input(Protocol):
+    """What both engines ask of an input."""
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        """Raw records (`sharelag.schemas.RAW`) in this process, at least all of the topic's; others may be there."""
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Read the same as a Spark DataFrame."""
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
+
+    def size(self) -> int:
+        """How many raw records there are, about."""
+
+    def describe(self) -> str:
+        """Where the records come from and as of when, for people; no secrets."""
+
+
+@dataclass(frozen=True)
+class KafkaInput:
+    """A running cluster."""
+
+    config: ClientConfig
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return kafka.read_topic(self.config, topic)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.sources.spark_kafka import read_kafka
+
+        return read_kafka(spark, self.config, topic)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        names = {topic: found for topic, found in kafka.topic_ids(self.config).items() if found in set(topic_ids)}
+        return kafka.list_offsets(self.config, names, at=as_of if isinstance(as_of, datetime) else None)
+
+    def size(self) -> int:
+        return kafka.record_count(self.config)
+
+    def describe(self) -> str:
+        return f"as of {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True)
+class CaptureInput:
+    """A folder that ``sharelag capture`` wrote."""
+
+    folder: Path
+
+    @cached_property
+    def _capture(self) -> captures.Capture:
+        return captures.read_capture(self.folder)
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return _parquet_batches(_dataset(self._capture.records_paths))
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        return spark.read.parquet(*map(str, self._capture.records_paths))
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        offsets = self._capture.offsets
+        offsets = offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
+        if as_of is None or (isinstance(as_of, datetime) and as_of >= self.as_of()):
+            return offsets
+        # The capture knows the ends at one moment only: those of an earlier one are not known.
+        unknown = pa.nulls(offsets.num_rows, pa.int64())
+        for name in ("end_offset", "log_start_offset"):
+            offsets = offsets.set_column(offsets.schema.get_field_index(name), name, unknown)
+        return offsets
+
+    def size(self) -> int:
+        return int(_dataset(self._capture.records_paths).count_rows())
+
+    def as_of(self) -> datetime:
+        """When the end offsets were asked."""
+        return self._capture.info.as_of
+
+    def describe(self) -> str:
+        info = self._capture.info
+        return f"capture of {info.cluster_id} as of {info.as_of:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True)
+class RawInput:
+    """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table."""
+
+    path: str
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return _parquet_batches(self._dataset())
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        is_table = not Path(self.path).exists() and "/" not in self.path and spark.catalog.tableExists(self.path)
+        frame = spark.read.table(self.path) if is_table else spark.read.parquet(self.path)
+        schemas.require(frame, schemas.RAW, self.path)
+        return frame
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return schemas.OFFSETS.empty_table()
+
+    def size(self) -> int:
+        return int(self._dataset().count_rows())
+
+    def describe(self) -> str:
+        return f"raw records of {self.path}, which tell no topic names and no end offsets"
+
+    def _dataset(self) -> ds.Dataset:
+        try:
+            dataset = _dataset(self.path)
+        except (OSError, pa.ArrowInvalid) as error:
+            first = str(error).splitlines()[0]
+            raise InputError(
+                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file or a folder of them"
+            ) from error
+        schemas.require(dataset.schema, schemas.RAW, self.path)
+        return dataset
+
+
+def _dataset(paths: str | list[str]) -> ds.Dataset:
+    import pyarrow.dataset as ds  # takes most of a second, which who reads a cluster need not wait
+
+    return ds.dataset(paths, format="parquet")
+
+
+def _parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
+    # One file and one batch after the other: the order of a partition's records is the order of the log.
+    yield from dataset.to_batches(columns=schemas.RAW.names, batch_size=50_000, fragment_readahead=1, use_threads=False)

@@ -1,0 +1,92 @@
+"""Is the house in order: light imports, one set of dependencies, files that say the same?"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: Names that conda-forge gives to packages of PyPI.
+CONDA_NAMES = {"confluent-kafka": "python-confluent-kafka"}
+
+
+def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
+    code = "import sys, sharelag; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    assert not loaded & {
+        "pyspark",
+        "numba",
+        "plotly",
+        "pandas",
+        "pyarrow",
+        "numpy",
+        "confluent_kafka",
+        "ipywidgets",
+    }
+
+
+def test_every_public_name_is_there_and_sorted() -> None:
+    import sharelag
+
+    assert sharelag.__all__ == sorted(sharelag.__all__)
+    for name in sharelag.__all__:
+        assert getattr(sharelag, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'lags'"):
+        _ = sharelag.lags
+    assert sharelag.__version__ == PROJECT["version"]
+
+
+def test_the_conda_environment_has_the_same_dependencies() -> None:
+    wanted = [
+        *PROJECT["dependencies"],
+        *(d for extra in PROJECT["optional-dependencies"].values() for d in extra),
+    ]
+    pip = {conda_form(text) for text in wanted if not text.startswith("sharelag")}
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    conda = {item.replace(" ", "") for item in listed if isinstance(item, str)}
+    assert conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"}
+    assert pip - conda == set()
+
+
+def conda_form(requirement: str) -> str:
+    name, rest = re.fullmatch(r"([A-Za-z0-9_-]+)(.*)", requirement.replace(" ", "").lower()).groups()  # type: ignore[union-attr]
+    return CONDA_NAMES.get(name, name) + rest
+
+
+def test_the_lock_file_pins_every_dependency() -> None:
+    locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
+    wanted = [
+        *PROJECT["dependencies"],
+        *(d for extra in PROJECT["optional-dependencies"].values() for d in extra),
+    ]
+    names = {re.match(r"[A-Za-z0-9_-]+", text)[0].lower().replace("_", "-") for text in wanted}  # type: ignore[index]
+    assert names - locked == {"sharelag"}
+
+
+def test_the_wheel_holds_both_packages_and_their_data(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"sharelag/__init__.py", "sharelag/page.html.j2", "sharelag_widgets/__init__.py"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
+
+
+def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = [ROOT / name for name in files if not name.endswith((".parquet", ".png"))]
+    named = [
+        str(path)
+        for path in texts
+        if path.exists() and re.search(r"/(?:work|root|home)/", path.read_text(errors="replace"))
+    ]
+    assert named == []
