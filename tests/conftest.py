@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = Path("out/rows.json")
 
@@ -28,6 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def cases(request: pytest.FixtureRequest) -> _Cases:
     """How many random cases: ``cases(quick, exhaustive)``."""
     return _Cases(bool(request.config.getoption("--exhaustive")))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of a test run: a cold start costs ten seconds and more."""
+    from sharelag.sources.spark import session
+
+    running = session("sharelag-tests", spark_master="local[2]")
+    yield running
+    running.stop()
 
 
 class _Cases:

@@ -53,11 +53,7 @@ def kafkas(oracle: Oracle, topic: str, records: list[generators.Record]) -> list
 def _is_of_another_group(topic: str, key: bytes) -> bool:
     """Kafka reads these kinds, too; they are not about share groups."""
     share_kinds = {kind.type for kind in GROUP_RECORDS}
-    return (
-        topic == GROUP_TOPIC
-        and len(key) >= 2
-        and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
-    )
+    return topic == GROUP_TOPIC and len(key) >= 2 and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
 
 
 def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
@@ -81,9 +77,7 @@ def test_valid_records_read_as_kafka_reads_them(topic: str, oracle_record_json: 
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_damaged_records_are_refused_where_kafka_refuses(
-    topic: str, oracle_record_json: Oracle, cases: Any
-) -> None:
+def test_damaged_records_are_refused_where_kafka_refuses(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
     random = Random(f"damaged {topic}")
     records = [generators.damaged(random, generators.record(random)) for _ in range(cases(1500, 10_000))]
     theirs = kafkas(oracle_record_json, topic, records)
@@ -100,9 +94,7 @@ def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> No
     texts = ["g", "", "a:b:c", "グループ", "🦜🦜", "x" * 200]
     keys = [
         (
-            SharePartition(
-                random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)
-            ),
+            SharePartition(random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)),
             random.randint(1, 97),
         )
         for n in range(cases(200, 1000))

@@ -75,7 +75,7 @@ GL_21 = {0: (0, 21), 2: (0, 11), 4: (0, 11), 5: (1, 10), 7: (1, 10), 8: (7, 4), 
 @pytest.mark.parametrize("step", GL_21)
 def test_gl_21_lag_along_the_walk(step: int) -> None:
     count, lag = GL_21[step]
-    *before, (offset, key, _) = walk_records(step)
+    *before, (_, key, _) = walk_records(step)
     start, batches = WALK[step]
     kind = decode_arrow(raw([(key, None)])).records.to_pylist()[0]["record_type"]
     from sharelag.wire.fields import STATE_RECORDS

@@ -1,0 +1,125 @@
+"""Is the answer the same on every engine, on a cluster, and from a DataFrame of the user's own?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import sharelag
+from sharelag import engine, schemas, show
+from sharelag.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.replay import replay_arrow
+from sharelag.replay.state import window_items
+from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC
+from tests import generators
+from tests.unit.test_wire import raw
+
+
+@pytest.fixture(scope="module")
+def local_lag() -> list[dict[str, Any]]:
+    return show.lag_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
+
+
+def test_local_and_spark_give_the_same_lag(spark: SparkSession, local_lag: list[dict[str, Any]]) -> None:
+    answer = engine.lag(CaptureInput(CAPTURE), "spark")
+    assert show.lag_rows(answer.table) == local_lag
+    assert answer.engine == "spark"
+    assert len(local_lag) >= 24
+
+
+@pytest.mark.parametrize("by", ["group", "topic"])
+def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> None:
+    ours = engine.lag(CaptureInput(CAPTURE), "local", by=by).table
+    theirs = engine.lag(CaptureInput(CAPTURE), "spark", by=by).table
+    assert theirs.to_pylist() == ours.to_pylist()
+    lag = spark.createDataFrame(engine.lag(CaptureInput(CAPTURE), "local").table)
+    on_spark = sharelag.rollup(lag, by).toArrow().to_pylist()
+    key = lambda row: (row["group_id"], row["topic"] or "")  # noqa: E731
+    assert sorted(on_spark, key=key) == sorted(ours.to_pylist(), key=key)
+
+
+def test_local_and_spark_give_the_same_windows_at_any_moment(spark: SparkSession) -> None:
+    source = CaptureInput(CAPTURE)
+    ends = engine.windows(source, "local").table
+    times = sorted(ends.column("record_timestamp").to_pylist())
+    offsets = dict(
+        zip(ends.column("record_partition").to_pylist(), ends.column("record_offset").to_pylist(), strict=True)
+    )
+    for moment in (None, times[len(times) // 2] - timedelta(milliseconds=1), {p: o // 2 for p, o in offsets.items()}):
+        ours = engine.windows(source, "local", moment).table
+        theirs = engine.windows(source, "spark", moment).table
+        assert theirs.to_pylist() == ours.to_pylist()
+        assert ours.num_rows
+
+
+def test_the_users_own_dataframe_goes_straight_in(
+    spark: SparkSession, local_lag: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    original = spark.read.parquet(str(CAPTURE / "records"))
+    # As somebody's lake would hold it: more columns, other order, other files.
+    mine = original.withColumn("headers", F.lit(None).cast("string")).select(*reversed([*original.columns, "headers"]))
+    mine.repartition(7).write.parquet(str(tmp_path / "lake"))
+    decoded = sharelag.decode(spark.read.parquet(str(tmp_path / "lake")))
+    offsets = spark.read.parquet(str(CAPTURE / "offsets.parquet"))
+    table = sharelag.lag(sharelag.windows(decoded.records), offsets).toArrow()
+    sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    assert show.lag_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
+    raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
+    assert window_items(raw_only) == window_items(engine.windows(CaptureInput(CAPTURE), "local").table)
+
+
+def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
+    command = [sys.executable, "-m", "tests.spark.lag_on_cluster", str(CAPTURE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "local-cluster[2,1,1024]" in done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == local_lag
+
+
+def test_records_rejects_and_skipped_are_all_there_is(spark: SparkSession) -> None:
+    random = Random("spark rejects")
+    records = [generators.record(random) for _ in range(300)]
+    records = [generators.damaged(random, r) if random.random() < 0.4 else r for r in records]
+    batch = raw(records)
+    frame = spark.createDataFrame(pa.Table.from_batches([batch])).repartition(3)
+    decoded, ours = sharelag.decode(frame), decode_arrow(batch)
+    assert offsets_of(decoded.records) == sorted(ours.records.column("offset").to_pylist())
+    got = {row.offset: (row.reason, bytes(row.key), row.value) for row in decoded.rejects.collect()}
+    want = {row["offset"]: (row["reason"], row["key"], row["value"]) for row in ours.rejects.to_pylist()}
+    assert got == want
+    groups = sharelag.decode(frame, GROUP_TOPIC)
+    assert groups.records.count() == groups.rejects.count() == 0
+    assert groups.records.columns == schemas.GROUP_RECORDS.names
+
+
+def offsets_of(frame: DataFrame) -> list[int]:
+    return sorted(row.offset for row in frame.select("offset").collect())
+
+
+def test_times_that_no_calendar_has_do_not_stop_spark(spark: SparkSession) -> None:
+    random = Random("times")
+    records = [generators.record(random) for _ in range(400)]
+    batch = raw(records)
+    windows = sharelag.windows(sharelag.decode(spark.createDataFrame(pa.Table.from_batches([batch]))).records)
+    assert windows.count() == replay_arrow(decode_arrow(batch).records).num_rows
+
+
+def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", 1)], "key string, partition int")
+    with pytest.raises(InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"):
+        sharelag.decode(frame)
+    with pytest.raises(InputError, match=r"records: .*group_id"):
+        sharelag.windows(frame)
