@@ -167,7 +167,10 @@ LAG = pa.schema(
         ("topic", pa.string()),  # null: the topic id is not among the offsets
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        ("leader_epoch", pa.int32()),  # as persisted, which is what kafka-share-groups.sh prints
+        (
+            "leader_epoch",
+            pa.int32(),
+        ),  # as persisted and as kafka-share-groups.sh prints it: null without a start offset
         ("start_offset", pa.int64()),
         ("effective_start_offset", pa.int64()),
         ("log_start_offset", pa.int64()),

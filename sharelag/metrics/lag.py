@@ -125,6 +125,9 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         REJECTED_RECORDS: n.rejected > 0,
     }
     arrays: dict[str, pa.Array] = {name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()}
+    # As Kafka's command, which tells nothing of a share partition before its start offset is known.
+    epoch = _column(joined, "leader_epoch")
+    arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
     arrays["lag_reason"] = _reasons(n, _present(joined, "topic"))
     arrays["notes"] = _lists(notes)
     arrays |= {name: _column(joined, name) for name in schemas.LAG.names if name not in arrays}

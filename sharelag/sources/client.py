@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -70,9 +70,7 @@ class Connection:
         deadline = time.monotonic() + self.config.timeout
         while not future.done():
             self.admin.poll(0.05)
-            refused = [error for error in self._heard if error.code() in _WRONG_PASSWORD]
-            if refused:
-                raise explain(refused[0], what, self.config)
+            self._raise_if_refused(what)
             if time.monotonic() > deadline:
                 raise unreachable(self.config, self._heard[-1] if self._heard else None)
         try:
@@ -80,6 +78,28 @@ class Connection:
         except KafkaException as error:
             heard = [e for e in self._heard if e.code() in _WRONG_PASSWORD | {KafkaError._RESOLVE}]
             raise explain((heard or [error.args[0]])[0], what, self.config) from error
+
+    def topic_names(self) -> list[str]:
+        """All topics that we are allowed to see, sorted.
+
+        Asking for all of them by no name is the one metadata request that cannot create a topic.
+        """
+        deadline = time.monotonic() + self.config.timeout
+        while True:
+            try:
+                # In slices: a refused password is told to a callback only, and meanwhile this would wait.
+                return sorted(self.admin.list_topics(timeout=max(0.1, min(1.0, deadline - time.monotonic()))).topics)
+            except KafkaException as error:
+                self.admin.poll(0)
+                self._raise_if_refused("the list of topics")
+                if error.args[0].code() not in _UNREACHABLE:
+                    raise explain(error.args[0], "the list of topics", self.config) from error
+                if time.monotonic() > deadline:
+                    raise unreachable(self.config, (self._heard or [error.args[0]])[-1]) from error
+
+    def _raise_if_refused(self, what: str) -> None:
+        if wrong := refused(self._heard):
+            raise explain(wrong, what, self.config)
 
     def results(self, futures: Mapping[Any, Future[T]], what: str) -> dict[Any, T]:
         """Wait for all answers; the first failure is raised."""
@@ -100,6 +120,11 @@ def consumer(config: ClientConfig, **settings: Any) -> Consumer:
         "fetch.wait.max.ms": 50,
     }
     return _make(Consumer, config, reading | settings)
+
+
+def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
+    """The first verdict among what was heard that waiting does not change: who we are was not accepted."""
+    return next((error for error in heard if error.code() in _WRONG_PASSWORD), None)
 
 
 def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:

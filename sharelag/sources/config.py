@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,61 +12,21 @@ from typing import Any
 import javaproperties
 
 from sharelag.errors import ConfigError
+from sharelag.sources.java_settings import to_librdkafka
 
-#: Settings whose values never leave this process.
-_SECRET = re.compile(r"password|secret|jaas|token(?!\.endpoint)|\.key$|key\.pem|credential", re.IGNORECASE)
-_MASK = "********"
-
-#: Java's names that librdkafka knows by another name, or with another form of value.
-_RENAMED = {
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
-    "request.timeout.ms": "socket.timeout.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-}
-#: Taken as they are.
-_SAME = frozenset(
+#: Settings that anybody may see; the value of every other one is masked, so that none we do not know leaks.
+_PUBLIC = frozenset(
     [
         "bootstrap.servers",
         "client.id",
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.kerberos.service.name",
-        "metadata.max.age.ms",
-        "reconnect.backoff.ms",
-        "reconnect.backoff.max.ms",
-        "retry.backoff.ms",
-        "retry.backoff.max.ms",
-        "ssl.key.password",
         "client.rack",
-        "client.dns.lookup",
-        "ssl.cipher.suites",
-        "check.crcs",
-        "fetch.min.bytes",
-        "fetch.max.bytes",
-        "isolation.level",
-        "socket.connection.setup.timeout.ms",
+        "sasl.mechanism",
+        "sasl.oauthbearer.method",
+        "security.protocol",
+        "ssl.endpoint.identification.algorithm",
     ]
 )
-#: Meaningful to a Java client only; commonly found in the files that people have.
-_IGNORED = re.compile(
-    r"(key|value)\.(de)?serializer$|interceptor\.classes|metric(s|\.)|group\.(id|protocol|instance)|"
-    r"(enable\.)?auto\.(commit|offset)|max\.(poll|partition)|sasl\.client\.callback|sasl\.login\.(?!callback)|"
-    r"ssl\.(provider|protocol|enabled\.protocols|secure\.random|trustmanager|engine)|default\.api\.timeout|"
-    r"(send|receive)\.buffer|(acks|retries|linger\.ms|batch\.size|compression\.type|buffer\.memory)$|"
-    r"enable\.(idempotence|metrics\.push)|heartbeat\.interval|session\.timeout|partition\.assignment|share\.|"
-    r"sasl\.kerberos\.(kinit|min|ticket)|fetch\.max\.wait|sasl\.oauthbearer\.(jwks|clock|expected|header|jwt|scope|sub)"
-)
-#: librdkafka's own names pass through; nothing else begins like these.
-_NATIVE = re.compile(
-    r"sasl\.(mechanisms|username|password|oauthbearer\.(config|method|client\.id|client\.secret|scope|extensions|"
-    r"token\.endpoint\.url))$|ssl\.(ca|key|certificate|crl|keystore)\.(location|pem|password)$|"
-    r"enable\.ssl\.certificate\.verification$|socket\.|broker\.|log_level$|debug$|metadata\.broker\.list$|statistics\."
-)
-_STORE_NAMES = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password")
-_KEYSTORE_NAMES = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
+_MASK = "********"
 
 
 @dataclass(frozen=True)
@@ -81,8 +41,8 @@ class ClientConfig:
         return dict(self.settings)
 
     def public(self) -> dict[str, Any]:
-        """The settings with every secret masked, for captures and messages."""
-        return {name: _MASK if _SECRET.search(name) else value for name, value in self.settings.items()}
+        """The settings for captures and messages: every value that could be a secret is masked."""
+        return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,14 +84,19 @@ def client_config(
     if not servers:
         raise ConfigError("no cluster is named: give --bootstrap-server HOST:PORT")
     for address in servers.split(","):
-        if not re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):\d+\s*", address):
+        found = re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(\d+)\s*", address)
+        if not found or not 0 < int(found[3]) < 1 << 16:
             raise ConfigError(f"{address!r} is no broker address: give HOST:PORT, such as localhost:9092")
-    return ClientConfig(_translate(properties) | {"bootstrap.servers": servers}, timeout)
+    settings = {"client.id": "sharelag"} | to_librdkafka(properties)
+    _require_known(settings)
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout)
 
 
 def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
     """The settings among the options of a Spark source: those that begin with ``kafka.``."""
     properties = {name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")}
+    if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
+        raise ConfigError("kafka.isolation.level is always read_uncommitted here: leave the option out")
     return client_config(None, None, properties, timeout)
 
 
@@ -145,91 +110,18 @@ def _read(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} is no Java properties file: {error}") from error
 
 
-def _translate(properties: Mapping[str, str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for name, value in properties.items():
-        if name in _SAME or _NATIVE.match(name):
-            settings[name] = value
-        elif name in _RENAMED:
-            settings[_RENAMED[name]] = value
-        elif name in _SPECIAL or name in _STORE_NAMES or name in _KEYSTORE_NAMES:
-            continue
-        elif not _IGNORED.match(name):
-            raise ConfigError(f"the client setting {name!r} is unknown: check its spelling, or leave it out")
-    for name, translate in _SPECIAL.items():
-        if properties.get(name) is not None:
-            settings |= translate(properties[name], properties)
-    settings |= _truststore(properties) | _keystore(properties)
-    for name in ("security.protocol", "sasl.mechanism"):
-        if name in settings:
-            settings[name] = settings[name].strip().upper()
-    return settings
+def _require_known(settings: Mapping[str, str]) -> None:
+    """Ask librdkafka itself which settings it has: it knows more than 150, and more with each version."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
 
-
-def _jaas(text: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    options = {name: (quoted or bare).replace('\\"', '"') for name, quoted, bare in re.findall(
-        r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))', text
-    )}  # fmt: skip
-    mechanism = properties.get("sasl.mechanism", "").upper()
-    if mechanism == "OAUTHBEARER":
-        names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-        found = {f"sasl.oauthbearer.{names[n]}": value for n, value in options.items() if n in names}
-        return {"sasl.oauthbearer.method": "oidc", **found}
-    if "username" not in options or "password" not in options:
-        raise ConfigError(
-            "sasl.jaas.config has no username and password: expected "
-            'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
-        )
-    return {"sasl.username": options["username"], "sasl.password": options["password"]}
-
-
-def _endpoint_check(value: str, _: Mapping[str, str]) -> dict[str, Any]:
-    return {"ssl.endpoint.identification.algorithm": value.strip().lower() or "none"}
-
-
-_SPECIAL: dict[str, Callable[[str, Mapping[str, str]], dict[str, Any]]] = {
-    "sasl.jaas.config": _jaas,
-    "ssl.endpoint.identification.algorithm": _endpoint_check,
-}
-
-
-def _truststore(properties: Mapping[str, str]) -> dict[str, Any]:
-    location = properties.get("ssl.truststore.location")
-    if not location:
-        return {}
-    kind = _store_type(properties.get("ssl.truststore.type"), location)
-    if kind == "PEM":
-        return {"ssl.ca.location": location}
-    pem = str(Path(location).with_suffix(".pem"))
-    raise ConfigError(
-        f"the truststore {location} is {kind}, which our client does not read; convert it once: keytool -list -rfc "
-        f"-keystore {location} > {pem}, then set ssl.truststore.type=PEM and ssl.truststore.location={pem}"
-    )
-
-
-def _keystore(properties: Mapping[str, str]) -> dict[str, Any]:
-    location = properties.get("ssl.keystore.location")
-    if not location:
-        return {}
-    kind = _store_type(properties.get("ssl.keystore.type"), location)
-    if kind == "PEM":
-        # Kafka's PEM keystores hold the certificate chain and the key in one file.
-        return {"ssl.certificate.location": location, "ssl.key.location": location}
-    if kind == "PKCS12":
-        return {
-            "ssl.keystore.location": location,
-            "ssl.keystore.password": properties.get("ssl.keystore.password", ""),
-        }
-    p12 = str(Path(location).with_suffix(".p12"))
-    raise ConfigError(
-        f"the keystore {location} is {kind}, which our client does not read; convert it once: keytool "
-        f"-importkeystore -srckeystore {location} -destkeystore {p12} -deststoretype PKCS12, then set "
-        f"ssl.keystore.type=PKCS12 and ssl.keystore.location={p12}"
-    )
-
-
-def _store_type(given: str | None, location: str) -> str:
-    """Java takes JKS for granted; the file's name often says better."""
-    if given:
-        return given.strip().upper()
-    return {".pem": "PEM", ".crt": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}.get(Path(location).suffix.lower(), "JKS")
+    # Nobody to connect to and nobody to be: TLS files are opened, but no token is fetched.
+    asked = {name: value for name, value in settings.items() if name not in ("sasl.mechanism", "bootstrap.servers")}
+    if "security.protocol" in asked:
+        asked["security.protocol"] = asked["security.protocol"].removeprefix("SASL_")
+    try:
+        AdminClient(asked | {"log_level": 0})
+    except KafkaException as error:
+        why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+        why = why.replace("configuration property", "client setting")
+        raise ConfigError(f"{why}: check its spelling and value in --command-config, or leave it out") from None

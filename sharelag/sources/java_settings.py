@@ -5,6 +5,7 @@ Names that are neither in a table here nor ignored are handed to librdkafka, whi
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "request.timeout.ms": "socket.timeout.ms",
-    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.assertion.template.file": "sasl.oauthbearer.assertion.jwt.template.file",
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     "send.buffer.bytes": "socket.send.buffer.bytes",
@@ -28,26 +29,99 @@ _RENAMED = {
 #: They tell a Java process how to go about it, or how to produce or to share work within a group, and change
 #: nothing in what is read here: uncommitted, from given offsets, as no member of any group.
 _IGNORED = frozenset(
-    """
-    acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset batch.size
-    buffer.memory compression.type delivery.timeout.ms enable.auto.commit enable.idempotence enable.metrics.push
-    exclude.internal.topics group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
-    interceptor.classes isolation.level key.deserializer key.serializer linger.ms max.block.ms
-    max.in.flight.requests.per.connection max.poll.interval.ms max.poll.records max.request.size metadata.max.idle.ms
-    metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metric.reporters
-    partition.assignment.strategy partitioner.class partitioner.ignore.keys retries
-    security.providers session.timeout.ms share.acknowledgement.mode share.acquire.mode
-    ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm transaction.timeout.ms transactional.id value.deserializer value.serializer
-    """.split()
+    [
+        "acks",
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "auto.offset.reset",
+        "batch.size",
+        "bootstrap.controllers",
+        "buffer.memory",
+        "default.api.timeout.ms",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "interceptor.classes",
+        "isolation.level",
+        "key.deserializer",
+        "key.serializer",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "max.request.size",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "partition.assignment.strategy",
+        "retries",
+        "security.providers",
+        "session.timeout.ms",
+        "share.acknowledgement.mode",
+        "share.acquire.mode",
+        "socket.connection.setup.timeout.max.ms",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "value.deserializer",
+        "value.serializer",
+    ]
 )
-_IGNORED_PREFIXES = ("metrics.", "sasl.login.", "log4j.")
-#: Java-only, and leaving them out would mean something else.
+_IGNORED_PREFIXES = (
+    "compression.",
+    "internal.",
+    "log4j.",
+    "metrics.",
+    "partitioner.",
+    "sasl.kerberos.",  # the mechanism itself is refused
+    "sasl.login.",
+    "transaction",
+    # How a Java client checks the tokens it got; the broker checks them anyway.
+    "sasl.oauthbearer.clock.",
+    "sasl.oauthbearer.expected.",
+    "sasl.oauthbearer.header.",
+    "sasl.oauthbearer.jwks.",
+    "sasl.oauthbearer.jwt.",
+    "sasl.oauthbearer.scope.claim.",
+    "sasl.oauthbearer.sub.claim.",
+)
+#: Not for us, and leaving them out would mean something else.
 _REFUSED = {
     "config.providers": "put the values themselves into the file, or pass them with --command-property",
     "sasl.client.callback.handler.class": "use user name and password, or OAUTHBEARER with a token endpoint",
+    "plugin.library.paths": "no library is loaded on behalf of a settings file",
     "ssl.engine.factory.class": "use ssl.truststore.type=PEM and ssl.keystore.type=PEM or PKCS12",
 }
+#: Smallest and largest value in librdkafka, where Java allows others: a file that serves Kafka's commands serves here.
+_LIMITS = {
+    "connections.max.idle.ms": (0, 2**31 - 1),  # -1 in Java is never, which is 0 here
+    "fetch.max.bytes": (1_000_000, 2**31 - 513),
+    "metadata.max.age.ms": (1, 86_400_000),
+    "retry.backoff.max.ms": (1, 300_000),
+    "retry.backoff.ms": (1, 300_000),
+    "socket.connection.setup.timeout.ms": (1_000, 2**31 - 1),
+    "socket.receive.buffer.bytes": (0, 100_000_000),  # -1 in Java is the system's choice, which is 0 here
+    "socket.send.buffer.bytes": (0, 100_000_000),
+    "socket.timeout.ms": (10, 300_000),
+}
+#: Blanks at their ends belong to them; Java trims every other value.
+_VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_JWT_RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever")
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _OWN_LOGIN_HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
 
 
@@ -69,7 +143,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     ConfigError
         A setting exists only in Java, or contradicts another. No message holds a secret.
     """
-    left = {name: value.strip() if name != "sasl.password" else value for name, value in properties.items()}
+    left = {name: value if name in _VERBATIM else value.strip() for name, value in properties.items()}
     _refuse(left)
     done: dict[str, str] = {}
     for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
@@ -77,18 +151,30 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in left.items():
         if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES):
             done[_RENAMED.get(name, name)] = value
-    return done
+    return {name: _within_limits(name, value) for name, value in done.items()}
+
+
+def _within_limits(name: str, value: str) -> str:
+    if name not in _LIMITS or not re.fullmatch(r"-?\d+", value):
+        return value
+    low, high = _LIMITS[name]
+    return str(min(max(int(value), low), high))
 
 
 def _refuse(properties: Mapping[str, str]) -> None:
     for name, instead in _REFUSED.items():
         if properties.get(name):
-            raise ConfigError(f"{name} works in Java clients only: {instead}")
+            raise ConfigError(f"{name} cannot be used here: {instead}")
     handler = properties.get("sasl.login.callback.handler.class", "")
     if handler and not handler.endswith(_OWN_LOGIN_HANDLERS):
         raise ConfigError(
             "sasl.login.callback.handler.class names a class that only Java can load: use SCRAM, PLAIN, or "
             "OAUTHBEARER with sasl.oauthbearer.token.endpoint.url"
+        )
+    if properties.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2] not in _JWT_RETRIEVERS:
+        raise ConfigError(
+            "sasl.oauthbearer.jwt.retriever.class names a class that only Java can load: tokens are fetched with "
+            "client credentials or a JWT assertion from sasl.oauthbearer.token.endpoint.url"
         )
 
 
@@ -96,11 +182,13 @@ def _refuse(properties: Mapping[str, str]) -> None:
 
 
 def _sasl(left: dict[str, str]) -> dict[str, str]:
-    for alias in ("sasl.mechanisms",):
-        if alias in left:
-            left.setdefault("sasl.mechanism", left.pop(alias))
-    mechanism = left.get("sasl.mechanism", "").upper()
-    if left.get("security.protocol", "").upper().startswith("SASL_") and not mechanism:
+    if "sasl.mechanisms" in left:  # librdkafka's other name for it
+        left.setdefault("sasl.mechanism", left.pop("sasl.mechanisms"))
+    for name in ("security.protocol", "sasl.mechanism"):
+        if name in left:
+            left[name] = left[name].upper()
+    mechanism = left.get("sasl.mechanism", "")
+    if left.get("security.protocol", "").startswith("SASL_") and not mechanism:
         raise ConfigError(
             "security.protocol asks for SASL but sasl.mechanism is not set: set PLAIN, SCRAM-SHA-256, "
             "SCRAM-SHA-512 or OAUTHBEARER, whichever the broker's listener has"
@@ -108,6 +196,10 @@ def _sasl(left: dict[str, str]) -> dict[str, str]:
     if mechanism == "GSSAPI":
         raise ConfigError(
             "sasl.mechanism=GSSAPI (Kerberos) is not built into this client: use SCRAM, PLAIN, OAUTHBEARER or TLS"
+        )
+    if mechanism and mechanism not in _MECHANISMS:
+        raise ConfigError(
+            f"sasl.mechanism={mechanism} is not known: use {', '.join(_MECHANISMS)}; check --command-config"
         )
     done = _login(mechanism, left.pop("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
@@ -147,6 +239,9 @@ def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
         return {}  # librdkafka's own unsecured tokens, asked for by name
     if "sasl.oauthbearer.token.endpoint.url" not in left:
         raise ConfigError("OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, where tokens are fetched: add it")
+    retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
+    if retriever == "JwtBearerJwtRetriever":
+        return {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.grant.type": _JWT_BEARER}
     return {"sasl.oauthbearer.method": "oidc"}
 
 
@@ -188,15 +283,20 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
 
 
 def _store(left: dict[str, str], which: str) -> tuple[str, str]:
+    """Where a store is, and its kind: what is in the file, whatever its name or ``ssl.*.type`` says.
+
+    keytool writes PKCS12 since Java 9, into files that people go on to call ``.jks``; and Java reads them.
+    """
     location = left.pop(f"ssl.{which}.location", "")
-    declared = left.pop(f"ssl.{which}.type", "").upper()
-    by_suffix = {".pem": "PEM", ".crt": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}
-    kind = declared or by_suffix.get(Path(location).suffix.lower(), "JKS")
-    if kind not in ("PEM", "PKCS12", "JKS"):
-        raise ConfigError(
-            f"ssl.{which}.type={kind} is not known: use PEM" + (" or PKCS12" if which == "keystore" else "")
-        )
-    return location, kind
+    left.pop(f"ssl.{which}.type", None)
+    if not location:
+        return "", ""
+    try:
+        with Path(location).open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise ConfigError(f"cannot read ssl.{which}.location={location}: {error.strerror}") from error
+    return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(start, "PKCS12" if start[:1] == b"\x30" else "PEM")
 
 
 def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:

@@ -24,9 +24,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome
 
 def find_chromium() -> str:
     """Path of the browser: ``$CHROMIUM``, or the first of the usual names on the PATH."""
-    found = os.environ.get("CHROMIUM") or next(
-        (path for name in _NAMES if (path := shutil.which(name))), None
-    )
+    found = os.environ.get("CHROMIUM") or next((path for name in _NAMES if (path := shutil.which(name))), None)
     if not found:
         raise FileNotFoundError("no Chromium on this machine: run `make test`, or set CHROMIUM to its path")
     return found

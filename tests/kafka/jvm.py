@@ -65,3 +65,9 @@ def run_java(
     """Run a Java program to its end and return what it printed; the exit code is the caller's to judge."""
     command = java_command(class_path, main_class, *args)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def java_version() -> str:
+    """Return the first line of ``java -version``."""
+    done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
+    return done.stderr.splitlines()[0]

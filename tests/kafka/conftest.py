@@ -1,0 +1,54 @@
+"""One broker and one of each oracle for the whole test run. What is missing makes tests fail, never skip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import oracles
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import kafka_jars as fetch_kafka_jars
+from tests.kafka.oracles import Oracle
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """Folder of Kafka's jars."""
+    return fetch_kafka_jars()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A running broker. Tests share it, so each takes topics and groups of its own."""
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def oracle_combiner() -> Iterator[Oracle]:
+    """How Kafka merges state batches."""
+    with oracles.combiner() as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def oracle_replayer() -> Iterator[Oracle]:
+    """Which state a share coordinator has after loading records."""
+    with oracles.replayer() as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def oracle_record_json() -> Iterator[Oracle]:
+    """How Kafka reads a record."""
+    with oracles.record_json() as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def oracle_coordinator() -> Iterator[Oracle]:
+    """Which records a share coordinator writes."""
+    with oracles.coordinator() as oracle:
+        yield oracle
