@@ -283,8 +283,9 @@ def _choice(options: dict[str, Any]) -> Any:
 
 
 def _print(lines: Iterable[str]) -> None:
+    # Not click.echo, which would take escape characters out of the data.
     for line in lines:
-        click.echo(line)
+        sys.stdout.write(line + "\n")
 
 
 def _require_groups(choice: Any, rows: list[dict[str, Any]]) -> None:

@@ -19,7 +19,7 @@ from sharelag.metrics.lag import lag_arrow, rollup_arrow
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import drop_superseded, replay_arrow
 from sharelag.sources.inputs import Input
-from sharelag.wire.decode import Decoded, decode_arrow
+from sharelag.wire.decode import Decoded, decode_arrow, of_topic
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def lag(
 def decoded(source: Input, topic: str = STATE_TOPIC) -> Iterator[Decoded]:
     """Decode all records of a topic in this process, batch by batch, in the order they are read."""
     for batch in source.batches(topic):
-        yield decode_arrow(batch, topic)
+        yield decode_arrow(batch.filter(of_topic(batch, topic)), topic)
 
 
 def _engine(asked: str, source: Input) -> str:

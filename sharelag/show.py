@@ -185,9 +185,9 @@ def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
+    if not isinstance(value, str):
+        return value
+    return ("'" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else "") + terminal(value)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

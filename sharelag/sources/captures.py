@@ -30,6 +30,7 @@ _Finish: TypeAlias = Callable[[], tuple[pa.Table, "CaptureInfo"]]
 
 #: Of the folder's layout; a reader refuses others.
 FORMAT = 1
+_CONTENTS = {"capture.json", "offsets.parquet", "records"}
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,25 @@ def write_capture(
         Called after the last record; returns the offsets (`sharelag.schemas.OFFSETS`) and the `CaptureInfo`.
     overwrite : bool
         Replace a capture that is there.
+
+    Raises
+    ------
+    InputError
+        When the folder is in the way, or cannot be written.
     """
     _check_place(folder, overwrite)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
+        return _write(folder, records, finish)
+    except OSError as error:
+        raise InputError(f"cannot write a capture to {folder} ({error.strerror or error}): check the place") from error
+
+
+def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    half, old = scratch / "new", scratch / "old"
+    try:
+        half.mkdir(mode=0o755)
         (half / "records").mkdir()
         # Bytes of keys repeat from record to record, values do not: zstd makes a quarter of either.
         with pq.ParquetWriter(half / "records" / "part-0.parquet", schemas.RAW, compression="zstd") as writer:
@@ -120,12 +135,13 @@ def write_capture(
         offsets, info = finish()
         pq.write_table(offsets.cast(schemas.OFFSETS), half / "offsets.parquet", compression="zstd")
         (half / "capture.json").write_text(json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8")
-        half.chmod(0o755)
         if folder.exists():
-            shutil.rmtree(folder)
+            folder.rename(old)
         half.rename(folder)
     finally:
-        shutil.rmtree(half, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(scratch, ignore_errors=True)
     return info
 
 
@@ -139,7 +155,7 @@ def read_capture(folder: Path) -> Capture:
     """
     if not folder.is_dir():
         raise InputError(f"there is no capture at {folder}: make one with `sharelag capture`")
-    missing = [name for name in ("capture.json", "offsets.parquet", "records") if not (folder / name).exists()]
+    missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
     paths = sorted(map(str, folder.glob("records/*.parquet")))
     if not missing and not paths:
         missing = ["records/*.parquet"]
@@ -154,10 +170,10 @@ def read_capture(folder: Path) -> Capture:
 
 
 def _check_place(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not (overwrite and (folder / "capture.json").exists()):
-        advice = (
-            "name another folder, or add --overwrite" if (folder / "capture.json").exists() else "name another folder"
-        )
+    # Whatever else lies in a folder is somebody's work.
+    is_capture = folder.is_dir() and {path.name for path in folder.iterdir()} == _CONTENTS
+    if folder.exists() and not (overwrite and is_capture):
+        advice = "name another folder" + (", or add --overwrite" if is_capture else "")
         raise InputError(f"{folder} exists already: {advice}")
 
 
@@ -198,6 +214,8 @@ def _from_json(path: Path) -> CaptureInfo:
             )
         topics = {name: topic["partitions"] for name, topic in about["topics"].items()}
         as_of = datetime.fromisoformat(about["as_of"])
+        if as_of.tzinfo is None:
+            raise ValueError("as_of without a time zone")
         return CaptureInfo(about["cluster_id"], as_of, topics, about["options"], about["tool_version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} does not describe a capture ({error!r}): capture it again") from error

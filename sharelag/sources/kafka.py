@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-)
+from confluent_kafka import IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
-from sharelag.errors import DataLossError
+from sharelag.errors import AuthenticationError, BrokerUnreachableError, ClusterError, TopicMissingError
 from sharelag.model import topic_id_text
-from sharelag.sources.client import Connection, consumer, explain, unreachable
+from sharelag.sources.client import Connection
 from sharelag.sources.config import ClientConfig
+from sharelag.sources.fetch import Ranges, read_ranges
 from sharelag.wire.fields import STATE_TOPIC
 
-#: First and end offset (exclusive) to read, by partition.
-Ranges = Mapping[int, tuple[int, int]]
+_Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
-_BATCH = 10_000
 _TOPICS_A_REQUEST = 500
-# Spark's numbers for the kind of a timestamp are one less than librdkafka's (not available, create, append).
-_TIMESTAMP_TYPE = -1
 
 
 def read_topic(
@@ -61,26 +50,7 @@ def read_topic(
     ClusterError
         One of its children: no broker, wrong password, no permission, no such topic, records gone.
     """
-    ranges = offset_ranges(config, topic) if ranges is None else ranges
-    open_ends = {partition: end for partition, (first, end) in ranges.items() if end > first}
-    if not open_ends:
-        return
-    client = consumer(config)
-    try:
-        client.assign([Partition(topic, p, ranges[p][0]) for p in open_ends])
-        last_progress = time.monotonic()
-        while open_ends:
-            messages = client.consume(_BATCH, timeout=0.2)
-            records = [message for message in messages if message.error() is None]
-            _close_ends(client, config, topic, messages, open_ends, fail_on_data_loss)
-            if messages:
-                last_progress = time.monotonic()
-            elif time.monotonic() - last_progress > config.timeout:
-                raise unreachable(config)
-            if records:
-                yield _within(_arrow(records), ranges)
-    finally:
-        client.close()
+    yield from read_ranges(config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss)
 
 
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
@@ -88,8 +58,8 @@ def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]
     connection = Connection(config)
     description = connection.result(_describe(connection, [topic])[topic], topic)
     partitions = [Partition(topic, p.id) for p in description.partitions]
-    first = _list(connection, partitions, OffsetSpec.earliest())
-    end = _list(connection, partitions, OffsetSpec.latest())
+    first = _list(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
+    end = _list(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     return {
         p.partition: (
             connection.result(first[p], topic).offset,
@@ -113,35 +83,23 @@ def cluster_id(config: ClientConfig) -> str:
 
 def topic_names(config: ClientConfig) -> list[str]:
     """All topics that we are allowed to see, sorted."""
-    try:
-        return sorted(Connection(config).admin.list_topics(timeout=config.timeout).topics)
-    except KafkaException as error:
-        raise explain(error.args[0], "the list of topics", config) from error
+    return Connection(config).topic_names()
 
 
 def topic_ids(config: ClientConfig) -> dict[str, str]:
     """Ids of all topics that we are allowed to see, by name; Kafka's internal ones are not among them."""
     connection = Connection(config)
-    names = [name for name in topic_names(config) if not name.startswith("__")]
-    ids = {}
-    for begin in range(0, len(names), _TOPICS_A_REQUEST):
-        for name, future in _describe(connection, names[begin : begin + _TOPICS_A_REQUEST]).items():
-            found = connection.result(future, name).topic_id
-            ids[name] = _id_text(found)
-    return ids
+    described = _described(connection, connection.topic_names())
+    return {name: _id_text(found.topic_id) for name, found in described.items() if not found.is_internal}
 
 
 def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
     """First offset at or after a time (milliseconds) in each partition; the end where no record is so late."""
     connection = Connection(config)
-    found = {}
-    for partition, moment in times.items():
-        one = Partition(topic, partition)
-        answer = connection.result(_list(connection, [one], OffsetSpec.for_timestamp(moment))[one], topic)
-        if answer.offset < 0:
-            answer = connection.result(_list(connection, [one], OffsetSpec.latest())[one], topic)
-        found[partition] = answer.offset
-    return found
+    at = {Partition(topic, partition): OffsetSpec.for_timestamp(moment) for partition, moment in times.items()}
+    found = connection.results(_list(connection, at), topic)
+    end = connection.results(_list(connection, dict.fromkeys(at, OffsetSpec.latest())), topic)
+    return {p.partition: answer.offset if answer.offset >= 0 else end[p].offset for p, answer in found.items()}
 
 
 def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None) -> pa.Table:
@@ -163,90 +121,52 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
         whose leader does not answer has null offsets.
     """
     connection = Connection(config)
-    described = connection.results(_describe(connection, list(topics)), "topics") if topics else {}
-    partitions = [Partition(name, p.id) for name, d in described.items() for p in d.partitions]
-    first = {} if at else _list(connection, partitions, OffsetSpec.earliest())
+    described = _described(connection, list(topics))
+    partitions = [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
+    then = _list(connection, dict.fromkeys(partitions, OffsetSpec.for_timestamp(_milliseconds(at)))) if at else {}
+    first = _list(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
     asked = datetime.now(UTC)
-    end = _list(connection, partitions, OffsetSpec.latest())
-    then = _list(connection, partitions, OffsetSpec.for_timestamp(int(at.timestamp() * 1000))) if at else {}
+    latest = _list(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     rows = []
     for p in partitions:
-        latest = _offset(connection, end[p])
-        past = _offset(connection, then[p]) if at else None
+        start, end = _answer(connection, first[p]), _answer(connection, latest[p])
         rows.append(
             {
                 "topic": p.topic,
                 "topic_id": topics[p.topic],
                 "partition": p.partition,
-                "log_start_offset": getattr(_offset(connection, first[p]), "offset", None) if first else None,
-                # No record at or after the time: all there are were written before.
-                "end_offset": getattr(past if past and past.offset >= 0 else latest, "offset", None),
-                "leader_epoch": getattr(latest, "leader_epoch", None),
+                "log_start_offset": start.offset if start and not at else None,
+                "end_offset": _end_then(start, end, _answer(connection, then[p])) if at else end and end.offset,
+                "leader_epoch": end and end.leader_epoch,
                 "as_of": at or asked,
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-# ---- reading ------------------------------------------------------------------------------------------
-
-
-def _close_ends(
-    client: Any,
-    config: ClientConfig,
-    topic: str,
-    messages: Iterable[Message],
-    open_ends: dict[int, int],
-    fail_on_data_loss: bool,
-) -> None:
-    """Take out of ``open_ends`` the partitions that have been read to their end.
-
-    The last offsets of a range need not be records (transaction markers, compacted ones): then a record
-    beyond the end, or the end of the partition, says that all has been seen.
-    """
-    for message in messages:
-        error, partition = message.error(), message.partition()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
-            seen = message.offset() + (error is None)
-            if partition in open_ends and seen >= open_ends[partition]:
-                del open_ends[partition]
-                client.incremental_unassign([Partition(topic, partition)])
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            if fail_on_data_loss:
-                raise DataLossError(
-                    f"records of {topic} partition {partition} are gone before they were read ({error.str()}): start "
-                    "from earliest, or set failOnDataLoss to false to go on without them"
-                )
-            client.seek(Partition(topic, partition, OFFSET_BEGINNING))
-        else:
-            raise explain(error, topic, config)
-
-
-def _arrow(messages: Sequence[Message]) -> pa.RecordBatch:
-    times = [message.timestamp() for message in messages]
-    columns = [
-        pa.array([message.key() for message in messages], pa.binary()),
-        pa.array([message.value() for message in messages], pa.binary()),
-        pa.array([message.topic() for message in messages], pa.string()),
-        pa.array([message.partition() for message in messages], pa.int32()),
-        pa.array([message.offset() for message in messages], pa.int64()),
-        pa.array([moment if kind else None for kind, moment in times], pa.int64()).view(schemas.TIMESTAMP),
-        pa.array([kind + _TIMESTAMP_TYPE for kind, _ in times], pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)
-
-
-def _within(batch: pa.RecordBatch, ranges: Ranges) -> pa.RecordBatch:
-    """Without what was written after the ends were taken."""
-    import pyarrow.compute as pc
-
-    partitions = pa.array(list(ranges), pa.int32())
-    ends = pa.array([end for _, end in ranges.values()], pa.int64())
-    end = ends.take(pc.index_in(batch.column("partition"), partitions))
-    return batch.filter(pc.less(batch.column("offset"), end))
+def _end_then(start: _Answer, end: _Answer, then: _Answer) -> int | None:
+    """The end offset at an earlier time, from the first record that is not older."""
+    if start is None or end is None or then is None:
+        return None
+    if then.offset < 0:  # no record is so late: all there are had been written
+        return int(end.offset)
+    # What the log begins with now says nothing of where it ended before: older records may have been deleted.
+    return None if then.offset == start.offset > 0 else int(then.offset)
 
 
 # ---- asking -------------------------------------------------------------------------------------------
+
+
+def _described(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
+    """The descriptions of those topics that are still there when they are asked for."""
+    found = {}
+    for begin in range(0, len(topics), _TOPICS_A_REQUEST):
+        for name, future in _describe(connection, topics[begin : begin + _TOPICS_A_REQUEST]).items():
+            try:
+                found[name] = connection.result(future, name)
+            except TopicMissingError:
+                continue  # deleted since we learned its name
+    return found
 
 
 def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
@@ -255,25 +175,27 @@ def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     return answers
 
 
-def _list(connection: Connection, partitions: Sequence[Partition], spec: OffsetSpec) -> dict[Partition, Any]:
-    if not partitions:
+def _list(connection: Connection, specs: Mapping[Partition, OffsetSpec]) -> dict[Partition, Any]:
+    if not specs:
         return {}
     answers: dict[Partition, Any] = connection.admin.list_offsets(
-        dict.fromkeys(partitions, spec),
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
-        request_timeout=connection.config.timeout,
+        dict(specs), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=connection.config.timeout
     )
     return answers
 
 
-def _offset(connection: Connection, future: Any) -> Any:
-    """One partition's answer, None when its leader has none."""
-    deadline = time.monotonic() + connection.config.timeout
-    while not future.done():
-        connection.admin.poll(0.05)
-        if time.monotonic() > deadline:
-            return None
-    return None if future.exception() else future.result()
+def _answer(connection: Connection, future: Any) -> _Answer:
+    """One partition's answer, None when its leader has none. That nobody answers at all is an error."""
+    try:
+        return connection.result(future, "offsets")
+    except (AuthenticationError, BrokerUnreachableError):
+        raise
+    except ClusterError:
+        return None
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
 
 
 def _id_text(found: Any) -> str:

@@ -62,23 +62,28 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     """
     schemas.require(batch, schemas.RAW, "raw records")
     program = program_for(topic)
-    rows = _Rows(program, batch, topic == GROUP_TOPIC)
+    rows = _Rows(program, batch, topic)
     good = np.flatnonzero(rows.reason == kernels.OK)
     bad = np.flatnonzero(rows.reason > kernels.SKIPPED)
     return Decoded(_records(rows, good, _OUTPUT[topic]), _rejects(rows, bad), len(rows.reason) - len(good) - len(bad))
 
 
+def of_topic(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
+    """Which rows are of a topic: by the end of its name, and whatever is not of the groups' topic is state."""
+    groups = pc.ends_with(batch.column("topic").cast(pa.string()), GROUP_TOPIC).fill_null(False)
+    return groups if topic == GROUP_TOPIC else pc.invert(groups)
+
+
 class _Rows:
     """The kernel's output for one batch: slots, levels, and the fate of each row."""
 
-    def __init__(self, program: Program, batch: Arrow, groups: bool) -> None:
+    def __init__(self, program: Program, batch: Arrow, topic: str) -> None:
         self.program = program
         self.batch = batch
         self.keys, key_at, key_null = _binary(batch.column("key"))
         self.values, value_at, value_null = _binary(batch.column("value"))
         self.value_null = value_null
-        ends = pc.ends_with(_flat(batch.column("topic")).cast(pa.string()), GROUP_TOPIC).fill_null(False)
-        wanted = np.asarray(ends.to_numpy(zero_copy_only=False), bool) == groups
+        wanted = np.asarray(_flat(of_topic(batch, topic)).to_numpy(zero_copy_only=False), bool)
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         levels = [slot.level for slot in _slots_in_order(program)]

@@ -1,0 +1,224 @@
+"""Does the command line say what it should, in every format, and one clear line when something is wrong?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sharelag import schemas
+from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from tests.command import sharelag
+from tests.unit.test_replay import row
+
+HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
+NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two groups with eleven share partitions, one of them hostile, one reject and one record of another kind."""
+    folder = tmp_path_factory.mktemp("cli") / "capture"
+
+    def finish() -> tuple[pa.Table, CaptureInfo]:
+        places = [{"topic": "orders", "topic_id": "A" * 22, "partition": n} for n in range(11)]
+        known = {"log_start_offset": 0, "end_offset": 130, "leader_epoch": 0, "as_of": NOW}
+        offsets = pa.Table.from_pylist([place | known for place in places], schemas.OFFSETS)
+        return offsets, CaptureInfo("cluster-1", NOW, {STATE_TOPIC: 1, GROUP_TOPIC: 1})
+
+    write_capture(folder, _batches(), finish)
+    return folder
+
+
+def _batches() -> Iterator[pa.RecordBatch]:
+    snapshots = [
+        encode_record(
+            SHARE_SNAPSHOT,
+            row(100, [(100, 109, 2, 1), (110, 111, 0, 2)], delivery_complete_count=10) | {"partition": n},
+        )
+        for n in range(11)
+    ]
+    hostile = encode_record(SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE))
+    update = encode_record(SHARE_UPDATE, row(-1, [(110, 110, 4, 2)], delivery_complete_count=11))
+    bad = (snapshots[0][0], b"\0\0\1")
+    member = encode_record(GROUP_RECORDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
+    other = (b"\0\2" + b"\0\1g", b"\0\0")
+    topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2
+    rows = [
+        {"key": key, "value": value, "topic": topic, "partition": 0, "offset": n, "timestamp": NOW, "timestampType": 0}
+        for n, ((key, value), topic) in enumerate(
+            zip([*snapshots, hostile, update, bad, member, other], topics, strict=True)
+        )
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+
+
+@pytest.mark.row("LAG-13", "LAG-14", "CLI-07")
+def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) -> None:
+    answer = sharelag("lag", "--capture", str(capture))
+    heading, *lines = answer.stdout.splitlines()
+    assert heading.split()[:6] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+    columns = {name: heading.index(name) for name in ("PARTITION", "LAG")}
+    assert [line[columns["PARTITION"] :].split()[0] for line in lines[1:]] == [str(n) for n in range(11)]
+    assert [line[columns["LAG"] :].split()[0] for line in lines] == ["-", "19", *["20"] * 10]
+    assert "\x1b" not in answer.stdout
+    assert r"\x1b[31m" in lines[0]
+    assert "12 share partitions, capture of cluster-1 as of 2026-11-21T03:10:00Z, local engine" in answer.stderr
+    assert "1 records could not be decoded" in answer.stderr
+
+
+def test_json_is_one_object_a_line_with_null_for_the_unknown(capture: Path) -> None:
+    rows = [json.loads(line) for line in sharelag("lag", "--capture", str(capture), "-o", "json").stdout.splitlines()]
+    assert list(rows[0]) == schemas.LAG.names
+    assert (rows[0]["lag"], rows[0]["lag_reason"], rows[0]["group_id"]) == (None, "no_start_offset", HOSTILE)
+    assert (rows[1]["lag"], rows[1]["window_available"], rows[1]["as_of"]) == (19, 1, "2026-11-21T03:10:00.000Z")
+    assert yaml.safe_load(sharelag("lag", "--capture", str(capture), "-o", "yaml").stdout) == rows
+
+
+def test_csv_disarms_formulas(capture: Path) -> None:
+    table = list(csv.DictReader(io.StringIO(sharelag("lag", "--capture", str(capture), "-o", "csv").stdout)))
+    assert len(table) == 12
+    assert table[0]["group_id"] == "'" + HOSTILE.replace("\x1b", r"\x1b")
+    assert (table[0]["lag"], table[1]["lag"]) == ("", "19")
+
+
+@pytest.mark.row("LAG-13")
+def test_sums_tell_what_they_leave_out(capture: Path) -> None:
+    by_group = sharelag("lag", "--capture", str(capture), "--by", "group").stdout.splitlines()
+    assert by_group[0].split()[:4] == ["GROUP", "#PARTITIONS", "LAG", "MAX-LAG"]
+    assert "- (+1 unknown)" in by_group[1]
+    assert by_group[2].split()[:4] == ["G1", "11", "219", "20"]
+
+
+def test_only_what_is_chosen(capture: Path) -> None:
+    some = sharelag("lag", "--capture", str(capture), "--group", "G1", "--topic", "orders:0,10", "-o", "json")
+    assert [json.loads(line)["partition"] for line in some.stdout.splitlines()] == [0, 10]
+    none = sharelag("lag", "--capture", str(capture), "--group", "nobody")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "no state of share group 'nobody' is there: check the spelling" in none.stderr
+
+
+def test_windows_are_raw_and_derived(capture: Path) -> None:
+    lines = sharelag("windows", "--capture", str(capture), "-o", "json").stdout.splitlines()
+    hostile, first = json.loads(lines[0]), json.loads(lines[1])
+    assert (hostile["start_offset"], hostile["effective_start_offset"]) == (-1, None)
+    assert first["batches"] == [[100, 109, 2, 1], [110, 110, 4, 2], [111, 111, 0, 2]]
+    assert (first["start_offset"], first["effective_start_offset"], first["runs"]) == (100, 111, [[111, 111, 0, 2]])
+    assert first["topic"] == "orders"
+    shown = sharelag("windows", "--capture", str(capture), "--group", "G1").stdout
+    assert "111:available/2" in shown
+
+
+def test_as_of_offsets_and_times(capture: Path) -> None:
+    before = sharelag("windows", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json")
+    assert json.loads(before.stdout.splitlines()[0])["delivery_complete_count"] == 10
+    earlier = sharelag("lag", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json")
+    first = json.loads(earlier.stdout.splitlines()[0])
+    # The capture knows the end offsets of one moment only.
+    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (None, "no_end_offset", 100)
+    nothing = sharelag("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+
+
+def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
+    answer = sharelag("decode", "--capture", str(capture))
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert len(rows) == 15
+    assert rows[0]["key"] == {"type": 0, "data": {"groupId": "G1", "topicId": "A" * 22, "partition": 0}}
+    assert rows[0]["value"]["data"]["stateBatches"][1]["deliveryCount"] == 2
+    (reject,) = [row for row in rows if "reject" in row]
+    assert (reject["offset"], reject["reject"]["value"]) == (13, "000001")
+    assert rows[-1]["value"] == {"version": 0, "data": {"epoch": 3, "metadataHash": 9}}
+    assert "1 records of other kinds skipped" in answer.stderr
+    only = sharelag("decode", "--capture", str(capture), "--records", "group")
+    assert len(only.stdout.splitlines()) == 1
+
+
+def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
+    answer = sharelag("lag", "--raw", str(capture / "records"), "--group", "G1", "-o", "json")
+    row = json.loads(answer.stdout.splitlines()[0])
+    assert (row["lag"], row["lag_reason"], row["topic"], row["start_offset"]) == (None, "unknown_topic", None, 100)
+    assert "no end offsets" in answer.stderr
+    assert "A" * 22 in sharelag("lag", "--raw", str(capture / "records"), "--group", "G1").stdout
+
+
+def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
+    pq.write_table(pa.table({"key": ["text"]}), folder / "wrong.parquet")
+    (folder / "text.parquet").write_text("no parquet")
+    (folder / "empty").mkdir()
+    lag = ["lag", "--capture"]
+    return {
+        "no such capture": ([*lag, str(folder / "none")], "there is no capture at"),
+        "no capture": ([*lag, str(folder / "empty")], "capture.json, offsets.parquet, records is missing"),
+        "wrong columns": (["lag", "--raw", str(folder / "wrong.parquet")], "key: expected binary, got string"),
+        "no parquet": (["lag", "--raw", str(folder / "text.parquet")], "cannot read Parquet from"),
+        "no such path": (["lag", "--raw", str(folder / "gone")], "cannot read Parquet from"),
+        "no broker": (["lag", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1500"], "no broker answers"),
+        "no address": (["lag", "--bootstrap-server", "localhost"], "is no broker address"),
+        "no moment": ([*lag, str(capture), "--as-of", "noon"], "'noon' is no moment"),
+        "no properties": (["lag", "--command-config", str(folder / "none")], "cannot read the client properties"),
+    }
+
+
+_BAD = ["no such capture", "no capture", "wrong columns", "no parquet", "no such path", "no broker", "no address"]
+
+
+@pytest.mark.parametrize("case", [*_BAD, "no moment", "no properties"])
+def test_bad_input_is_one_line_and_exit_1(case: str, capture: Path, tmp_path: Path) -> None:
+    arguments, message = bad_inputs(capture, tmp_path)[case]
+    answer = sharelag(*arguments)
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert len(answer.stderr.splitlines()) == 1
+    assert message in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "Traceback" in sharelag(*arguments, "-v").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["lag"], ["lag", "--capture", "a", "--raw", "b"], ["lag", "--capture", "a", "--topic", "t:x"], ["lag", "--nope"]],
+)
+def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
+    answer = sharelag(*arguments, env={"KAFKA_BOOTSTRAP_SERVERS": ""})
+    assert answer.returncode == 2
+    assert "Usage:" in answer.stderr
+
+
+def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
+    code = "from sharelag.cli import main; main()"
+    command = f"{sys.executable} -c '{code}' decode --capture {capture} | head -1"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert len(answer.stdout.splitlines()) == 1
+    assert "Traceback" not in answer.stderr
+
+
+def test_help_names_every_command() -> None:
+    text = sharelag("--help").stdout
+    for command in ("lag", "windows", "decode", "capture", "demo", "doctor"):
+        assert f"  {command} " in text
+
+
+def test_doctor_checks_this_machine() -> None:
+    answer = sharelag("doctor")
+    said: dict[str, Any] = {
+        line.split()[1].rstrip(":"): line.split()[0] for line in answer.stdout.splitlines() if line[0] != " "
+    }
+    assert answer.returncode == 0
+    assert (said["java"], said["spark"], said["cluster"]) == ("ok", "ok", "warn")
+    without = sharelag("doctor", env={"PATH": "/nowhere", "JAVA_HOME": ""})
+    assert without.returncode == 1
+    assert "fail  java: not found" in without.stdout
