@@ -98,7 +98,7 @@ _ENGINE = click.option(
     show_default=True,
     help="local needs no JVM; auto takes spark for large inputs.",
 )
-_VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
+_VERBOSE = click.option("-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 _TIMEOUT = click.option(
     "--timeout",
     type=click.IntRange(min=1),

@@ -45,6 +45,8 @@ class KafkaBroker:
         lets ``admin`` and everybody on the PLAINTEXT listener do everything, and the others nothing without an ACL.
     extra_listeners
         Security protocol by listener name.
+    cluster_id
+        22 characters of URL-safe base64; random without it.
     ready_within
         Seconds until the broker has to answer.
     heap
@@ -57,11 +59,13 @@ class KafkaBroker:
         properties: Mapping[str, str] | None = None,
         secure: bool = False,
         extra_listeners: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
         ready_within: float = 90,
         heap: str = "512m",
     ) -> None:
         self._libs = kafka_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
+        self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self._ready_within = ready_within
         self._heap = heap
         self._secure = secure
@@ -209,8 +213,8 @@ class KafkaBroker:
         return self.share_groups("--describe", *which, "--offsets", "--verbose")
 
     def _format(self) -> None:
-        cluster_id = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        arguments = ["format", "--cluster-id", cluster_id, "--config", str(self._config)]
+        # With an equals sign, since one id in 64 begins with a dash.
+        arguments = ["format", f"--cluster-id={self.cluster_id}", "--config", str(self._config)]
         if self._secure:
             for name, password in USERS.items():
                 arguments += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]

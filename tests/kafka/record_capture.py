@@ -1,6 +1,6 @@
 """Record the demo capture from a real broker, with Kafka's own answers beside it.
 
-``python -m tests.kafka.record_capture data/captures/demo`` takes about three minutes and writes
+``python -m tests.kafka.record_capture data/captures/demo`` takes about two minutes and writes
 the capture, ``expected/`` in it, and ``golden/state_records.jsonl`` two folders up.
 """
 
@@ -26,14 +26,15 @@ from tests.kafka.demo_story import CHAPTERS, TOPICS, Shop
 from tests.kafka.golden import write_golden
 from tests.kafka.jars import KAFKA_VERSION
 from tests.kafka.jvm import RigError, java_version
+from tests.kafka.promises import check_promises
 from tests.kafka.state_tail import STATE_TOPIC
 from tests.kafka.workload import end_offsets
 
 GROUP_TOPIC = "__consumer_offsets"
 _PROPERTIES = {
-    # A snapshot after every eighth update, and one of each key that had none for 40 s.
+    # A snapshot after every eighth update, and one of each key that had none for 10 s.
     "share.coordinator.snapshot.update.records.per.snapshot": "8",
-    "share.coordinator.cold.partition.snapshot.interval.ms": "40000",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "10000",
     # The whole history is to be kept.
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
     "log.cleaner.enable": "false",
@@ -65,6 +66,7 @@ def record(folder: Path) -> None:
             last = _capture_quietly(broker, draft)
             _check_complete(draft, last)
             _write_expected(draft / "expected", moments, last)
+            print(json.dumps(check_promises(draft, oracle), indent=1))
             write_golden(draft, folder.parent.parent / "golden" / "state_records.jsonl", oracle)
         if folder.exists():
             shutil.rmtree(folder)

@@ -33,7 +33,8 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
 
 @pytest.fixture(scope="module")
 def secure_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(secure=True) as running:
+    # The dash would look like an option to the command that formats the storage.
+    with KafkaBroker(secure=True, cluster_id="-AAAAAAAAAAAAAAAAAAAAA") as running:
         yield running
 
 
@@ -148,6 +149,11 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
 def test_secure_listener_knows_its_users(secure_broker: KafkaBroker, mechanism: str) -> None:
     config = secure_broker.client_config("admin") | {"sasl.mechanism": mechanism}
     assert list(AdminClient(config).list_topics(timeout=20).brokers) == [1]
+
+
+def test_any_cluster_id_will_do(secure_broker: KafkaBroker) -> None:
+    admin = AdminClient(secure_broker.client_config())
+    assert admin.describe_cluster().result(timeout=20).cluster_id == secure_broker.cluster_id
 
 
 def test_secure_listener_refuses_a_wrong_password(secure_broker: KafkaBroker) -> None:

@@ -44,7 +44,7 @@ class Delivery(NamedTuple):
 
 def create_topics(bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
     """Create topics with the given numbers of partitions, and wait until they have leaders."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = _admin(bootstrap)
     topics = [NewTopic(name, count, 1, config=dict(config or {})) for name, count in partitions.items()]
     for done in admin.create_topics(topics).values():
         done.result(timeout=30)
@@ -102,7 +102,7 @@ def set_group_config(bootstrap: str, group: str, **settings: str) -> None:
         for name, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept: what it was asked dies with it
+    admin = _admin(bootstrap)  # kept: what it was asked dies with it
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(timeout=30)
 
@@ -114,7 +114,7 @@ def end_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], 
 
 def topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
     """Return the id of each topic, as Kafka prints it."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = _admin(bootstrap)
     asked = admin.describe_topics(TopicCollection(list(topics)))
     # confluent-kafka writes ids in plain base64; Kafka's own alphabet has - and _ for + and /.
     kafkas = str.maketrans("+/", "-_")
@@ -240,8 +240,13 @@ def delivery_of(message: Message, decision: AcknowledgeType | None) -> Delivery:
     return Delivery(topic, partition, offset, count, decision)
 
 
+def _admin(bootstrap: str) -> AdminClient:
+    # Errors only: it notes its own end. Whoever asks has to keep it until the answer is there.
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
 def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tuple[str, int], int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = _admin(bootstrap)
     wanted = {
         TopicPartition(name, partition): spec
         for name in topics

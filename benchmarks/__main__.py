@@ -1,0 +1,19 @@
+"""Ratios, measured side by side in one run: ``make bench``, or ``python -m benchmarks NAME ...``."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import decode, quick_look
+
+_ALL = {"decode": decode.run, "quick_look": quick_look.run}
+
+
+def main(names: list[str]) -> None:
+    for name in names or _ALL:
+        print(f"== {name}: {sys.modules[f'benchmarks.{name}'].__doc__}")
+        _ALL[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

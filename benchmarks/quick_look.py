@@ -1,0 +1,30 @@
+"""`sharelag lag` on the local engine against kafka-share-groups.sh, the same rows of the same broker."""
+
+from __future__ import annotations
+
+from benchmarks.sides import in_turn
+from tests.command import sharelag
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.describe import parse_describe
+from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+
+
+def run() -> None:
+    with KafkaBroker() as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"bench": 12})
+        produce(servers, "bench", numbered(2400, 12))
+        set_group_config(servers, "bench", **{"share.auto.offset.reset": "earliest"})
+        share_consume(servers, "bench", ["bench"], accept, until=1500)
+        ours = [line.split()[:6] for line in sharelag("lag", "--bootstrap-server", servers).stdout.splitlines()[1:]]
+        theirs = [line.split() for line in broker.share_groups_describe().splitlines() if line.startswith("bench")]
+        if ours != theirs or len(parse_describe(broker.share_groups_describe())) != 12:
+            raise SystemExit(f"the rows differ, so the times mean nothing:\n{ours}\n{theirs}")
+        in_turn(
+            {
+                "kafka-share-groups.sh --describe --offsets": broker.share_groups_describe,
+                "sharelag lag --engine local": lambda: sharelag(
+                    "lag", "--bootstrap-server", servers, "--engine", "local"
+                ),
+            }
+        )
