@@ -77,6 +77,9 @@ _INPUT = [
         metavar="PATH",
         help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
     ),
+    click.option(
+        "--segments", type=click.Path(path_type=Path), metavar="DIR", help="A broker's log directory (read only)."
+    ),
 ]
 _CHOICE = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
@@ -233,18 +236,20 @@ def doctor(**options: Any) -> int:
 
 
 def _source(options: dict[str, Any]) -> Any:
-    from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
+    from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 
-    given = [name for name in ("capture", "raw") if options[name]]
+    given = [name for name in ("capture", "raw", "segments") if options[name]]
     if options["bootstrap_server"] or options["command_config"] or options["command_property"]:
         given.append("bootstrap-server")
     if not given and os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         given.append("bootstrap-server")
     if len(given) != 1:
         what = "none was given" if not given else "got --" + " and --".join(given)
-        raise click.UsageError(f"choose one input: --bootstrap-server, --capture or --raw ({what}).")
+        raise click.UsageError(f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what}).")
     if options["capture"]:
         return CaptureInput(options["capture"])
+    if options["segments"]:
+        return SegmentsInput(options["segments"])
     return RawInput(options["raw"]) if options["raw"] else KafkaInput(_config(options))
 
 

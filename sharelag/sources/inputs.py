@@ -1,4 +1,4 @@
-"""What can a user point at? A cluster, a capture, or raw records in Parquet: all answer the same questions.
+"""What can a user point at? A cluster, a capture, raw Parquet, a broker's files: all answer the same questions.
 
 Each input gives raw records for either engine, and the offsets of the topics that its share partitions are
 of. Nothing here looks into a record.
@@ -20,10 +20,15 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources import captures, kafka
 from sharelag.sources.config import ClientConfig
+from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
+
+
+#: What a state record takes in a segment, about.
+_RECORD_BYTES = 150
 
 
 class Input(Protocol):
@@ -87,15 +92,7 @@ class CaptureInput:
         return spark.read.parquet(*map(str, self._capture.records_paths))
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        offsets = self._capture.offsets
-        offsets = offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
-        if as_of is None or (isinstance(as_of, datetime) and as_of >= self.as_of()):
-            return offsets
-        # The capture knows the ends at one moment only: those of an earlier one are not known.
-        unknown = pa.nulls(offsets.num_rows, pa.int64())
-        for name in ("end_offset", "log_start_offset"):
-            offsets = offsets.set_column(offsets.schema.get_field_index(name), name, unknown)
-        return offsets
+        return _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
 
     def size(self) -> int:
         return int(_dataset(self._capture.records_paths).count_rows())
@@ -143,6 +140,48 @@ class RawInput:
             ) from error
         schemas.require(dataset.schema, schemas.RAW, self.path)
         return dataset
+
+
+@dataclass(frozen=True)
+class SegmentsInput:
+    """A broker's log directory, which must be on this machine."""
+
+    folder: Path
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        from sharelag.sources.segments import read_segments
+
+        return read_segments(self.folder, topic)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        return spark.createDataFrame(pa.Table.from_batches(self.batches(topic), schemas.RAW))
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        from sharelag.sources.segments import segment_offsets
+
+        offsets = segment_offsets(self.folder)
+        noted = offsets.column("as_of")[0].as_py() or datetime.now(UTC)
+        return _of_moment(offsets, topic_ids, noted, as_of)
+
+    def size(self) -> int:
+        from sharelag.sources.segments import partitions
+
+        paths = [path for (topic, _), path in partitions(self.folder).items() if topic == STATE_TOPIC]
+        return sum(segment.stat().st_size for path in paths for segment in path.glob("*.log")) // _RECORD_BYTES
+
+    def describe(self) -> str:
+        return f"log directory {self.folder}"
+
+
+def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:
+    """The offsets of some topics; they were noted once, so those of an earlier moment are not known."""
+    offsets = offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
+    if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
+        return offsets
+    unknown = pa.nulls(offsets.num_rows, pa.int64())
+    for name in ("end_offset", "log_start_offset"):
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, unknown)
+    return offsets
 
 
 def _dataset(paths: str | list[str]) -> ds.Dataset:

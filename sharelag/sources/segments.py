@@ -1,0 +1,168 @@
+"""What do a broker's own files say? Its log directory, read without the broker: for forensics, and backups.
+
+Beside the segments a broker keeps small files that make the picture whole: the topic id of each partition
+(``partition.metadata``), log starts and high watermarks (``*-checkpoint``, written every few seconds).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from kafka.errors import KafkaError
+from kafka.record import MemoryRecords
+
+from sharelag import schemas
+from sharelag.errors import InputError
+
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+#: Records a batch of columns.
+_BATCH = 50_000
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+
+Place = tuple[str, int]
+
+
+def partitions(folder: Path) -> dict[Place, Path]:
+    """Folders of the topic partitions in a broker's log directory, by topic and partition.
+
+    Raises
+    ------
+    InputError
+        When it is none.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}: give a broker's log directory (log.dirs in its properties)")
+    found = {
+        (match["topic"], int(match["partition"])): path
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
+    }
+    if not found:
+        raise InputError(f"{folder} holds no topic partitions: give a broker's log directory, the one with topic-0/")
+    return found
+
+
+def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
+    """Read a topic's records from a broker's log directory.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    topic : str
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, each partition in its order, from its log start offset on: what the broker would
+        still give. Control records are left out, and a batch that was only half written ends a partition.
+
+    Raises
+    ------
+    InputError
+        When the folder is no log directory, or a batch is damaged.
+    """
+    starts = _checkpoint(folder / LOG_STARTS)
+    for (name, partition), path in partitions(folder).items():
+        if name == topic:
+            yield from _partition(path, topic, partition, starts.get((topic, partition), 0))
+
+
+def segment_offsets(folder: Path) -> pa.Table:
+    """Log start and end offsets as the broker last noted them.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.OFFSETS`. ``end_offset`` is the high watermark of the checkpoint, which a running broker
+        writes every five seconds and a stopped one at the end; ``as_of`` is when that file was written.
+    """
+    starts, ends = _checkpoint(folder / LOG_STARTS), _checkpoint(folder / HIGH_WATERMARKS)
+    noted = folder / HIGH_WATERMARKS
+    as_of = datetime.fromtimestamp(noted.stat().st_mtime, UTC) if noted.exists() else None
+    rows = [
+        {
+            "topic": topic,
+            "topic_id": _topic_id(path),
+            "partition": partition,
+            # The checkpoint names only log starts that are not the first segment's own.
+            "log_start_offset": starts.get((topic, partition), _first_offset(path)),
+            "end_offset": ends.get((topic, partition)),
+            "as_of": as_of,
+        }
+        for (topic, partition), path in partitions(folder).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
+
+
+def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[pa.RecordBatch]:
+    columns: list[list[Any]] = [[], [], [], [], []]
+    for segment in sorted(path.glob("*.log")):
+        for record in _records(segment, start):
+            for column, value in zip(columns, record, strict=True):
+                column.append(value)
+            if len(columns[0]) == _BATCH:
+                yield _columns(columns, topic, partition)
+                columns = [[], [], [], [], []]
+    if columns[0]:
+        yield _columns(columns, topic, partition)
+
+
+def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
+    records = MemoryRecords(segment.read_bytes())
+    at = start
+    try:
+        while records.has_next():
+            batch = records.next_batch()
+            if not batch.validate_crc():
+                raise InputError(f"{segment}: the batch after offset {at} is damaged (its checksum is wrong)")
+            at = batch.next_offset
+            if batch.is_control_batch or at <= start:
+                continue
+            for record in batch:
+                if record.offset >= start:
+                    yield record.key, record.value, record.offset, record.timestamp, record.timestamp_type
+    except KafkaError as error:
+        raise InputError(f"{segment}: the batch after offset {at} cannot be read ({error})") from error
+
+
+def _columns(columns: list[list[Any]], topic: str, partition: int) -> pa.RecordBatch:
+    keys, values, offsets, timestamps, kinds = columns
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.repeat(pa.scalar(topic), len(keys)),
+            pa.repeat(pa.scalar(partition, pa.int32()), len(keys)),
+            pa.array(offsets, pa.int64()),
+            pa.array(timestamps, pa.int64()).view(schemas.TIMESTAMP),
+            pa.array(kinds, pa.int32()),
+        ],
+        schema=schemas.RAW,
+    )
+
+
+def _checkpoint(path: Path) -> dict[Place, int]:
+    """A broker's checkpoint file: a version, a count, and lines of topic, partition and offset."""
+    if not path.exists():
+        return {}
+    lines = path.read_text(encoding="utf-8").splitlines()[2:]
+    parts = [line.rsplit(" ", 2) for line in lines if line.strip()]
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
+
+
+def _topic_id(path: Path) -> str | None:
+    try:
+        found = re.search(r"^topic_id: (\S+)$", (path / "partition.metadata").read_text(encoding="utf-8"), re.MULTILINE)
+    except FileNotFoundError:
+        return None
+    return found[1] if found else None
+
+
+def _first_offset(path: Path) -> int | None:
+    return min((int(segment.stem) for segment in path.glob("*.log")), default=None)

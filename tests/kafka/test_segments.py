@@ -1,0 +1,76 @@
+"""Do a broker's own files tell what the broker tells?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sharelag import engine, schemas
+from sharelag.errors import InputError
+from sharelag.sources import kafka
+from sharelag.sources.config import client_config
+from sharelag.sources.inputs import KafkaInput, SegmentsInput
+from sharelag.sources.segments import read_segments
+from sharelag.wire.fields import STATE_TOPIC
+from tests.command import sharelag
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, pa.Table, Path]:
+    """A broker's answers, and the files that it left: records of the state topic, lag, log directory."""
+    with KafkaBroker() as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"files": 3})
+        produce(servers, "files", numbered(300, 3))
+        set_group_config(servers, "files", **{"share.auto.offset.reset": "earliest"})
+        share_consume(servers, "files", ["files"], accept, until=150)
+        source = KafkaInput(client_config(servers))
+        raw = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
+        lag = engine.lag(source, "local").table
+        broker.stop()  # in good order: the checkpoints are written
+        return raw, lag, Path(shutil.copytree(broker.log_dir, tmp_path_factory.mktemp("files") / "log"))
+
+
+def test_the_records_are_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> None:
+    raw, _, folder = stopped
+    order = [("partition", "ascending"), ("offset", "ascending")]
+    files = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW)
+    assert files.sort_by(order).equals(raw.sort_by(order))
+    assert files.num_rows > 3
+
+
+def test_the_lag_is_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> None:
+    _, lag, folder = stopped
+    ours = engine.lag(SegmentsInput(folder), "local").table
+    apart = ["as_of"]
+    assert ours.drop(apart).to_pylist() == lag.drop(apart).to_pylist()
+    answer = sharelag("lag", "--segments", str(folder), "-o", "json")
+    assert [json.loads(line)["lag"] for line in answer.stdout.splitlines()] == lag.column("lag").to_pylist()
+    assert all(row["as_of"] for row in ours.to_pylist())
+
+
+def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_told(
+    stopped: tuple[pa.Table, pa.Table, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(stopped[2], tmp_path / "log"))
+    segment = max(folder.glob(f"{STATE_TOPIC}-*/*.log"), key=lambda path: path.stat().st_size)
+    whole = segment.read_bytes()
+    count = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows
+    segment.write_bytes(whole[:-5])
+    assert 0 < pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows < count
+    segment.write_bytes(whole[:-5] + bytes(5))
+    with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is damaged"):
+        list(read_segments(folder, STATE_TOPIC))
+
+
+def test_what_is_no_log_directory_is_told(tmp_path: Path) -> None:
+    for folder, message in ((tmp_path / "gone", "there is no folder"), (tmp_path, "holds no topic partitions")):
+        answer = sharelag("lag", "--segments", str(folder))
+        assert (answer.returncode, len(answer.stderr.splitlines())) == (1, 1)
+        assert message in answer.stderr
