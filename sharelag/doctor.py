@@ -61,7 +61,7 @@ def _java() -> Check:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); --engine local works without"
     if not java or not shutil.which(java):
-        return Check("fail", "java", "not found", advice)
+        return Check("fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     said = (answer.stderr + answer.stdout).strip()
     found = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -127,5 +127,5 @@ def _ask(what: str, question: Callable[[], str]) -> Check:
     try:
         return Check("ok", what, question())
     except ShareLagError as error:
-        found, _, advice = str(error).partition(": ")
-        return Check("fail", what, found, advice)
+        found, _, advice = str(error).rpartition(": ")
+        return Check("fail", what, found or advice, advice if found else "")

@@ -172,7 +172,7 @@ LAG = pa.schema(
             pa.int32(),
         ),  # as persisted and as kafka-share-groups.sh prints it: null without a start offset
         ("start_offset", pa.int64()),
-        ("effective_start_offset", pa.int64()),
+        ("effective_start_offset", pa.int64()),  # past finished offsets, and not below the log start
         ("log_start_offset", pa.int64()),
         ("window_end_offset", pa.int64()),
         ("end_offset", pa.int64()),

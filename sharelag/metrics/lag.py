@@ -125,6 +125,8 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         REJECTED_RECORDS: n.rejected > 0,
     }
     arrays: dict[str, pa.Array] = {name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()}
+    effective = pa.array(np.maximum(n.effective, n.log_start), mask=~n.has_start)
+    arrays["effective_start_offset"] = effective
     # As Kafka's command, which tells nothing of a share partition before its start offset is known.
     epoch = _column(joined, "leader_epoch")
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))

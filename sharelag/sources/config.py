@@ -27,6 +27,8 @@ _PUBLIC = frozenset(
     ]
 )
 _MASK = "********"
+#: Java's name of how long to wait for an answer, for which librdkafka has no setting.
+_TIMEOUT = "default.api.timeout.ms"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class ClientConfig:
     def public(self) -> dict[str, Any]:
         """The settings for captures and messages: every value that could be a secret is masked."""
         return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
+
+    def spark_options(self) -> dict[str, str]:
+        """The settings, with their secrets, as options of our Spark source; `from_spark_options` reads them."""
+        options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
+        return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -97,7 +104,15 @@ def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> Cli
     properties = {name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")}
     if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
         raise ConfigError("kafka.isolation.level is always read_uncommitted here: leave the option out")
+    if _TIMEOUT in properties:
+        timeout = _seconds(properties[_TIMEOUT])
     return client_config(None, None, properties, timeout)
+
+
+def _seconds(milliseconds: str) -> float:
+    if not milliseconds.isdecimal():
+        raise ConfigError(f"kafka.{_TIMEOUT} is {milliseconds!r}: give milliseconds, such as 30000")
+    return int(milliseconds) / 1000
 
 
 def _read(path: Path) -> dict[str, str]:

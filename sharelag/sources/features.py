@@ -18,9 +18,10 @@ from sharelag.wire.encode import unsigned_varint
 _API_VERSIONS = 18
 _VERSION = 3
 _CORRELATION = 1
+_UNSUPPORTED_VERSION = 35
 #: Keys of the requests that tell what share groups can do (KIP-932, KIP-1226).
 WRITE_SHARE_GROUP_STATE = 85
-_SUPPORTED, _FINALIZED = 0, 2
+_FINALIZED = 2  # tag of the features that the cluster runs
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class Features:
     """What a broker says about itself."""
 
     apis: dict[int, int]  # request key: highest version
-    supported: dict[str, int]  # feature: highest level this broker could run
     finalized: dict[str, int]  # feature: level the cluster runs
 
     @property
@@ -109,26 +109,24 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _parse(response: bytes) -> Features:
     reader = _Reader(response)
     reader.number(4)  # correlation
-    reader.number(2)  # error code
+    if reader.number(2) == _UNSUPPORTED_VERSION:
+        raise ClusterError("the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster")
     apis = {}
     for _ in range(reader.varint() - 1):
         key, _lowest, highest = reader.number(2), reader.number(2), reader.number(2)
         apis[key] = highest
         reader.tags()
     reader.number(4)  # throttle time
-    tags = reader.tags()
-    return Features(apis, _levels(tags.get(_SUPPORTED), 1), _levels(tags.get(_FINALIZED), 0))
+    # Features that a broker could run are tagged, too; before version 4 they leave out those with a level 0.
+    return Features(apis, _levels(reader.tags().get(_FINALIZED, b"\1")))
 
 
-def _levels(data: bytes | None, highest: int) -> dict[str, int]:
-    """Feature names and one of their two levels: supported have (lowest, highest), finalized (highest, lowest)."""
-    if data is None:
-        return {}
+def _levels(data: bytes) -> dict[str, int]:
     reader = _Reader(data)
     levels = {}
     for _ in range(reader.varint() - 1):
         name = reader.take(reader.varint() - 1).decode()
-        levels[name] = (reader.number(2), reader.number(2))[highest]
+        levels[name], _lowest = reader.number(2), reader.number(2)
         reader.tags()
     return levels
 

@@ -25,7 +25,10 @@ from sharelag.sources.config import ClientConfig
 Ranges = Mapping[int, tuple[int, int]]
 
 _LOG = logging.getLogger(__name__)
-_BATCH = 10_000
+_ASKED = 2_000  # messages; more at once are slower, they no longer fit the processor's caches
+# What is handed on is larger, since every batch has its price for whoever decodes it.
+_BATCH_ROWS = 20_000
+_BATCH_BYTES = 32 << 20
 _WAIT = 0.1  # seconds; a batch that is not full is handed over after that
 
 
@@ -41,11 +44,14 @@ def read_ranges(
     try:
         client.assign([Partition(topic, p, ranges[p][0]) for p in reading.open_ends])
         waited = 0.0  # only our own waiting: whoever takes the batches may take his time
+        gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
-            messages = client.consume(_BATCH, timeout=_WAIT)
+            messages = client.consume(_ASKED, timeout=_WAIT)
             waited = 0.0 if messages else waited + _WAIT
-            if batch := reading.take(client, messages):
-                yield batch
+            gathered += reading.take(client, messages)
+            if _is_enough(gathered) or (gathered and not (messages and reading.open_ends)):
+                yield pa.concat_batches(gathered)
+                gathered = []
             if wrong := refused(heard):
                 raise explain(wrong, topic, config)
             if waited > config.timeout:
@@ -68,7 +74,7 @@ class _Reading:
     def __post_init__(self) -> None:
         self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
 
-    def take(self, client: Any, messages: Sequence[Message]) -> pa.RecordBatch | None:
+    def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
         """Make columns of the records, and heed what is said among them."""
         # Calls into the client are what reading costs: each message is asked for each thing once.
         records = []
@@ -78,7 +84,7 @@ class _Reading:
             else:
                 self._heed(client, error, message)
         if not records:
-            return None
+            return []
         partitions = np.array([m.partition() for m in records], np.int32)
         offsets = np.array([m.offset() for m in records], np.int64)
         batch = _columns(self.topic, records, partitions, offsets)
@@ -88,7 +94,7 @@ class _Reading:
             first, end = self.ranges[p]
             wanted |= of_p & (offsets >= first) & (offsets < end)
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
-        return batch if wanted.all() else batch.filter(pa.array(wanted))
+        return [batch if wanted.all() else batch.filter(pa.array(wanted))]
 
     def give_up(self, last_heard: KafkaError | None) -> None:
         """Nothing has come for long: the log ends before the range does, or nobody answers."""
@@ -122,6 +128,11 @@ class _Reading:
         if self.fail_on_data_loss:
             raise DataLossError(f"{where}; start from earliest, or set failOnDataLoss to false to go on without them")
         _LOG.warning("%s; going on with what is left", where)
+
+
+def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
+    rows = sum(batch.num_rows for batch in gathered)
+    return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
 
 
 def _columns(topic: str, records: Sequence[Message], partitions: Any, offsets: Any) -> pa.RecordBatch:

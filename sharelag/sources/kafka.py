@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
-from sharelag.errors import AuthenticationError, BrokerUnreachableError, ClusterError, TopicMissingError
+from sharelag.errors import AuthenticationError, ClusterError, TopicMissingError
 from sharelag.model import topic_id_text
 from sharelag.sources.client import Connection
 from sharelag.sources.config import ClientConfig
@@ -185,10 +185,10 @@ def _list(connection: Connection, specs: Mapping[Partition, OffsetSpec]) -> dict
 
 
 def _answer(connection: Connection, future: Any) -> _Answer:
-    """One partition's answer, None when its leader has none. That nobody answers at all is an error."""
+    """One partition's answer; None when its leader has none, or does not answer (others just did)."""
     try:
         return connection.result(future, "offsets")
-    except (AuthenticationError, BrokerUnreachableError):
+    except AuthenticationError:
         raise
     except ClusterError:
         return None

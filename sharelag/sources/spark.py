@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -25,7 +26,7 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     # Progress bars and informational lines would mix with the tables we print.
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
 }
 
 
@@ -51,15 +52,18 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    _require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    wanted = _SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
-    master = wanted.get("spark.master") or os.environ.get("MASTER", "local[*]")
-    if master.startswith("local"):
-        # Otherwise Spark binds to whatever address the host name has, or fails where it has none.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(app_name).master(master)
+    wanted = {name.replace("_", "."): value for name, value in settings.items()}
+    builder = SparkSession.builder.appName(app_name)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # spark-submit runs us: the JVM is there already, and its master and settings are the user's choice.
+        SparkContext._ensure_initialized()  # connects to it, so that SparkConf knows them
+        given = SparkConf()
+        wanted = {name: value for name, value in _SETTINGS.items() if not given.contains(name)} | wanted
+    else:
+        _require_java()
+        master = wanted.get("spark.master") or os.environ.get("MASTER", "local[*]")
+        _set_environment(master)
+        wanted = _SETTINGS | wanted | {"spark.master": master}
     for name, value in wanted.items():
         builder = builder.config(name, value)
     try:
@@ -69,6 +73,15 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
             f"Spark does not start ({str(error).splitlines()[0]}): Java 17 or newer with all its modules is needed; "
             "`sharelag doctor` checks it, and --engine local needs no Java"
         ) from error
+
+
+def _set_environment(master: str) -> None:
+    # Workers default to the system's python3, which has none of our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local"):
+        # Otherwise Spark binds to whatever address the host name has, or fails where it has none.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _require_java() -> None:

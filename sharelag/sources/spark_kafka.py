@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
-from sharelag.errors import ConfigError, DataLossError
+from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig, from_spark_options
 
@@ -56,8 +55,7 @@ def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFra
         `sharelag.schemas.RAW`.
     """
     register(spark)
-    options = {f"kafka.{name}": str(value) for name, value in config.librdkafka().items()}
-    reader = spark.read.format(FORMAT).options(subscribe=topic, failOnDataLoss="false", **options)
+    reader = spark.read.format(FORMAT).options(subscribe=topic, failOnDataLoss="false", **config.spark_options())
     return reader.load()
 
 
@@ -103,8 +101,8 @@ class ReadOptions:
     assigned: Mapping[str, Sequence[int]]
     starting: str | Positions
     ending: str | Positions
-    starting_at: Mapping[str, Mapping[int, int]] | None  # milliseconds
-    ending_at: Mapping[str, Mapping[int, int]] | None
+    starting_at: Positions | None  # milliseconds instead of offsets
+    ending_at: Positions | None
     min_partitions: int
     fail_on_data_loss: bool
 
@@ -117,24 +115,30 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     ConfigError
         When an option is unknown, malformed, or contradicts another.
     """
-    given = {_OPTIONS.get(name.lower(), name): value for name, value in options.items()}
-    clients = {name: value for name, value in given.items() if name.lower().startswith("kafka.")}
-    for name in given.keys() - clients.keys() - set(_OPTIONS.values()):
+    given = {_OPTIONS.get(name.lower(), name.lower()): value for name, value in options.items()}
+    clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
+    if given.get("includeheaders", "false").lower() != "false":
+        raise ConfigError("includeHeaders is not supported: share-group state has no headers, leave the option out")
+    for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
         raise ConfigError(f"the option {name!r} is unknown to {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*")
     which = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if len(which) != 1:
         raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {' and '.join(which) or 'none'}")
+    if not given[which[0]].strip(" ,"):
+        raise ConfigError(f"{which[0]} is empty: name at least one topic")
+    if "subscribePattern" in given:
+        _require_pattern(given["subscribePattern"])
     return ReadOptions(
         config=from_spark_options(clients),
-        topics=[name.strip() for name in given.get("subscribe", "").split(",") if name.strip()],
+        topics=list(dict.fromkeys(name.strip() for name in given.get("subscribe", "").split(",") if name.strip())),
         pattern=given.get("subscribePattern"),
-        assigned=_json(given, "assign") or {},
+        assigned=_assigned(given),
         starting=_positions(given, "startingOffsets", "earliest"),
         ending=_positions(given, "endingOffsets", "latest"),
-        starting_at=_by_partition(_json(given, "startingOffsetsByTimestamp")),
-        ending_at=_by_partition(_json(given, "endingOffsetsByTimestamp")),
-        min_partitions=int(given.get("minPartitions", "0")),
-        fail_on_data_loss=given.get("failOnDataLoss", "true").lower() == "true",
+        starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
+        ending_at=_by_partition(given, "endingOffsetsByTimestamp"),
+        min_partitions=_min_partitions(given),
+        fail_on_data_loss=_fail_on_data_loss(given),
     )
 
 
@@ -146,10 +150,12 @@ class _Reader(DataSourceReader):
         return split(plan(self.options), self.options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        one = partition
-        assert isinstance(one, OffsetRange)  # noqa: S101  (Spark hands back what `partitions` made)
+        if not isinstance(partition, OffsetRange):
+            return  # Spark's stand-in for no partitions at all: there is nothing to read
+        span = {partition.partition: (partition.first, partition.end)}
         loss = self.options.fail_on_data_loss
-        for batch in kafka.read_topic(self.options.config, one.topic, {one.partition: (one.first, one.end)}, loss):
+        for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
+            # Spark's timestamps are in microseconds.
             yield batch.set_column(5, "timestamp", batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")))
 
 
@@ -159,22 +165,19 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
+        if not topics:
+            raise TopicMissingError(f"no topic matches subscribePattern {options.pattern!r}: check it, and the cluster")
+    _require_read(options, topics)
     ranges = []
     for topic in topics:
         there = kafka.offset_ranges(config, topic)
-        chosen = options.assigned.get(topic, list(there))
+        chosen = _chosen(options, topic, there)
+        if unknown := set(chosen) - there.keys():
+            raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
         first = _resolve(options, topic, there, options.starting, options.starting_at)
         end = _resolve(options, topic, there, options.ending, options.ending_at)
-        for partition in chosen:
-            if partition not in there:
-                raise ConfigError(f"{topic} has no partition {partition}: it has 0 to {max(there)}")
-            begin = first[partition]
-            if begin < there[partition][0] and options.fail_on_data_loss:
-                raise DataLossError(
-                    f"{topic} partition {partition} begins at {there[partition][0]}, {begin} is gone: start from "
-                    "earliest, or set failOnDataLoss to false to go on without what is gone"
-                )
-            ranges.append(OffsetRange(topic, partition, max(begin, there[partition][0]), end[partition]))
+        asked = [OffsetRange(topic, partition, first[partition], end[partition]) for partition in chosen]
+        ranges += [_in_log(options, one, there) for one in asked]
     return [one for one in ranges if one.end > one.first]
 
 
@@ -190,48 +193,121 @@ def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
     return pieces
 
 
+def _in_log(options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]) -> OffsetRange:
+    """Cut a range to what the log holds, where that may be."""
+    first, end = there[one.partition]
+    if options.fail_on_data_loss and not (first <= one.first <= end and first <= one.end <= end):
+        raise DataLossError(
+            f"{one.topic} partition {one.partition} holds offsets {first} to {end} (exclusive), not all of "
+            f"{one.first} to {one.end}: start from earliest and end at latest, or set failOnDataLoss to "
+            "false to read what is there"
+        )
+    return OffsetRange(one.topic, one.partition, max(one.first, first), min(one.end, end))
+
+
+def _require_read(options: ReadOptions, topics: Sequence[str]) -> None:
+    """Offsets of a topic that is not read are most likely those of a misspelt one."""
+    given = (options.starting, options.ending, options.starting_at, options.ending_at)
+    named = {topic for positions in given if isinstance(positions, Mapping) for topic in positions}
+    if stray := named - set(topics):
+        raise ConfigError(f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling")
+
+
 def _resolve(
     options: ReadOptions,
     topic: str,
     there: Mapping[int, tuple[int, int]],
     positions: str | Positions,
-    times: Mapping[str, Mapping[int, int]] | None,
+    times: Positions | None,
 ) -> dict[int, int]:
     """The offset for every partition; a time wins over a position, as in Spark's own source."""
-    if times is not None and topic in times:
-        return kafka.offsets_for_times(options.config, topic, times[topic]) | {
-            partition: span[1] for partition, span in there.items() if partition not in times[topic]
-        }
+    if times is not None:
+        _require_exactly(topic, _chosen(options, topic, there), times)
+        found = kafka.offsets_for_times(options.config, topic, times[topic])
+        # What was written since the ends were taken is beyond this query.
+        return {p: min(offset, there[p][1]) for p, offset in found.items()}
     if isinstance(positions, str):
         return {partition: span[positions == "latest"] for partition, span in there.items()}
+    _require_exactly(topic, _chosen(options, topic, there), positions)
+    return {p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n) for p, n in positions[topic].items()}
+
+
+def _chosen(options: ReadOptions, topic: str, there: Mapping[int, tuple[int, int]]) -> Sequence[int]:
+    return options.assigned.get(topic, list(there))
+
+
+def _require_exactly(topic: str, partitions: Sequence[int], positions: Positions) -> None:
     named = positions.get(topic, {})
-    if missing := there.keys() - named.keys():
-        raise ConfigError(f"the offsets for {topic} leave out partition {min(missing)}: name all of them (-2, -1 too)")
-    return {p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(offset, offset) for p, offset in named.items()}
+    if missing := set(partitions) - named.keys():
+        raise ConfigError(f"the offsets for {topic} leave out partition {min(missing)}: name all that are read")
+    if stray := named.keys() - set(partitions):
+        raise ConfigError(f"the offsets for {topic} name partition {min(stray)}, which is not read: leave it out")
+
+
+# ---- the text of options ------------------------------------------------------------------------------
 
 
 def _positions(given: Mapping[str, str], name: str, default: str) -> str | Positions:
     text = given.get(name, default).strip()
+    useless = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}[name]
     if text.lower() in ("earliest", "latest"):
-        if (name, text.lower()) in (("startingOffsets", "latest"), ("endingOffsets", "earliest")):
+        if text.lower() == useless[0]:
             raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
         return text.lower()
-    return _by_partition(_json(given, name)) or {}
+    found = _by_partition(given, name) or {}
+    if any(useless[1] in each.values() for each in found.values()):
+        raise ConfigError(f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read")
+    return found
 
 
-def _by_partition(found: Any) -> dict[str, dict[int, int]] | None:
-    if found is None:
-        return None
-    try:
-        return {topic: {int(p): int(offset) for p, offset in each.items()} for topic, each in found.items()}
-    except (AttributeError, ValueError) as error:
-        raise ConfigError('offsets are JSON such as {"topic": {"0": 23, "1": -2}}') from error
-
-
-def _json(given: Mapping[str, str], name: str) -> Any:
+def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
     if name not in given:
         return None
     try:
-        return json.loads(given[name])
-    except ValueError as error:
-        raise ConfigError(f"{name} is no JSON ({error})") from error
+        found = {t: {int(p): _whole(n) for p, n in each.items()} for t, each in json.loads(given[name]).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f'{name} cannot be read: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}') from error
+    least = 0 if name.endswith("ByTimestamp") else EARLIEST
+    if any(n < least for each in found.values() for n in each.values()):
+        raise ConfigError(f"{name} has a number below {least}: give offsets from 0 on, -2 for earliest, -1 for latest")
+    return found
+
+
+def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
+    if "assign" not in given:
+        return {}
+    try:
+        found = {t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError('assign cannot be read: give JSON such as {"topic": [0, 1]}') from error
+    if not found or not all(found.values()):
+        raise ConfigError("assign is empty: name at least one partition of each topic")
+    return found
+
+
+def _whole(number: object) -> int:
+    """What JSON writes as a whole number; ``int`` alone would take 1.5, "1" and true, too."""
+    if type(number) is not int:
+        raise TypeError(f"{number!r} is no whole number")
+    return number
+
+
+def _require_pattern(text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"subscribePattern {text!r} is no regular expression: {error}") from error
+
+
+def _min_partitions(given: Mapping[str, str]) -> int:
+    text = given.get("minPartitions", "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"minPartitions is {text!r}: give a whole number from 1 on")
+    return int(text)
+
+
+def _fail_on_data_loss(given: Mapping[str, str]) -> bool:
+    text = given.get("failOnDataLoss", "true").lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"failOnDataLoss is {text!r}: give true or false")
+    return text == "true"

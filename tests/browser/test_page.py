@@ -66,7 +66,6 @@ def recorded() -> list[tuple[str, ...]]:
     return sorted(rows, key=lambda row: (row[0], row[1], int(row[2])))
 
 
-@pytest.mark.row("LAG-14", "FND-01")
 def test_the_demo_prints_what_kafka_printed_row_for_row(demo: tuple[str, Path]) -> None:
     heading, *lines = demo[0].split("\n\n")[0].splitlines()
     assert heading.split()[:6] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]

@@ -110,7 +110,7 @@ def ours(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
-@pytest.mark.row("LAG-11", "CMP-04", "FND-01", "FND-03")
+@pytest.mark.row("FND-03")
 def test_every_row_is_kafkas(worked: KafkaBroker) -> None:
     answer = sharelag("lag", "--bootstrap-server", worked.bootstrap_servers, "-o", "json")
     assert answer.returncode == 0, answer.stderr
@@ -142,7 +142,6 @@ def test_spark_reads_the_live_cluster_as_the_local_engine_does(worked: KafkaBrok
     assert windows.num_rows == engine.windows(source, "local").table.num_rows
 
 
-@pytest.mark.row("PSC-04")
 def test_every_record_is_where_kafkas_hash_puts_it(worked: KafkaBroker) -> None:
     config = client_config(worked.bootstrap_servers)
     partitions = len(kafka.offset_ranges(config, STATE_TOPIC))

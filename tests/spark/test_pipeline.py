@@ -19,12 +19,16 @@ import sharelag
 from sharelag import engine, schemas, show
 from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
+from sharelag.page import lag_page
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from tests import generators
+from tests.unit.test_lag import offsets
+from tests.unit.test_replay import row
 from tests.unit.test_wire import raw
 
 
@@ -115,6 +119,16 @@ def test_times_that_no_calendar_has_do_not_stop_spark(spark: SparkSession) -> No
     batch = raw(records)
     windows = sharelag.windows(sharelag.decode(spark.createDataFrame(pa.Table.from_batches([batch]))).records)
     assert windows.count() == replay_arrow(decode_arrow(batch).records).num_rows
+
+
+@pytest.mark.row("FND-11")
+def test_a_lag_of_ten_thousand_million_goes_through_spark_exactly(spark: SparkSession) -> None:
+    snapshot = encode_record(SHARE_SNAPSHOT, row(7, []))
+    frame = spark.createDataFrame(pa.Table.from_batches([raw([snapshot])]))
+    ends = spark.createDataFrame(offsets(10**10 + 7))
+    lag = sharelag.lag(sharelag.windows(sharelag.decode(frame).records), ends).toArrow().to_pylist()[0]
+    assert (lag["lag"], lag["unread"]) == (10**10, 10**10)
+    assert "10 000 000 000" in lag_page("t", [lag], [], {}).replace("\u202f", " ")
 
 
 def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> None:

@@ -66,7 +66,7 @@ def _batches() -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-@pytest.mark.row("LAG-13", "LAG-14", "CLI-07")
+@pytest.mark.row("LAG-13")
 def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) -> None:
     answer = sharelag("lag", "--capture", str(capture))
     heading, *lines = answer.stdout.splitlines()

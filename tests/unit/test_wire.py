@@ -83,7 +83,7 @@ def _tags() -> st.SearchStrategy[list[dict[str, Any]]]:
     )
 
 
-@pytest.mark.row("PSS-01", "PSS-02", "CMP-03")
+@pytest.mark.row("PSS-01", "PSS-02")
 @pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
 @given(data=st.data())
 def test_decoding_gives_back_what_was_encoded(topic: str, kind: RecordKind, data: st.DataObject) -> None:
@@ -136,7 +136,6 @@ def test_key_bytes_are_type_group_topic_id_partition() -> None:
     assert row["topic_id"] == base64.urlsafe_b64encode(bytes(range(16))).decode()[:22]
 
 
-@pytest.mark.row("RST-13")
 def test_states_that_nobody_knows_yet_survive() -> None:
     batches = [{"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1} for n in (1, 3, 5)]
     row = {"snapshot_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": 0}

@@ -1,0 +1,175 @@
+"""Does a capture of a living broker hold what an investigation needs, and nobody else's business?"""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from sharelag import engine, schemas, show
+from sharelag.doctor import checks
+from sharelag.errors import InputError
+from sharelag.sources import kafka
+from sharelag.sources.captures import capture_kafka, read_capture
+from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.features import broker_features
+from sharelag.sources.inputs import CaptureInput, KafkaInput
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jvm import find_java
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    end_offsets,
+    log_start_offsets,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    topic_ids,
+)
+from tests.sources import java_names
+
+ORDERS, GROUP, OTHERS = "capture-orders", "capture-billing", "capture-somebody-elses-group"
+
+
+@pytest.fixture(scope="module")
+def config(broker: KafkaBroker) -> ClientConfig:
+    """A cluster with a share group, and with a consumer group that commits offsets."""
+    servers = broker.bootstrap_servers
+    create_topics(servers, {ORDERS: 2})
+    produce(servers, ORDERS, numbered(40, 2))
+    set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest"})
+    share_consume(servers, GROUP, [ORDERS], accept, until=40)
+    produce(servers, ORDERS, numbered(6, 2))
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": OTHERS, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(ORDERS, 0, 7)], asynchronous=False)
+    consumer.close()
+    return client_config(servers, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def capture(config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("live") / "capture"
+    before = datetime.now(UTC)
+    info = capture_kafka(config, folder)
+    assert before.replace(microsecond=0) <= info.as_of <= datetime.now(UTC)
+    assert info.cluster_id == kafka.cluster_id(config)
+    assert info.topics == {STATE_TOPIC: 4, GROUP_TOPIC: 4}
+    assert info == read_capture(folder).info
+    return folder
+
+
+def _records(folder: Path, topic: str) -> pa.Table:
+    records = pa.concat_tables(pq.read_table(path) for path in read_capture(folder).records_paths)
+    return records.filter(pa.compute.equal(records.column("topic"), topic))
+
+
+def test_all_state_records_and_in_order(config: ClientConfig, capture: Path) -> None:
+    there = pa.Table.from_batches(kafka.read_topic(config, STATE_TOPIC), schemas.RAW)
+    kept = _records(capture, STATE_TOPIC)
+    by = [("partition", "ascending"), ("offset", "ascending")]
+    # Nobody writes state between the capture and now: the group of this module is done.
+    mine = [row for row in there.sort_by(by).to_pylist() if GROUP.encode() in row["key"]]
+    assert [row for row in kept.sort_by(by).to_pylist() if GROUP.encode() in row["key"]] == mine
+    assert len(mine) > 2
+    for partition in range(4):
+        offsets = [row["offset"] for row in kept.to_pylist() if row["partition"] == partition]
+        assert offsets == sorted(offsets)
+
+
+def test_share_groups_records_only(config: ClientConfig, capture: Path) -> None:
+    all_of_them = pa.Table.from_batches(kafka.read_topic(config, GROUP_TOPIC), schemas.RAW).to_pylist()
+    assert any(OTHERS.encode() in row["key"] for row in all_of_them)
+    kept = _records(capture, GROUP_TOPIC).to_pylist()
+    assert {int.from_bytes(row["key"][:2], "big") for row in kept} <= set(range(10, 16))
+    assert not [row for row in kept if OTHERS.encode() in row["key"]]
+    mine = [row for row in all_of_them if GROUP.encode() in row["key"]]
+    assert [row["offset"] for row in kept if GROUP.encode() in row["key"]] == [row["offset"] for row in mine]
+
+
+def test_offsets_and_ids_of_the_topics(config: ClientConfig, capture: Path) -> None:
+    offsets = read_capture(capture).offsets.to_pylist()
+    mine = [row for row in offsets if row["topic"] == ORDERS]
+    servers = config.bootstrap_servers
+    assert {row["topic_id"] for row in mine} == set(topic_ids(servers, [ORDERS]).values())
+    ends, starts = end_offsets(servers, [ORDERS]), log_start_offsets(servers, [ORDERS])
+    assert {(ORDERS, row["partition"]): row["end_offset"] for row in mine} == ends
+    assert {(ORDERS, row["partition"]): row["log_start_offset"] for row in mine} == starts
+    assert not [row for row in offsets if row["topic"] in (STATE_TOPIC, GROUP_TOPIC)]
+
+
+def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(config: ClientConfig, capture: Path) -> None:
+    def rows(source: KafkaInput | CaptureInput) -> list[dict[str, object]]:
+        found = show.lag_rows(engine.lag(source, "local").table)
+        return [{n: v for n, v in row.items() if n != "as_of"} for row in found if row["group_id"] == GROUP]
+
+    assert rows(CaptureInput(capture)) == rows(KafkaInput(config))
+    assert sum(row["lag"] for row in rows(CaptureInput(capture))) == 6  # type: ignore[misc]
+
+
+def test_a_capture_is_not_overwritten_unasked(config: ClientConfig, capture: Path) -> None:
+    before = read_capture(capture).info
+    with pytest.raises(InputError, match="add --overwrite"):
+        capture_kafka(config, capture)
+    assert read_capture(capture).info == before
+    assert capture_kafka(config, capture, overwrite=True).as_of > before.as_of
+
+
+def test_features_of_a_living_broker(config: ClientConfig) -> None:
+    found = broker_features(config)
+    assert found.share_version == 1
+    assert found.has_share_state
+    assert found.has_complete_count
+    assert found.apis[18] >= 4
+    assert found.finalized["metadata.version"] > 20
+
+
+def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
+    found = {check.what: check for check in checks(config)}
+    expected = ["java", "spark", "broker", "kafka version", "share.version", STATE_TOPIC, GROUP_TOPIC, "topics"]
+    assert list(found) == expected
+    assert {check.verdict for check in found.values()} == {"ok"}, found
+    assert kafka.cluster_id(config) in found["broker"].found
+    assert found[STATE_TOPIC].found.startswith("4 partitions, ")
+    assert found[STATE_TOPIC].found.endswith(" offsets, readable")
+
+
+def test_the_doctor_says_when_share_groups_were_never_used() -> None:
+    with KafkaBroker() as fresh:
+        found = {check.what: check for check in checks(client_config(fresh.bootstrap_servers))}
+    assert {what for what, check in found.items() if check.verdict != "ok"} == {STATE_TOPIC, GROUP_TOPIC}
+    assert "no lag can be computed" in found[STATE_TOPIC].found
+    assert "no share group was ever used" in found[STATE_TOPIC].advice
+
+
+_NAMES = """
+import java.util.TreeSet;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
+
+class Names {
+    public static void main(String[] arguments) {
+        var names = new TreeSet<>(ConsumerConfig.configNames());
+        names.addAll(AdminClientConfig.configNames());
+        names.addAll(ProducerConfig.configNames());
+        names.forEach(System.out::println);
+    }
+}
+"""
+
+
+def test_no_setting_of_kafkas_clients_is_forgotten(kafka_jars: Path, tmp_path: Path) -> None:
+    """The tests of the configuration go through lists of settings: here is whether the lists are whole."""
+    (tmp_path / "Names.java").write_text(_NAMES)
+    command = [str(find_java()), "-cp", f"{kafka_jars}/*", str(tmp_path / "Names.java")]
+    names = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    known = {*java_names.UNDERSTOOD, *java_names.IGNORED_BY_A_READER, *java_names.REFUSED, *java_names.ASSERTION}
+    assert len(names) > 100
+    assert names - known - set(java_names.ELSEWHERE) == set()

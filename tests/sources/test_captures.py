@@ -1,0 +1,299 @@
+"""Is a capture whole or not there at all, and does a broken one say what is wrong with it?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.sources.captures import CaptureInfo, read_capture, write_capture
+from sharelag.sources.config import client_config
+from sharelag.sources.inputs import CaptureInput, RawInput
+
+AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
+INFO = CaptureInfo("5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1})
+OFFSETS = pa.Table.from_pylist(
+    [
+        {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "log_start_offset": 5, "end_offset": 90,
+         "leader_epoch": 3, "as_of": AS_OF},
+        {"topic": "offline", "topic_id": "B" * 22, "partition": 1, "as_of": AS_OF},
+    ],
+    schema=schemas.OFFSETS,
+)  # fmt: skip
+
+
+def _records(first: int, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {"key": None if n % 3 == 0 else b"\x00\x00k", "value": None if n % 2 else b"v",
+             "topic": "__share_group_state", "partition": 0, "offset": n, "timestamp": AS_OF, "timestampType": 0}
+            for n in range(first, first + count)
+        ],
+        schema=schemas.RAW,
+    )  # fmt: skip
+
+
+BATCHES = [_records(0, 5), _records(5, 3)]
+RECORDS = pa.Table.from_batches(BATCHES)
+
+
+def _write(folder: Path, overwrite: bool = False, info: CaptureInfo = INFO) -> None:
+    write_capture(folder, BATCHES, lambda: (OFFSETS, info), overwrite)
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    _write(tmp_path / "capture")
+    return tmp_path / "capture"
+
+
+def test_round_trip(capture: Path) -> None:
+    found = read_capture(capture)
+    assert found.info == INFO
+    assert found.offsets.equals(OFFSETS)
+    (records,) = (pq.read_table(path) for path in found.records_paths)
+    assert records.equals(RECORDS)
+
+
+def test_a_capture_as_an_input(capture: Path) -> None:
+    source = CaptureInput(capture)
+    assert pa.Table.from_batches(source.batches("any")).equals(RECORDS)
+    assert source.size() == 8
+    assert source.as_of() == AS_OF
+    assert source.describe() == "capture of 5L6g3nShT-eMCtK--X86sw as of 2026-11-21T03:10:00Z"
+    assert source.offsets(["A" * 22]).to_pylist() == OFFSETS.to_pylist()[:1]
+    assert source.offsets(["C" * 22]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "known"),
+    [(None, True), (AS_OF, True), (AS_OF.replace(year=2027), True), (AS_OF.replace(year=2025), False)],
+)
+def test_ends_of_an_earlier_moment_are_not_known(capture: Path, moment: datetime | None, known: bool) -> None:
+    found = CaptureInput(capture).offsets(["A" * 22], moment)
+    assert found.schema.equals(schemas.OFFSETS)
+    assert found.column("end_offset").to_pylist() == [90 if known else None]
+    assert found.column("log_start_offset").to_pylist() == [5 if known else None]
+
+
+def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="s3cr3t";'
+    config = client_config(
+        "broker:9092",
+        None,
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas},
+    )
+    _write(tmp_path / "capture", info=replace(INFO, options=config.public()))
+    assert read_capture(tmp_path / "capture").info.options["bootstrap.servers"] == "broker:9092"
+    assert not [name for name, data in _tree(tmp_path / "capture").items() if b"s3cr3t" in data]
+
+
+# ---- broken ---------------------------------------------------------------------------------------------
+
+
+def _remove(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+def _text(name: str, text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(text) and None
+
+
+def _about(**changes: object) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / "capture.json"
+        about = json.loads(path.read_text()) | changes
+        path.write_text(json.dumps({name: value for name, value in about.items() if value is not None}))
+
+    return damage
+
+
+def _table(name: str, table: pa.Table) -> Callable[[Path], None]:
+    return lambda folder: pq.write_table(table, folder / name)
+
+
+PART = "records/part-0.parquet"
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_remove("capture.json"), ["capture.json is missing", "capture it again"]),
+        (_remove("offsets.parquet"), ["offsets.parquet is missing", "capture it again"]),
+        (_remove("records"), ["records is missing", "capture it again"]),
+        (_remove(PART), ["records/*.parquet is missing", "capture it again"]),
+        (_text("capture.json", "{"), ["capture.json does not describe a capture", "capture it again"]),
+        (_text("capture.json", "[1]"), ["capture.json does not describe a capture"]),
+        (_text("capture.json", "null"), ["capture.json does not describe a capture"]),
+        (_about(as_of="yesterday"), ["capture.json does not describe a capture", "yesterday"]),
+        (_about(as_of="2026-11-21T03:10:00"), ["capture.json does not describe a capture", "zone"]),
+        (_about(as_of=7), ["capture.json does not describe a capture"]),
+        (_about(topics=[]), ["capture.json does not describe a capture"]),
+        (_about(cluster_id=None), ["capture.json does not describe a capture", "cluster_id"]),
+        (_about(format=None), ["capture.json does not describe a capture", "format"]),
+        (_about(format=2), ["capture format 2", "reads 1", "newer sharelag"]),
+        (_text("offsets.parquet", "no"), ["offsets.parquet is no Parquet file", "capture it again"]),
+        (_text(PART, "no"), ["part-0.parquet is no Parquet file", "capture it again"]),
+        (_table("offsets.parquet", OFFSETS.drop_columns(["end_offset"])), ["end_offset: expected int64, got no such"]),
+        (_table(PART, RECORDS.drop_columns(["key"])), ["part-0.parquet", "key: expected binary, got no such column"]),
+        (
+            _table(PART, RECORDS.set_column(4, "offset", RECORDS.column("offset").cast(pa.string()))),
+            ["offset: expected int64, got string"],
+        ),
+    ],
+)
+def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: list[str]) -> None:
+    damage(capture)
+    with pytest.raises(InputError) as refused:
+        read_capture(capture)
+    message = str(refused.value)
+    assert "\n" not in message
+    assert [word for word in words if word not in message] == []
+
+
+def test_a_capture_cut_short(capture: Path) -> None:
+    part = capture / PART
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(InputError, match="no Parquet file"):
+        read_capture(capture)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file"])
+def test_no_folder(tmp_path: Path, kind: str) -> None:
+    if kind == "file":
+        (tmp_path / "capture").write_text("")
+    with pytest.raises(InputError, match="make one with `sharelag capture`"):
+        read_capture(tmp_path / "capture")
+
+
+# ---- writing --------------------------------------------------------------------------------------------
+
+
+def _fails_half_way() -> Iterator[pa.RecordBatch]:
+    yield BATCHES[0]
+    raise RuntimeError("the broker went away")
+
+
+def _fails_at_the_end() -> tuple[pa.Table, CaptureInfo]:
+    raise RuntimeError("the broker went away")
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path, there: bool, at_the_end: bool) -> None:
+    folder = tmp_path / "capture"
+    if there:
+        _write(folder)
+    before = _tree(tmp_path)
+    records, finish = (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda: (OFFSETS, INFO))
+    with pytest.raises(RuntimeError, match="went away"):
+        write_capture(folder, records, finish, overwrite=there)
+    assert _tree(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["capture"] if there else [])
+
+
+def test_an_overwrite_that_fails_while_renaming_keeps_the_old_one(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _tree(capture)
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if (self / "capture.json").exists() and target == capture and _tree(self) != before:
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(InputError, match="no space left"):
+        _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
+    assert _tree(capture) == before
+    assert [path.name for path in capture.parent.iterdir()] == ["capture"]
+
+
+def test_an_existing_capture_needs_overwrite(capture: Path) -> None:
+    before = _tree(capture)
+    with pytest.raises(InputError, match="exists already: name another folder, or add --overwrite"):
+        _write(capture)
+    assert _tree(capture) == before
+    _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
+    assert read_capture(capture).info.cluster_id == "another"
+    assert [path.name for path in capture.parent.iterdir()] == ["capture"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", ["empty", "folder", "file", "other json"])
+def test_what_is_no_capture_is_never_replaced(tmp_path: Path, overwrite: bool, kind: str) -> None:
+    folder = tmp_path / "thesis"
+    if kind == "file":
+        folder.write_text("years of work")
+    else:
+        folder.mkdir()
+    if kind == "folder":
+        (folder / "chapter-1.txt").write_text("years of work")
+    if kind == "other json":  # a file of that name alone makes no capture
+        (folder / "capture.json").write_text("{}")
+        (folder / "chapter-1.txt").write_text("years of work")
+    before = _tree(tmp_path)
+    with pytest.raises(InputError, match=r"exists already: name another folder$"):
+        _write(folder, overwrite)
+    assert _tree(tmp_path) == before
+    assert folder.exists()
+
+
+def test_folders_on_the_way_are_made_and_readable(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b" / "capture"
+    _write(folder)
+    assert read_capture(folder).info == INFO
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        _write(tmp_path / "file" / "capture")
+
+
+# ---- raw records ----------------------------------------------------------------------------------------
+
+
+def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for number, batch in enumerate(BATCHES):
+        pq.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
+    for path, count in ((folder, 8), (folder / "0.parquet", 5)):
+        source = RawInput(str(path))
+        assert pa.Table.from_batches(source.batches("any")).equals(RECORDS.slice(0, count))
+        assert source.size() == count
+        assert source.offsets(["A" * 22]).num_rows == 0
+
+
+@pytest.mark.parametrize("damage", ["nothing", "text", "empty", "columns"])
+def test_raw_records_that_are_none(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "raw.parquet"
+    if damage == "text":
+        path.write_text("no")
+    elif damage == "empty":
+        path.mkdir()
+    elif damage == "columns":
+        pq.write_table(OFFSETS, path)
+    with pytest.raises(InputError, match=r"raw\.parquet") as refused:
+        next(RawInput(str(path)).batches("any"))
+    assert "\n" not in str(refused.value)
