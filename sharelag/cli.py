@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from functools import reduce
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,15 @@ def main() -> None:
             traceback.print_exc()
         click.echo(f"sharelag: {_one_line(error)}", err=True)
         sys.exit(1)
-    sys.exit(status if isinstance(status, int) else 0)
+    _exit(status if isinstance(status, int) else 0)
+
+
+def _exit(status: int) -> None:
+    if "pyspark" not in sys.modules:
+        # Python would wait a quarter of a second for the threads of the Kafka client, which the system ends at once.
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _one_line(error: Exception) -> str:
@@ -140,6 +149,7 @@ def lag(output: str, engine: str, by: str, **options: Any) -> None:
     from sharelag import show
 
     source, moment, choice = _source(options), _moment(options), _choice(options)
+    engine = _start(engine, source)
     answer = engines.lag(source, engine, moment, choice, None if by == "partition" else by)
     columns = show.LAG_COLUMNS if by == "partition" else show.ROLLUP_COLUMNS
     if by == "group":
@@ -161,6 +171,7 @@ def windows(output: str, engine: str, **options: Any) -> None:
     from sharelag import show
 
     source, moment, choice = _source(options), _moment(options), _choice(options)
+    engine = _start(engine, source)
     answer = engines.windows(source, engine, moment, choice)
     rows = show.window_rows(answer.table)
     _require_groups(choice, rows)
@@ -184,6 +195,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
     source = _source(options)
+    _start("local", source)
     topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[records]
     skipped = 0
     for topic in topics:
@@ -251,6 +263,28 @@ def _source(options: dict[str, Any]) -> Any:
     if options["segments"]:
         return SegmentsInput(options["segments"])
     return RawInput(options["raw"]) if options["raw"] else KafkaInput(_config(options))
+
+
+def _start(engine: str, source: Any) -> str:
+    """Choose the engine, and spare the local one what it does not need."""
+    from sharelag.engine import choose
+
+    chosen = choose(engine, source)
+    if chosen == "local":
+        sys.meta_path.insert(0, _WithoutPandas())
+    return chosen
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Lets pandas seem not installed.
+
+    pyarrow imports it for the first array it makes, which is a fifth of the whole quick look, and does without
+    where there is none. Spark does need it.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
 
 
 def _config(options: dict[str, Any]) -> Any:

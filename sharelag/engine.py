@@ -61,6 +61,15 @@ class Choice:
         return partitions is not None and (not partitions or partition in partitions)
 
 
+def choose(asked: str, source: Input) -> str:
+    """Turn ``"auto"`` into the engine that suits the number of records; check any other name."""
+    if asked not in ENGINES:
+        raise InputError(f"{asked!r} is no engine: choose one of {', '.join(ENGINES)}")
+    if asked != "auto":
+        return asked
+    return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
+
+
 def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None) -> Answer:
     """The state of the chosen share partitions.
 
@@ -70,7 +79,7 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
         ``table`` is `sharelag.schemas.WINDOWS` with the topic's name in ``topic``, null where not known.
     """
     choice = choice or Choice()
-    chosen = _engine(engine, source)
+    chosen = choose(engine, source)
     if chosen == "spark":
         table, rejected = _spark_windows(source, as_of, choice)
     else:
@@ -97,7 +106,7 @@ def lag(
         ``table`` is `sharelag.schemas.LAG`, or `ROLLUP` with ``by``, sorted.
     """
     choice = choice or Choice()
-    chosen = _engine(engine, source)
+    chosen = choose(engine, source)
     if chosen == "spark":
         table, rejected = _spark_lag(source, as_of, choice)
     else:
@@ -112,14 +121,6 @@ def decoded(source: Input, topic: str = STATE_TOPIC) -> Iterator[Decoded]:
     """Decode all records of a topic in this process, batch by batch, in the order they are read."""
     for batch in source.batches(topic):
         yield decode_arrow(batch.filter(of_topic(batch, topic)), topic)
-
-
-def _engine(asked: str, source: Input) -> str:
-    if asked not in ENGINES:
-        raise InputError(f"{asked!r} is no engine: choose one of {', '.join(ENGINES)}")
-    if asked != "auto":
-        return asked
-    return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
 
 
 def _topic_ids(table: pa.Table) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -77,7 +77,9 @@ class Connection:
         """
         deadline = time.monotonic() + self.config.timeout
         while not future.done():
-            self.admin.poll(0.05)
+            # Not poll(0.05): it would sleep on although the answer is there.
+            wait([future], timeout=0.05)
+            self.admin.poll(0)
             self._raise_if_refused(what)
             if time.monotonic() > deadline:
                 raise unreachable(self.config, self._heard[-1] if self._heard else None)

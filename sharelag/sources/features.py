@@ -1,7 +1,7 @@
 """Which Kafka is this, and are share groups on? Asked with one ApiVersions request.
 
-Our client library keeps that answer to itself, so the request is sent by hand: it is the one request that a
-broker answers before anybody has authenticated.
+librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody has
+authenticated, so a socket and the message classes of kafka-python do.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import ssl
 import struct
 from dataclasses import dataclass
 
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from sharelag import __version__
 from sharelag.errors import BrokerUnreachableError, ClusterError
 from sharelag.sources.config import ClientConfig
-from sharelag.wire.encode import unsigned_varint
 
-_API_VERSIONS = 18
 _VERSION = 3
-_CORRELATION = 1
 _UNSUPPORTED_VERSION = 35
 #: Keys of the requests that tell what share groups can do (KIP-932, KIP-1226).
 WRITE_SHARE_GROUP_STATE = 85
-_FINALIZED = 2  # tag of the features that the cluster runs
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def broker_features(config: ClientConfig) -> Features:
                 return _parse(_response(connection))
         except OSError as error:
             failures.append(f"{address}: {error}")
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError, ValueError, TypeError) as error:
             raise ClusterError(f"{address} does not answer as a Kafka broker: check host and port") from error
     raise BrokerUnreachableError(f"no broker answers ({'; '.join(failures)}): check the addresses")
 
@@ -83,10 +82,9 @@ def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
 
 
 def _request() -> bytes:
-    client = b"sharelag"
-    header = struct.pack(">hhih", _API_VERSIONS, _VERSION, _CORRELATION, len(client)) + client + b"\0"
-    body = header + unsigned_varint(len(client) + 1) + client + unsigned_varint(2) + b"0" + b"\0"
-    return struct.pack(">i", len(body)) + body
+    asked = ApiVersionsRequest(version=_VERSION, client_software_name="sharelag", client_software_version=__version__)
+    asked.with_header(correlation_id=1, client_id="sharelag")
+    return bytes(asked.encode(header=True, framed=True))
 
 
 def _response(connection: socket.socket) -> bytes:
@@ -96,7 +94,7 @@ def _response(connection: socket.socket) -> bytes:
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
     if not 0 <= size <= 1 << 20:
-        raise IndexError(f"a response of {size} bytes")
+        raise ValueError(f"a response of {size} bytes")
     data = b""
     while len(data) < size:
         piece = connection.recv(size - len(data))
@@ -107,51 +105,12 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _parse(response: bytes) -> Features:
-    reader = _Reader(response)
-    reader.number(4)  # correlation
-    if reader.number(2) == _UNSUPPORTED_VERSION:
+    said = ApiVersionsResponse.decode(response, version=_VERSION, header=True)
+    if said.error_code == _UNSUPPORTED_VERSION:
         raise ClusterError("the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster")
-    apis = {}
-    for _ in range(reader.varint() - 1):
-        key, _lowest, highest = reader.number(2), reader.number(2), reader.number(2)
-        apis[key] = highest
-        reader.tags()
-    reader.number(4)  # throttle time
-    # Features that a broker could run are tagged, too; before version 4 they leave out those with a level 0.
-    return Features(apis, _levels(reader.tags().get(_FINALIZED, b"\1")))
-
-
-def _levels(data: bytes) -> dict[str, int]:
-    reader = _Reader(data)
-    levels = {}
-    for _ in range(reader.varint() - 1):
-        name = reader.take(reader.varint() - 1).decode()
-        levels[name], _lowest = reader.number(2), reader.number(2)
-        reader.tags()
-    return levels
-
-
-class _Reader:
-    """A position in a response."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or self.at + size > len(self.data):
-            raise IndexError("the response is too short")
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def varint(self) -> int:
-        value = shift = 0
-        while (byte := self.take(1)[0]) > 127:
-            value |= (byte & 127) << shift
-            shift += 7
-        return value | byte << shift
-
-    def tags(self) -> dict[int, bytes]:
-        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
+    if said.error_code or said.api_keys is None:
+        raise ValueError(f"error {said.error_code}")
+    return Features(
+        {api.api_key: api.max_version for api in said.api_keys},
+        {feature.name: feature.max_version_level for feature in said.finalized_features or []},
+    )

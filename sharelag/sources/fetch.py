@@ -46,7 +46,8 @@ def read_ranges(
         waited = 0.0  # only our own waiting: whoever takes the batches may take his time
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
-            messages = client.consume(_ASKED, timeout=_WAIT)
+            # No more than there can be, or the client would wait for more although the last one is there.
+            messages = client.consume(min(_ASKED, reading.left()), timeout=_WAIT)
             waited = 0.0 if messages else waited + _WAIT
             gathered += reading.take(client, messages)
             if _is_enough(gathered) or (gathered and not (messages and reading.open_ends)):
@@ -69,10 +70,16 @@ class _Reading:
     ranges: Ranges
     fail_on_data_loss: bool
     open_ends: dict[int, int] = field(init=False)
+    positions: dict[int, int] = field(init=False)  # partition: next offset
     logs_end: dict[int, int] = field(default_factory=dict)  # partition: where the broker says that its log ends
 
     def __post_init__(self) -> None:
         self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
+        self.positions = {p: self.ranges[p][0] for p in self.open_ends}
+
+    def left(self) -> int:
+        """How many offsets are still to come, at most."""
+        return sum(end - self.positions[p] for p, end in self.open_ends.items())
 
     def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
         """Make columns of the records, and heed what is said among them."""
@@ -119,6 +126,7 @@ class _Reading:
             raise explain(error, self.topic, self.config)
 
     def _seen(self, client: Any, partition: int, upto: int) -> None:
+        self.positions[partition] = upto
         if upto >= self.open_ends.get(partition, upto + 1):
             del self.open_ends[partition]
             client.incremental_unassign([Partition(self.topic, partition)])
