@@ -13,6 +13,7 @@ from sharelag.errors import ShareLagError
 from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
 
 if TYPE_CHECKING:
+    from sharelag import replay, wire
     from sharelag.pipeline import Decoded, decode, lag, rollup, windows
 
 __version__ = "0.1.0"
@@ -26,14 +27,19 @@ __all__ = [
     "Window",
     "decode",
     "lag",
+    "replay",
     "rollup",
     "windows",
+    "wire",
 ]
 
+_MODULES = ("replay", "wire")
 _FROM_PIPELINE = ("Decoded", "decode", "lag", "rollup", "windows")
 
 
 def __getattr__(name: str) -> Any:
     if name in _FROM_PIPELINE:
         return getattr(import_module("sharelag.pipeline"), name)
+    if name in _MODULES:
+        return import_module(f"sharelag.{name}")
     raise AttributeError(f"module 'sharelag' has no attribute {name!r}")

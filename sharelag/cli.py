@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -26,6 +26,8 @@ _Command = Callable[..., Any]
 
 def main() -> None:
     """Run the command line (the ``sharelag`` script)."""
+    # A terminal that lacks a character of a name shows its number instead of nothing at all.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         status = cli(standalone_mode=False)
         sys.stdout.flush()
@@ -34,10 +36,6 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
-    except BrokenPipeError:
-        # Who reads our output has seen enough; Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:  # the last line of defence: one line for people, the traceback on request
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
@@ -57,6 +55,7 @@ def _exit(status: int) -> None:
 def _one_line(error: Exception) -> str:
     if isinstance(error, ShareLagError):
         return str(error)
+    # Spark wraps what its workers raise into pages of text; our own line is among them.
     ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
     if ours:
         return str(ours[-1])
@@ -66,7 +65,7 @@ def _one_line(error: Exception) -> str:
 
 # ---- options that several commands share ----------------------------------------------------------------
 
-_INPUT = [
+_CLUSTER = [
     click.option("--bootstrap-server", metavar="H:P", help="A cluster to read from."),
     click.option(
         "--command-config",
@@ -75,6 +74,9 @@ _INPUT = [
         help="Client properties, as for Kafka's own commands.",
     ),
     click.option("--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."),
+]
+_INPUT = [
+    *_CLUSTER,
     click.option(
         "--capture",
         type=click.Path(path_type=Path),
@@ -155,9 +157,9 @@ def lag(output: str, engine: str, by: str, **options: Any) -> None:
     if by == "group":
         columns = {heading: name for heading, name in columns.items() if name != "topic"}
     rows = show.lag_rows(answer.table)
-    _require_groups(choice, rows)
+    _require_rows(choice, moment, rows)
     _print(show.lines(rows, output, columns))
-    _summary(answer, source, "share partition" if by == "partition" else by)
+    _summary(answer, source, options["as_of"], "share partition" if by == "partition" else by)
 
 
 @cli.command()
@@ -174,13 +176,13 @@ def windows(output: str, engine: str, **options: Any) -> None:
     engine = _start(engine, source)
     answer = engines.windows(source, engine, moment, choice)
     rows = show.window_rows(answer.table)
-    _require_groups(choice, rows)
+    _require_rows(choice, moment, rows)
     _print(show.lines(rows, output, show.WINDOW_COLUMNS))
-    _summary(answer, source, "share partition")
+    _summary(answer, source, options["as_of"], "share partition")
 
 
 @cli.command()
-@_with(_INPUT, _OUTPUT, _TIMEOUT, _VERBOSE)
+@_with(_INPUT, _CHOICE, _OUTPUT, _TIMEOUT, _VERBOSE)
 @click.option(
     "--records",
     type=click.Choice(["state", "group", "all"]),
@@ -189,25 +191,33 @@ def windows(output: str, engine: str, **options: Any) -> None:
     help="Those of __share_group_state, the share groups' in __consumer_offsets, or both.",
 )
 def decode(output: str, records: str, **options: Any) -> None:
-    """Every record, in the JSON of Kafka's own formatters; what cannot be decoded is printed as a reject."""
+    """Every record, in the JSON of Kafka's own formatters; what cannot be decoded is printed as a reject.
+
+    Records know topics by their ids: --topic takes those here, and applies to state records.
+    """
     from sharelag import engine as engines
     from sharelag import show
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-    source = _source(options)
+    source, moment, choice = _source(options), _moment(options), _choice(options)
     _start("local", source)
     topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[records]
     skipped = 0
-    for topic in topics:
-        for batch in engines.decoded(source, topic):
-            skipped += batch.skipped
-            _print(show.lines(show.decoded_rows(batch), "json" if output == "human" else output))
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal skipped
+        for topic in topics:
+            for batch in engines.decoded(source, topic, moment, choice):
+                skipped += batch.skipped
+                yield from show.decoded_rows(batch, columns=output == "csv")
+
+    _print(show.lines(rows(), "json" if output == "human" else output))
     click.echo(f"sharelag: {skipped} records of other kinds skipped", err=True)
 
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@_with(_INPUT[:3], _TIMEOUT, _VERBOSE)
+@_with(_CLUSTER, _TIMEOUT, _VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
 def capture(folder: Path, overwrite: bool, **options: Any) -> None:
     """Save everything an investigation needs from a cluster into FOLDER, as Parquet."""
@@ -229,12 +239,12 @@ def demo(out: Path, engine: str) -> None:
 
 
 @cli.command()
-@_with(_INPUT[:3], _TIMEOUT, _VERBOSE)
+@_with(_CLUSTER, _TIMEOUT, _VERBOSE)
 def doctor(**options: Any) -> int:
     """Check this machine, and the cluster if one is given, and say what to do."""
     from sharelag.doctor import checks
 
-    config = _config(options) if options["bootstrap_server"] or options["command_config"] else None
+    config = _config(options) if _names_cluster(options) else None
     worst = 0
     for check in checks(config):
         click.echo(
@@ -251,9 +261,7 @@ def _source(options: dict[str, Any]) -> Any:
     from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 
     given = [name for name in ("capture", "raw", "segments") if options[name]]
-    if options["bootstrap_server"] or options["command_config"] or options["command_property"]:
-        given.append("bootstrap-server")
-    if not given and os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+    if any(options[name] for name in _CLUSTER_NAMES) or (not given and _names_cluster(options)):
         given.append("bootstrap-server")
     if len(given) != 1:
         what = "none was given" if not given else "got --" + " and --".join(given)
@@ -271,7 +279,9 @@ def _start(engine: str, source: Any) -> str:
 
     chosen = choose(engine, source)
     if chosen == "local":
-        sys.meta_path.insert(0, _WithoutPandas())
+        without = _WithoutPandas()
+        sys.meta_path.insert(0, without)
+        click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
     return chosen
 
 
@@ -285,6 +295,13 @@ class _WithoutPandas(MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
+
+
+_CLUSTER_NAMES = ("bootstrap_server", "command_config", "command_property")
+
+
+def _names_cluster(options: dict[str, Any]) -> bool:
+    return any(options[name] for name in _CLUSTER_NAMES) or bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
 
 
 def _config(options: dict[str, Any]) -> Any:
@@ -303,16 +320,18 @@ def _config(options: dict[str, Any]) -> Any:
 def _moment(options: dict[str, Any]) -> Any:
     from sharelag.replay.moment import parse_moment
 
-    return parse_moment(options["as_of"]) if options["as_of"] else None
+    return None if options["as_of"] is None else parse_moment(options["as_of"])
 
 
 def _choice(options: dict[str, Any]) -> Any:
     from sharelag.engine import Choice
 
+    if options["group"] and options["all_groups"]:
+        raise click.UsageError("choose --group or --all-groups, not both.")
     topics: dict[str, frozenset[int]] = {}
     for text in options["topic"]:
         name, _, numbers = text.partition(":")
-        if numbers and not re.fullmatch(r"\d+(,\d+)*", numbers):
+        if not name or (numbers and not re.fullmatch(r"\d+(,\d+)*", numbers)):
             raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1,2, not {text!r}.")
         topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
     return Choice(frozenset(options["group"]), topics)
@@ -323,27 +342,50 @@ def _choice(options: dict[str, Any]) -> Any:
 
 def _print(lines: Iterable[str]) -> None:
     # Not click.echo, which would take escape characters out of the data.
-    for line in lines:
-        sys.stdout.write(line + "\n")
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads our output has seen enough; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _exit(0)
 
 
-def _require_groups(choice: Any, rows: list[dict[str, Any]]) -> None:
+def _require_rows(choice: Any, moment: Any, rows: list[dict[str, Any]]) -> None:
+    """Say what was asked for and is not there; nothing at all is an error, unless it is a view of the past."""
     missing = sorted(choice.groups - {row["group_id"] for row in rows})
-    if missing and len(missing) == len(choice.groups):
+    where = f" in topic {', '.join(map(repr, sorted(choice.topics)))}" if choice.topics else ""
+    if not rows and moment is None:
+        if missing:
+            what = f"no state of share group {', '.join(map(repr, missing))}{where} is there: check the spelling, and "
+            raise InputError(what + "that the group has consumed (kafka-share-groups.sh --list)")
         raise InputError(
-            f"no state of share group {', '.join(map(repr, missing))} is there: check the spelling, and that the "
-            "group has consumed (kafka-share-groups.sh --list)"
+            f"no share partition{where} is there: check the spelling of topics"
+            if choice.topics
+            else "there are no share-group state records: nothing was ever consumed by a share group there"
         )
     for group in missing:
-        click.echo(f"sharelag: no state of share group {group!r} is there", err=True)
+        click.echo(f"sharelag: no state of share group {group!r}{where} is there", err=True)
 
 
-def _summary(answer: Any, source: Any, unit: str) -> None:
+def _summary(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
+    from sharelag import show
+
     count = answer.table.num_rows
-    click.echo(f"sharelag: {count} {unit}{'s' * (count != 1)}, {source.describe()}, {answer.engine} engine", err=True)
+    noted = [t for t in answer.table.column("as_of").to_pylist() if t] if "as_of" in answer.table.column_names else []
+    when = f"as of {as_of or show.iso(max(noted))}, " if as_of or noted else ""
+    click.echo(
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine", err=True
+    )
     if answer.rejected:
         click.echo(
             f"sharelag: {answer.rejected} records could not be decoded and are missing above; "
             "`sharelag decode` shows them",
             err=True,
         )
+    import pyarrow.compute as pc
+
+    refused = answer.table.column("rejected_records") if "rejected_records" in answer.table.column_names else None
+    if refused is not None and (total := pc.sum(refused).as_py()):
+        click.echo(f"sharelag: {total} records could not be replayed; -o json says of which share partition", err=True)

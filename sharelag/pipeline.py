@@ -12,21 +12,19 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_KEYS, ROLLUP_SUMS, lag_columns
-from sharelag.replay.moment import Moment
-from sharelag.replay.state import KEY, drop_superseded, replay_arrow, split_last_key
+from sharelag.replay.moment import Moment, of_groups, up_to
+from sharelag.replay.state import KEY, latest, replay_arrow, split_last_key
+from sharelag.schemas import for_spark
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
-# What replay does not read stays where it is.
-_NOT_REPLAYED = ("topic", "unknown_tags")
-# Microseconds are all that Spark's timestamps hold; beyond, a number in a record is no time.
-_LAST_MILLISECOND = (2**63 - 1) // 1000
+# What replay reads; the rest stays where it is.
+_REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
 
 
 class Decoded(NamedTuple):
@@ -104,18 +102,53 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
     """
     schemas.require(records, schemas.RECORDS, "records")
     chosen = records if as_of is None else records.where(_written_by(as_of))
-    narrow = chosen.drop(*_NOT_REPLAYED)
-    kept = pa.schema([field for field in schemas.RECORDS if field.name not in _NOT_REPLAYED])
-    latest = _map(narrow, lambda batch: [drop_superseded(batch)], kept)
-    sorted_by_key = latest.repartition(*KEY).sortWithinPartitions(*KEY, "offset")
+
+    def thin_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield for_spark(latest(batches, _REPLAYED), _REPLAYED)
+
+    return _replayed(chosen.select(_REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(_REPLAYED)))
+
+
+def windows_of_raw(
+    raw: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset(), rejected: Any = None
+) -> DataFrame:
+    """`windows` straight from raw records: decoded and thinned out where they are read, so that few bytes move.
+
+    Parameters
+    ----------
+    raw, as_of
+        As for `decode` and `windows`.
+    groups : frozenset of str
+        Only these groups; empty means all.
+    rejected : pyspark.Accumulator, optional
+        Receives how many records could not be decoded.
+    """
+    schemas.require(raw, schemas.RAW, "raw records")
+
+    def decode_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def chosen() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                decoded = decode_arrow(batch)
+                if rejected is not None:
+                    rejected.add(decoded.rejects.num_rows)
+                yield up_to(of_groups(decoded.records, groups), as_of).select(_REPLAYED.names)
+
+        yield for_spark(latest(chosen(), _REPLAYED), _REPLAYED)
+
+    return _replayed(raw.select(schemas.RAW.names).mapInArrow(decode_task, schemas.spark_schema(_REPLAYED)))
+
+
+def _replayed(thin: DataFrame) -> DataFrame:
+    """Bring each share partition's records together, in order, and replay them."""
+    sorted_by_key = thin.repartition(*KEY).sortWithinPartitions(*KEY, "offset")
 
     def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pending = None
         for batch in batches:
             ready, pending = split_last_key(pending, batch)
-            yield _for_spark(replay_arrow(ready), schemas.WINDOWS)
+            yield for_spark(replay_arrow(ready), schemas.WINDOWS)
         if pending is not None:
-            yield _for_spark(replay_arrow(pending), schemas.WINDOWS)
+            yield for_spark(replay_arrow(pending), schemas.WINDOWS)
 
     return sorted_by_key.mapInArrow(replay_task, schemas.spark_schema(schemas.WINDOWS))
 
@@ -137,7 +170,8 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    joined = windows.drop("batches").join(offsets.select(OFFSET_COLUMNS), OFFSET_KEYS, "left")
+    ends = offsets.select(OFFSET_COLUMNS).dropDuplicates(OFFSET_KEYS)
+    joined = windows.select(schemas.WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
     return _map(joined, lambda batch: [lag_columns(batch)], schemas.LAG)
 
 
@@ -173,26 +207,6 @@ def _map(frame: DataFrame, each: Callable[[pa.RecordBatch], Iterable[pa.RecordBa
         for batch in batches:
             for result in each(batch):
                 if result.num_rows:
-                    yield _for_spark(result, schema)
+                    yield for_spark(result, schema)
 
     return frame.mapInArrow(task, schemas.spark_schema(schema))
-
-
-def _for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with Spark's timestamps, which count microseconds."""
-    arrays, fields = [], []
-    for field in schema:
-        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
-        kind = field.type
-        if pa.types.is_timestamp(kind):
-            column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
-        arrays.append(column)
-        fields.append(pa.field(field.name, kind))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _microseconds(column: pa.Array) -> pa.Array:
-    numbers = column.cast(schemas.TIMESTAMP, safe=False).view(pa.int64())
-    is_time = pc.and_(pc.less(numbers, _LAST_MILLISECOND), pc.greater(numbers, -_LAST_MILLISECOND))
-    milliseconds = pc.if_else(is_time, numbers, pa.scalar(None, pa.int64()))
-    return milliseconds.view(schemas.TIMESTAMP).cast(pa.timestamp("us", tz="UTC"))

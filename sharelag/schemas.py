@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 
@@ -122,7 +123,8 @@ GROUP_RECORDS = pa.schema(
 #: One record that could not be decoded: where it was, why, and its bytes.
 REJECTS = pa.schema([*POSITION, ("reason", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 
-#: One share partition as of one moment.
+#: One share partition as of one moment. Should its records stand in several state partitions or topics (a mirror,
+#: another cluster's, a misplaced record), each of them is a state of its own, as it is to Kafka.
 WINDOWS = pa.schema(
     [
         ("group_id", pa.string()),
@@ -141,7 +143,8 @@ WINDOWS = pa.schema(
         ("runs", pa.list_(STATE_BATCH)),  # for people: clipped, sorted, neighbours merged
         ("from_snapshot", pa.bool_()),  # false: only updates were seen, so the state is partial
         ("rejected_records", pa.int32()),  # records of this share partition that could not be replayed
-        ("record_partition", pa.int32()),  # the last record this state rests on ...
+        ("record_topic", pa.string()),  # the last record this state rests on ...
+        ("record_partition", pa.int32()),
         ("record_offset", pa.int64()),
         ("record_timestamp", TIMESTAMP),
     ]
@@ -156,7 +159,7 @@ OFFSETS = pa.schema(
         ("log_start_offset", pa.int64()),
         ("end_offset", pa.int64()),  # high watermark: read_uncommitted, also for read_committed groups
         ("leader_epoch", pa.int32()),
-        ("as_of", TIMESTAMP),
+        ("as_of", TIMESTAMP),  # null: offsets of the moment that was asked for are not known
     ]
 )
 
@@ -224,6 +227,30 @@ def spark_schema(schema: pa.Schema) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
+
+
+def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a Spark task returns them: timestamps in microseconds, and null for the columns that are missing.
+
+    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes null.
+    """
+    arrays, fields = [], []
+    for field in schema:
+        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
+        kind = field.type
+        if pa.types.is_timestamp(kind):
+            column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
+        arrays.append(column)
+        fields.append(pa.field(field.name, kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    last = (2**63 - 1) // 1000
+    numbers = column.cast(TIMESTAMP, safe=False).view(pa.int64())
+    is_time = pc.and_(pc.less(numbers, last), pc.greater(numbers, -last))
+    milliseconds = pc.if_else(is_time, numbers, pa.scalar(None, pa.int64()))
+    return milliseconds.view(TIMESTAMP).cast(pa.timestamp("us", tz="UTC"))
 
 
 def require(table: Any, schema: pa.Schema, what: str) -> None:

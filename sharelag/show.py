@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
+from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.wire.decode import Decoded
 from sharelag.wire.formatter import kafka_json, reject_json, without_timestamps
 
-FORMATS = ("human", "json", "yaml", "csv")
 MISSING = "-"
 
 #: Headings as kafka-share-groups.sh prints them, then ours; the order of the columns on a terminal.
@@ -60,18 +60,11 @@ WINDOW_COLUMNS = {
     "WINDOW-END": "window_end_offset",
     "RUNS": "runs",
 }
-_STATE_LETTERS = {
-    0: "available",
-    1: "acquired",
-    2: "acknowledged",
-    3: "archiving",
-    4: "archived",
-    5: "tx-pending",
-}
+_STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
 def lag_rows(table: Arrow) -> list[dict[str, Any]]:
-    """A lag table or roll-up as plain values; on people's tables a topic without a name shows its id."""
+    """A lag table or roll-up as plain values."""
     return [_plain(row) for row in table.to_pylist()]
 
 
@@ -82,7 +75,10 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     """
     rows = []
     for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
-        derived = {name: row[name] for name in ("effective_start_offset", "window_end_offset", "from_snapshot")}
+        derived = {
+            name: row[name]
+            for name in ("effective_start_offset", "window_end_offset", "from_snapshot", "rejected_records")
+        }
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
         runs = [list(batch.values()) for batch in row["runs"]]
@@ -93,10 +89,14 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     return rows
 
 
-def decoded_rows(decoded: Decoded) -> Iterator[dict[str, Any]]:
-    """Records in the shape of Kafka's formatters, then rejects, in the order of the log within each."""
-    yield from kafka_json(decoded.records)
-    yield from reject_json(decoded.rejects)
+def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
+    """Records in the shape of Kafka's formatters, then rejects, in the order of the log within each.
+
+    With ``columns`` every row has the same keys, as a table needs.
+    """
+    empty = dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
+    for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
+        yield empty | row
 
 
 def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -151,6 +151,8 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
+    if name == "start_offset" and value == UNINITIALIZED_START_OFFSET:
+        value = None
     if name == "topic" and value is None:
         value = row.get("topic_id")
     if name == "lag" and row.get("unknown_lags"):
@@ -165,7 +167,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 def _run(first: int, last: int, state: int, count: int) -> str:
     """110-112:available/1, the number being the delivery count."""
     offsets = str(first) if first == last else f"{first}-{last}"
-    return f"{offsets}:{_STATE_LETTERS.get(state, state)}/{count}"
+    return f"{offsets}:{_STATES.get(state, state)}/{count}"
 
 
 # ---- machines -----------------------------------------------------------------------------------------

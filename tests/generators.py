@@ -9,11 +9,11 @@ from typing import Any
 from sharelag.model import StateBatch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import (
-    GROUP_RECORDS,
+    GROUP_KINDS,
     INT_SIZES,
     SHARE_SNAPSHOT,
     SHARE_UPDATE,
-    STATE_RECORDS,
+    STATE_KINDS,
     Field,
     RecordKind,
 )
@@ -48,7 +48,7 @@ def topic_id(random: Random) -> str:
 
 def record(random: Random, kind: RecordKind | None = None) -> Record:
     """A valid record of either topic with random values, unknown tags and now and then a tombstone."""
-    kind = kind or random.choice([*STATE_RECORDS, *GROUP_RECORDS])
+    kind = kind or random.choice([*STATE_KINDS, *GROUP_KINDS])
     row: dict[str, Any] = {"tombstone": random.random() < 0.05, "unknown_tags": []}
     for field in (*kind.key, *kind.value):
         row[field.column] = _value(random, field)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
 
@@ -27,11 +28,13 @@ NO_START_OFFSET = "no_start_offset"  # the share partition was initialised, and 
 NO_COMPLETE_COUNT = "no_delivery_complete_count"  # written by a broker before 4.2, or not written to since
 UNKNOWN_TOPIC = "unknown_topic"  # the topic id is not among the offsets: deleted, hidden, or not captured
 NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
+NO_END_OFFSET_THEN = "no_end_offset_then"  # the end is known of another moment only
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is not known",
     NO_COMPLETE_COUNT: "no delivery complete count yet (a broker before 4.2, or no write since a reset)",
     UNKNOWN_TOPIC: "no offsets for this topic id: the topic is deleted, hidden from us, or was not captured",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",
+    NO_END_OFFSET_THEN: "the end offset of that moment is not known",
 }
 # What else to know about a row.
 NEGATIVE_LAG = "negative_lag"  # the end offset is older than the state: 0 is shown
@@ -84,7 +87,7 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    lag = lag_columns(_join(_table(windows), _table(offsets).select(OFFSET_COLUMNS)))
+    lag = lag_columns(_join(_table(windows).select(schemas.WINDOWS.names), _table(offsets)))
     return lag.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")])
 
 
@@ -130,7 +133,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     # As Kafka's command, which tells nothing of a share partition before its start offset is known.
     epoch = _column(joined, "leader_epoch")
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
-    arrays["lag_reason"] = _reasons(n, _present(joined, "topic"))
+    arrays["lag_reason"] = _reasons(n, _present(joined, "topic"), _present(joined, "as_of"))
     arrays["notes"] = _lists(notes)
     arrays |= {name: _column(joined, name) for name in schemas.LAG.names if name not in arrays}
     chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
@@ -151,6 +154,8 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     pyarrow.RecordBatch
         `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is known.
     """
+    if by not in ROLLUP_KEYS:
+        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
     keys = ROLLUP_KEYS[by]
     table = _table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
     wanted = [(column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS]
@@ -214,11 +219,12 @@ def _place(table: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*keys, ":")
 
 
-def _reasons(n: _Numbers, has_topic: NDArray[np.bool_]) -> pa.Array:
+def _reasons(n: _Numbers, has_topic: NDArray[np.bool_], has_moment: NDArray[np.bool_]) -> pa.Array:
     cases = [
         (~n.has_start, NO_START_OFFSET),
         (~n.has_count, NO_COMPLETE_COUNT),
         (~has_topic, UNKNOWN_TOPIC),
+        (~n.has_end & ~has_moment, NO_END_OFFSET_THEN),
         (~n.has_end, NO_END_OFFSET),
     ]
     return pc.case_when(

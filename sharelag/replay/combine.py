@@ -107,7 +107,7 @@ def _merges_allowed(n: int) -> int:
 def combine_rows(rows: Any, n: int, start: int) -> int:
     """Combine ``rows[:n]`` in place and return how many rows there are now; -1 where `combine` raises.
 
-    The matrix needs room for ``2 * n + 1`` rows: that many pieces can n intervals be cut into.
+    The matrix needs room for ``2 * n + 2`` rows: that many pieces can n intervals be cut into.
     """
     inverted = False
     for i in range(n):
@@ -123,31 +123,38 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     if n < 2:
         return n
     n = _sort(rows, n)
-    at, merges = 0, _merges_allowed(n)
-    while at + 1 < n:
-        a0, a1, a2, a3 = rows[at, 0], rows[at, 1], rows[at, 2], rows[at, 3]
-        b0, b1, b2, b3 = rows[at + 1, 0], rows[at + 1, 1], rows[at + 1, 2], rows[at + 1, 3]
+    # What is still to do stands at the end of the matrix, what is done at its beginning, and pieces go back in
+    # front of what is to do: so no merge moves more than the few batches that stand before its pieces.
+    end = min(rows.shape[0], 2 * n + 2)
+    head, done, merges = end - n, 0, _merges_allowed(n)
+    for i in range(n - 1, -1, -1):
+        rows[head + i] = rows[i]
+    while head + 1 < end:
+        a0, a1, a2, a3 = rows[head, 0], rows[head, 1], rows[head, 2], rows[head, 3]
+        b0, b1, b2, b3 = rows[head + 1, 0], rows[head + 1, 1], rows[head + 1, 2], rows[head + 1, 3]
         equal = a2 == b2 and a3 == b3
         if b0 > a1 and not (equal and b0 == a1 + 1):
-            at += 1
+            rows[done] = rows[head]
+            done, head = done + 1, head + 1
             continue
         merges -= 1
-        if inverted and (merges < 0 or n + 1 > rows.shape[0]):
+        if inverted and (merges < 0 or head - done < 2):
             return -1
-        n = _remove_two(rows, n, at)
+        head += 2
         if equal:
-            n = _insert(rows, n, at, a0, max(a1, b1), a2, a3)
+            head = _put_back(rows, head, end, a0, max(a1, b1), a2, a3)
         elif b2 < a2 or (b2 == a2 and b3 < a3):
-            n = _insert(rows, n, at, a0, a1, a2, a3)
+            head = _put_back(rows, head, end, a0, a1, a2, a3)
             if b1 > a1:
-                n = _insert(rows, n, at, a1 + 1, b1, b2, b3)
+                head = _put_back(rows, head, end, a1 + 1, b1, b2, b3)
         else:
-            n = _insert(rows, n, at, b0, b1, b2, b3)
+            head = _put_back(rows, head, end, b0, b1, b2, b3)
             if b0 > a0:
-                n = _insert(rows, n, at, a0, b0 - 1, a2, a3)
+                head = _put_back(rows, head, end, a0, b0 - 1, a2, a3)
             if b1 < a1:
-                n = _insert(rows, n, at, b1 + 1, a1, a2, a3)
-    return n
+                head = _put_back(rows, head, end, b1 + 1, a1, a2, a3)
+    rows[done] = rows[head]
+    return done + 1
 
 
 @numba.njit(cache=True)
@@ -164,33 +171,72 @@ def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -
 
 
 @numba.njit(cache=True)
-def _insert(rows: Any, n: int, low: int, first: int, last: int, count: int, state: int) -> int:
-    """Put a row in its place at or after ``low``, unless it is there already."""
-    at = n
-    while at > low:
-        order = _compare(rows, at - 1, first, last, count, state)
+def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int, state: int) -> int:
+    """Put a piece in its place among ``rows[head:end]``, unless it is there already; return the new head."""
+    at = head
+    while at < end:
+        order = _compare(rows, at, first, last, count, state)
         if order == 0:
-            return n
-        if order < 0:
+            return head
+        if order > 0:
             break
-        at -= 1
-    for i in range(n, at, -1):
-        rows[i] = rows[i - 1]
-    rows[at, FIRST], rows[at, LAST], rows[at, COUNT], rows[at, STATE] = first, last, count, state
-    return n + 1
-
-
-@numba.njit(cache=True)
-def _remove_two(rows: Any, n: int, at: int) -> int:
-    for i in range(at, n - 2):
-        rows[i] = rows[i + 2]
-    return n - 2
+        at += 1
+    for i in range(head, at):
+        rows[i - 1] = rows[i]
+    rows[at - 1, FIRST], rows[at - 1, LAST], rows[at - 1, COUNT], rows[at - 1, STATE] = first, last, count, state
+    return head - 1
 
 
 @numba.njit(cache=True)
 def _sort(rows: Any, n: int) -> int:
-    """Insertion sort without duplicates: the old batches come sorted, so little moves."""
+    """Sort without duplicates. Kafka's lists are two sorted ones, old and new: those are merged from behind."""
+    second = 1
+    while second < n and _ascends(rows, second):
+        second += 1
+    if second < n and 2 * n <= rows.shape[0]:
+        for i in range(second + 1, n):
+            if not _ascends(rows, i):
+                return _sort_any(rows, n)
+        a, b, out = second - 1, n - 1, 2 * n
+        while a >= 0 or b >= second:
+            take_b = a < 0
+            if a >= 0 and b >= second:
+                order = _compare(rows, a, rows[b, FIRST], rows[b, LAST], rows[b, COUNT], rows[b, STATE])
+                if order == 0:
+                    a -= 1
+                    continue
+                take_b = order < 0
+            out -= 1
+            if take_b:
+                rows[out] = rows[b]
+                b -= 1
+            else:
+                rows[out] = rows[a]
+                a -= 1
+        for i in range(2 * n - out):
+            rows[i] = rows[out + i]
+        return 2 * n - out
+    return n if second >= n else _sort_any(rows, n)
+
+
+@numba.njit(cache=True)
+def _ascends(rows: Any, i: int) -> bool:
+    return _compare(rows, i - 1, rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]) < 0
+
+
+@numba.njit(cache=True)
+def _sort_any(rows: Any, n: int) -> int:
+    """Insertion sort, for lists that Kafka itself does not write."""
     size = 0
     for i in range(n):
-        size = _insert(rows, size, 0, rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE])
+        first, last, count, state = rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]
+        at = size
+        while at > 0 and _compare(rows, at - 1, first, last, count, state) > 0:
+            at -= 1
+        if at > 0 and _compare(rows, at - 1, first, last, count, state) == 0:
+            continue
+        for k in range(size, at, -1):
+            rows[k] = rows[k - 1]
+        rows[at, FIRST], rows[at, LAST], rows[at, COUNT], rows[at, STATE] = first, last, count, state
+        size += 1
     return size

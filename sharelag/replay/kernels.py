@@ -25,6 +25,7 @@ SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED
 # Further columns of a state.
 EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
 STATE_COLUMNS = 12
+_GREATEST = np.iinfo(np.int64).max
 
 
 @numba.njit(cache=True)
@@ -152,5 +153,7 @@ def _normalise(rows: Any, n: int, now: Any, runs: Any) -> int:
             runs[out] = rows[i]
             out += 1
     now[EFFECTIVE_START] = effective
-    now[WINDOW_END] = runs[out - 1, LAST] + 1 if out else effective
+    # At the greatest number there is no next offset.
+    last = runs[out - 1, LAST] if out else effective - 1
+    now[WINDOW_END] = last if last == _GREATEST else last + 1
     return out

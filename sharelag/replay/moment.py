@@ -1,4 +1,4 @@
-"""As of when? A moment is a time, or an offset in each partition of the state topic."""
+"""Which records count? Those of some groups, up to a moment: a time, or offsets of the state topic's partitions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
+
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 #: A time, or state partition -> offset of the last record that counts. None: everything there is.
 Moment = datetime | Mapping[int, int] | None
@@ -32,7 +34,7 @@ def parse_moment(text: str) -> Moment:
     """
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
-        return {int(partition): int(offset) for partition, offset in pairs}
+        return _offsets(text, [(int(partition), int(offset)) for partition, offset in pairs])
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -42,7 +44,18 @@ def parse_moment(text: str) -> Moment:
         ) from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
+    if not _FIRST <= moment <= _LAST:
+        raise InputError(f"{text!r} is out of the range of times: Kafka's begin in 1970")
     return moment.astimezone(UTC)
+
+
+def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
+    offsets = dict(pairs)
+    if len(offsets) < len(pairs):
+        raise InputError(f"{text!r} names a state partition twice: give one offset for each")
+    if max(offsets) >= 2**31 or max(offsets.values()) >= 2**63:
+        raise InputError(f"{text!r} has a number that no partition or offset can have")
+    return offsets
 
 
 def up_to(records: Arrow, moment: Moment) -> Arrow:
@@ -62,3 +75,8 @@ def up_to(records: Arrow, moment: Moment) -> Arrow:
     limits = pa.array(list(moment.values()), pa.int64())
     limit = limits.take(pc.index_in(records.column("record_partition"), partitions))
     return records.filter(pc.less_equal(records.column("offset"), limit))
+
+
+def of_groups(records: Arrow, groups: frozenset[str]) -> Arrow:
+    """The records of some groups; of all, where none is named."""
+    return records.filter(pc.is_in(records.column("group_id"), pa.array(sorted(groups)))) if groups else records

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.errors import ReplayError
+from sharelag.errors import InputError, ReplayError
 from sharelag.model import SharePartition, StateBatch, Window
 from sharelag.replay import kernels as k
 from sharelag.schemas import Arrow
@@ -23,8 +23,11 @@ from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.formatter import without_timestamps
 
+#: Records to gather before they are thinned out together.
+_THIN_EVERY = 250_000
+
 #: What tells one share partition from another; records of one normally share the state partition.
-KEY = ("record_partition", "group_id", "topic_id", "partition")
+KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 
 
 def replay(
@@ -66,7 +69,13 @@ def replay(
     decoded = decode_arrow(raw)
     if strict:
         _fail_as_kafka_does(decoded.rejects, decoded.records)
-    return dict(window_items(replay_arrow(decoded.records)))
+    windows = replay_arrow(decoded.records)
+    if strict and pc.any(pc.greater(windows.column("rejected_records"), 0)).as_py():
+        raise ReplayError(
+            "Kafka would not finish loading this state partition: a state batch that ends before it begins cannot be "
+            "merged. Replay without strict to leave such records out."
+        )
+    return dict(window_items(windows))
 
 
 def replay_arrow(records: Arrow) -> pa.RecordBatch:
@@ -109,6 +118,27 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     last_reset = np.maximum.reduceat(np.where(resets, place, -1), bounds[:-1])
     keep = place >= np.repeat(last_reset, np.diff(bounds))
     return table.take(pa.array(np.sort(order[keep])))
+
+
+def latest(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """What is not superseded in a stream of records, holding no more than about twice that at a time.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RECORDS`, or the columns of it that replay reads.
+    schema : pyarrow.Schema
+        That of the answer when there are none.
+    """
+    gathered: list[pa.RecordBatch] = []
+    rows = kept = 0
+    for batch in batches:
+        gathered.append(drop_superseded(batch))
+        rows += gathered[-1].num_rows
+        if rows > max(_THIN_EVERY, 2 * kept):
+            gathered = [drop_superseded(pa.Table.from_batches(gathered))]
+            rows = kept = gathered[0].num_rows
+    return drop_superseded(pa.Table.from_batches(gathered, None if gathered else schema))
 
 
 def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -169,6 +199,8 @@ def _one_batch(records: Arrow) -> pa.RecordBatch:
     if isinstance(records, pa.RecordBatch):
         return records
     batches = records.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=records.schema)
 
 
@@ -234,6 +266,7 @@ def _windows(
     last = table.take(pa.array(state[:, k.LAST_ROW]))
     columns = {
         **{name: last.column(name) for name in ("group_id", "topic_id", "partition", "record_partition")},
+        "record_topic": last.column("topic"),
         "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
         "state_epoch": _numbers_column(state, k.STATE_EPOCH),
         "leader_epoch": _numbers_column(state, k.LEADER_EPOCH),

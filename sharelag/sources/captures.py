@@ -24,7 +24,7 @@ from sharelag import __version__, schemas
 from sharelag.errors import InputError, TopicMissingError
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
-from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
 
 _Finish: TypeAlias = Callable[[], tuple[pa.Table, "CaptureInfo"]]
 
@@ -179,7 +179,7 @@ def _check_place(folder: Path, overwrite: bool) -> None:
 
 def _share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
     """All state records; of the groups' topic only the share groups': others' commits are not our business."""
-    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_RECORDS], pa.binary())
+    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
     for batch in kafka.read_topic(config, topic):
         if topic == GROUP_TOPIC:
             batch = batch.filter(pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds))

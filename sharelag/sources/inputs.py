@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
@@ -25,10 +26,6 @@ from sharelag.wire.fields import STATE_TOPIC
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
-
-
-#: What a state record takes in a segment, about.
-_RECORD_BYTES = 150
 
 
 class Input(Protocol):
@@ -57,7 +54,7 @@ class KafkaInput:
     config: ClientConfig
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return kafka.read_topic(self.config, topic)
+        return kafka.read_topic(self.config, topic, self._state_ranges if topic == STATE_TOPIC else None)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark_kafka import read_kafka
@@ -66,13 +63,20 @@ class KafkaInput:
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         names = {topic: found for topic, found in kafka.topic_ids(self.config).items() if found in set(topic_ids)}
-        return kafka.list_offsets(self.config, names, at=as_of if isinstance(as_of, datetime) else None)
+        offsets = kafka.list_offsets(self.config, names, at=as_of if isinstance(as_of, datetime) else None)
+        # Offsets of the state topic tell no time, so they have no end offsets to go with.
+        is_time = as_of is None or isinstance(as_of, datetime)
+        return offsets if is_time else _of_moment(offsets, topic_ids, datetime.now(UTC), as_of)
+
+    @cached_property
+    def _state_ranges(self) -> dict[int, tuple[int, int]]:
+        return kafka.offset_ranges(self.config, STATE_TOPIC)
 
     def size(self) -> int:
-        return kafka.record_count(self.config)
+        return sum(end - first for first, end in self._state_ranges.values())
 
     def describe(self) -> str:
-        return f"as of {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"cluster at {self.config.bootstrap_servers}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class CaptureInput:
         return _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
 
     def size(self) -> int:
-        return int(_dataset(self._capture.records_paths).count_rows())
+        return sum(pq.ParquetFile(path).metadata.num_rows for path in self._capture.records_paths)
 
     def as_of(self) -> datetime:
         """When the end offsets were asked."""
@@ -103,7 +107,7 @@ class CaptureInput:
 
     def describe(self) -> str:
         info = self._capture.info
-        return f"capture of {info.cluster_id} as of {info.as_of:%Y-%m-%dT%H:%M:%SZ}"
+        return f"capture of {info.cluster_id} at {info.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,8 @@ class RawInput:
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         is_table = not Path(self.path).exists() and "/" not in self.path and spark.catalog.tableExists(self.path)
+        if not is_table and "://" not in self.path:
+            self._dataset()  # tells what is wrong with a path in one line
         frame = spark.read.table(self.path) if is_table else spark.read.parquet(self.path)
         schemas.require(frame, schemas.RAW, self.path)
         return frame
@@ -136,7 +142,8 @@ class RawInput:
         except (OSError, pa.ArrowInvalid) as error:
             first = str(error).splitlines()[0]
             raise InputError(
-                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file or a folder of them"
+                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of them, or the name of "
+                "a Spark table with --engine spark"
             ) from error
         schemas.require(dataset.schema, schemas.RAW, self.path)
         return dataset
@@ -164,28 +171,25 @@ class SegmentsInput:
         return _of_moment(offsets, topic_ids, noted, as_of)
 
     def size(self) -> int:
-        from sharelag.sources.segments import partitions
-
-        paths = [path for (topic, _), path in partitions(self.folder).items() if topic == STATE_TOPIC]
-        return sum(segment.stat().st_size for path in paths for segment in path.glob("*.log")) // _RECORD_BYTES
+        return 0  # its files are read in this process whatever the engine, so that `auto` had better stay here
 
     def describe(self) -> str:
         return f"log directory {self.folder}"
 
 
 def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:
-    """The offsets of some topics; they were noted once, so those of an earlier moment are not known."""
+    """The offsets of some topics; they were noted once, so those of another moment are not known."""
     offsets = offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
     if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
         return offsets
-    unknown = pa.nulls(offsets.num_rows, pa.int64())
-    for name in ("end_offset", "log_start_offset"):
-        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, unknown)
+    for name in ("end_offset", "log_start_offset", "as_of"):
+        kind = schemas.OFFSETS.field(name).type
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind))
     return offsets
 
 
 def _dataset(paths: str | list[str]) -> ds.Dataset:
-    import pyarrow.dataset as ds  # takes most of a second, which who reads a cluster need not wait
+    import pyarrow.dataset as ds  # brings pandas along, which who reads a cluster need not wait for
 
     return ds.dataset(paths, format="parquet")
 

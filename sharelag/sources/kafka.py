@@ -123,7 +123,7 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
     connection = Connection(config)
     described = _described(connection, list(topics))
     partitions = [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
-    then = _list(connection, dict.fromkeys(partitions, OffsetSpec.for_timestamp(_milliseconds(at)))) if at else {}
+    then = _list(connection, dict.fromkeys(partitions, OffsetSpec.for_timestamp(_milliseconds(at) + 1))) if at else {}
     first = _list(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
     asked = datetime.now(UTC)
     latest = _list(connection, dict.fromkeys(partitions, OffsetSpec.latest()))

@@ -43,7 +43,7 @@ def partitions(folder: Path) -> dict[Place, Path]:
         for path in sorted(folder.iterdir())
         if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
     }
-    if not found:
+    if not any(any(path.glob("*.log")) for path in found.values()):
         raise InputError(f"{folder} holds no topic partitions: give a broker's log directory, the one with topic-0/")
     return found
 

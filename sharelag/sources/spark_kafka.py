@@ -155,8 +155,7 @@ class _Reader(DataSourceReader):
         span = {partition.partition: (partition.first, partition.end)}
         loss = self.options.fail_on_data_loss
         for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
-            # Spark's timestamps are in microseconds.
-            yield batch.set_column(5, "timestamp", batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")))
+            yield schemas.for_spark(batch, schemas.RAW)
 
 
 def plan(options: ReadOptions) -> list[OffsetRange]:

@@ -39,11 +39,10 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     Parameters
     ----------
     batch : pyarrow.RecordBatch or pyarrow.Table
-        Columns of `sharelag.schemas.RAW`; rows of both topics may be mixed. Rows of a topic whose name
-        ends with ``__consumer_offsets`` are group records, all others state records.
+        Columns of `sharelag.schemas.RAW`; rows of several topics may be mixed.
     topic : str
         ``__share_group_state`` gives `sharelag.schemas.RECORDS`, ``__consumer_offsets`` gives
-        `sharelag.schemas.GROUP_RECORDS`; rows of the other topic are skipped.
+        `sharelag.schemas.GROUP_RECORDS`; rows of topics whose names do not end like this are skipped.
 
     Returns
     -------
@@ -69,9 +68,8 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
 
 
 def of_topic(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
-    """Which rows are of a topic: by the end of its name, and whatever is not of the groups' topic is state."""
-    groups = pc.ends_with(batch.column("topic").cast(pa.string()), GROUP_TOPIC).fill_null(False)
-    return groups if topic == GROUP_TOPIC else pc.invert(groups)
+    """Which rows are of a topic, by the end of its name: mirrored topics carry a prefix."""
+    return pc.ends_with(batch.column("topic").cast(pa.string()), topic).fill_null(False)
 
 
 class _Rows:
@@ -281,13 +279,15 @@ def _binary(
     flat = _flat(column).cast(pa.binary())
     nulls = np.asarray(flat.is_null().to_numpy(zero_copy_only=False), bool)
     _, offsets, data = flat.buffers()
-    if offsets is None:
-        return _read_only(np.zeros(0, np.uint8)), _read_only(np.zeros(len(flat) + 1, np.int32)), nulls
-    ends = np.frombuffer(offsets, np.int32)[flat.offset : flat.offset + len(flat) + 1]
-    return np.frombuffer(data, np.uint8) if data else _read_only(np.zeros(0, np.uint8)), ends, nulls
+    ends = np.zeros(len(flat) + 1, np.int32)
+    if offsets is not None:
+        ends = np.frombuffer(offsets, np.int32)[flat.offset : flat.offset + len(flat) + 1]
+    octets = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+    return _read_only(octets), _read_only(ends), nulls
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """As ``frombuffer`` gives them: a kernel would be compiled a second time for writable arrays."""
-    array.setflags(write=False)
-    return array
+    """One of the two, as Arrow's buffers come as both: a kernel is compiled for each."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

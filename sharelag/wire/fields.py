@@ -11,7 +11,6 @@ a tag section after every struct and every array element). Tagged fields stand l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 STATE_TOPIC = "__share_group_state"
@@ -114,10 +113,10 @@ _PARTITIONS = Field("Partitions", "[]int32")
 _NAMED_TOPIC = (_TOPIC, Field("TopicName", "string"), _PARTITIONS)
 
 #: The records of ``__share_group_state``.
-STATE_RECORDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
+STATE_KINDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
 
 #: The share-group records of ``__consumer_offsets``; its other types belong to other kinds of groups.
-GROUP_RECORDS = (
+GROUP_KINDS = (
     RecordKind(
         10,
         "ShareGroupMemberMetadata",
@@ -166,20 +165,14 @@ GROUP_RECORDS = (
 
 def kinds_of(topic: str) -> tuple[RecordKind, ...]:
     """The record kinds of a topic, by the end of its name: mirrored topics carry a prefix."""
-    return GROUP_RECORDS if topic.endswith(GROUP_TOPIC) else STATE_RECORDS
+    return GROUP_KINDS if topic.endswith(GROUP_TOPIC) else STATE_KINDS
 
 
 def smallest_size(fields: tuple[Field, ...]) -> int:
     """The least number of bytes a struct of these fields takes in the flexible encoding."""
-    return 1 + sum(_smallest(field) for field in fields if field.tag is None)
+    return 1 + sum(smallest(field) for field in fields if field.tag is None)
 
 
-def _smallest(field: Field) -> int:
+def smallest(field: Field) -> int:
+    """The least number of bytes a field takes."""
     return 16 if field.type == "uuid" else INT_SIZES.get(field.type, 1)
-
-
-def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Every field, and every field inside, in the order of the wire."""
-    for field in fields:
-        yield field
-        yield from walk(field.fields)

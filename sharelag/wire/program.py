@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sharelag.wire.fields import INT_SIZES, Field, RecordKind, kinds_of, smallest_size
+from sharelag.wire.fields import INT_SIZES, Field, RecordKind, kinds_of, smallest, smallest_size
 
 # Instructions: [operation, slot, level, argument, argument]
 OP_STOP = 0
@@ -118,7 +118,7 @@ def _emit_field(program: Program, item: Field, path: str, level: int, flexible: 
 
 
 def _emit_array(program: Program, item: Field, own: str, slot: int, level: int) -> None:
-    child = _level(program, own, 1 if item.element else smallest_size(item.fields))
+    child = _level(program, own, smallest(item.element) if item.element else smallest_size(item.fields))
     array = _emit(program, OP_ARRAY, item.name, slot, level, child)
     body = len(program.instructions)
     if item.element:

@@ -11,7 +11,7 @@ import pytest
 from sharelag import schemas
 from sharelag.model import SharePartition
 from sharelag.wire import decode_arrow, state_partition
-from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from tests import generators
 from tests.kafka.oracles import Oracle
@@ -52,7 +52,7 @@ def kafkas(oracle: Oracle, topic: str, records: list[generators.Record]) -> list
 
 def _is_of_another_group(topic: str, key: bytes) -> bool:
     """Kafka reads these kinds, too; they are not about share groups."""
-    share_kinds = {kind.type for kind in GROUP_RECORDS}
+    share_kinds = {kind.type for kind in GROUP_KINDS}
     return topic == GROUP_TOPIC and len(key) >= 2 and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
 
 

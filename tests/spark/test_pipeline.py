@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -19,6 +20,7 @@ import sharelag
 from sharelag import engine, schemas, show
 from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
+from sharelag.metrics.lag import lag_arrow
 from sharelag.page import lag_page
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
@@ -69,6 +71,37 @@ def test_local_and_spark_give_the_same_windows_at_any_moment(spark: SparkSession
         assert ours.num_rows
 
 
+@pytest.mark.parametrize("case", ["empty", "rejects only", "nobody", "long ago"])
+def test_an_empty_answer_is_the_same_on_both_engines(spark: SparkSession, case: str, tmp_path: Path) -> None:
+    source: Any = CaptureInput(CAPTURE)
+    moment = {0: -1} if case == "long ago" else None
+    if case in ("empty", "rejects only"):
+        records = [] if case == "empty" else [(b"\0\0", None), (b"\0\1x", b"")]
+        pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
+        source = RawInput(str(tmp_path / "raw.parquet"))
+    choice = engine.Choice(frozenset(["nobody"] if case == "nobody" else []))
+    for run in (engine.lag, engine.windows):
+        ours, theirs = run(source, "local", moment, choice), run(source, "spark", moment, choice)
+        assert (ours.table.num_rows, ours.rejected) == (theirs.table.num_rows, theirs.rejected)
+        assert (ours.table.num_rows, ours.rejected) == (0, 2 if case == "rejects only" else 0)
+
+
+def test_a_bad_path_is_one_line_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "text.parquet").write_text("no parquet")
+    for path in (tmp_path / "text.parquet", tmp_path / "gone.parquet"):
+        with pytest.raises(InputError, match="cannot read Parquet from"):
+            engine.lag(RawInput(str(path)), "spark")
+
+
+def test_further_columns_and_repeated_offsets_change_nothing(spark: SparkSession) -> None:
+    windows = engine.windows(CaptureInput(CAPTURE), "local").table  # with a topic beside
+    offsets = CaptureInput(CAPTURE).offsets(windows.column("topic_id").to_pylist())
+    ours = lag_arrow(windows, offsets)
+    twice = spark.createDataFrame(pa.concat_tables([offsets, offsets]))
+    theirs = sharelag.lag(spark.createDataFrame(windows), twice).toArrow()
+    assert theirs.num_rows == ours.num_rows == windows.num_rows
+
+
 def test_the_users_own_dataframe_goes_straight_in(
     spark: SparkSession, local_lag: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -82,7 +115,8 @@ def test_the_users_own_dataframe_goes_straight_in(
     sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
     assert show.lag_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
     raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
-    assert window_items(raw_only) == window_items(engine.windows(CaptureInput(CAPTURE), "local").table)
+    named = engine.windows(CaptureInput(CAPTURE), "local").table  # in another order: raw records know no names
+    assert dict(window_items(raw_only)) == dict(window_items(named))
 
 
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:

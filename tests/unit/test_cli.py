@@ -20,7 +20,7 @@ import yaml
 from sharelag import schemas
 from sharelag.sources.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_RECORDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.command import sharelag
 from tests.unit.test_replay import row
 
@@ -54,7 +54,7 @@ def _batches() -> Iterator[pa.RecordBatch]:
     hostile = encode_record(SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE))
     update = encode_record(SHARE_UPDATE, row(-1, [(110, 110, 4, 2)], delivery_complete_count=11))
     bad = (snapshots[0][0], b"\0\0\1")
-    member = encode_record(GROUP_RECORDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
+    member = encode_record(GROUP_KINDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
     other = (b"\0\2" + b"\0\1g", b"\0\0")
     topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2
     rows = [
@@ -76,7 +76,9 @@ def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) ->
     assert [line[columns["LAG"] :].split()[0] for line in lines] == ["-", "19", *["20"] * 10]
     assert "\x1b" not in answer.stdout
     assert r"\x1b[31m" in lines[0]
-    assert "12 share partitions, capture of cluster-1 as of 2026-11-21T03:10:00Z, local engine" in answer.stderr
+    assert (
+        "12 share partitions, as of 2026-11-21T03:10:00.000Z, capture of cluster-1 at 2026-11-21T03:" in answer.stderr
+    )
     assert "1 records could not be decoded" in answer.stderr
 
 
@@ -128,7 +130,7 @@ def test_as_of_offsets_and_times(capture: Path) -> None:
     earlier = sharelag("lag", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json")
     first = json.loads(earlier.stdout.splitlines()[0])
     # The capture knows the end offsets of one moment only.
-    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (None, "no_end_offset", 100)
+    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (None, "no_end_offset_then", 100)
     nothing = sharelag("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
     assert (nothing.returncode, nothing.stdout) == (0, "")
 
@@ -190,7 +192,13 @@ def test_bad_input_is_one_line_and_exit_1(case: str, capture: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "arguments",
-    [["lag"], ["lag", "--capture", "a", "--raw", "b"], ["lag", "--capture", "a", "--topic", "t:x"], ["lag", "--nope"]],
+    [
+        ["lag"],
+        ["lag", "--capture", "a", "--group", "g", "--all-groups"],
+        ["lag", "--capture", "a", "--raw", "b"],
+        ["lag", "--capture", "a", "--topic", "t:x"],
+        ["lag", "--nope"],
+    ],
 )
 def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
     answer = sharelag(*arguments, env={"KAFKA_BOOTSTRAP_SERVERS": ""})
@@ -200,10 +208,64 @@ def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
     code = "from sharelag.cli import main; main()"
-    command = f"{sys.executable} -c '{code}' decode --capture {capture} | head -1"
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert len(answer.stdout.splitlines()) == 1
+    command = f"set -o pipefail; {sys.executable} -c '{code}' decode --capture {capture} | head -c 1 >/dev/null"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_a_terminal_without_the_characters_still_shows_the_rows(capture: Path, tmp_path: Path) -> None:
+    key, value = encode_record(SHARE_SNAPSHOT, row(0, [], group_id="グループ"))
+    record = {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": 0, "timestamp": NOW}
+    pq.write_table(pa.Table.from_pylist([record], schema=schemas.RAW), tmp_path / "one.parquet")
+    answer = sharelag("windows", "--raw", str(tmp_path / "one.parquet"), env={"PYTHONIOENCODING": "ascii"})
+    assert answer.returncode == 0, answer.stderr
+    assert r"\u30b0" in answer.stdout
+
+
+def test_decode_as_csv_is_one_table(capture: Path) -> None:
+    answer = sharelag("decode", "--capture", str(capture), "-o", "csv")
+    table = list(csv.DictReader(io.StringIO(answer.stdout)))
+    assert list(table[0]) == ["key", "value", "reject", "topic", "partition", "offset"]
+    assert len(table) == 15
+    assert [line["offset"] for line in table if line["reject"]] == ["13"]
+    assert {line["topic"] for line in table} == {STATE_TOPIC, GROUP_TOPIC}
+
+
+def test_decode_can_be_narrowed(capture: Path) -> None:
+    some = sharelag("decode", "--capture", str(capture), "--group", "G1", "--as-of", "0:4", "--records", "state")
+    rows = [json.loads(line) for line in some.stdout.splitlines()]
+    assert [line["offset"] for line in rows if "key" in line] == [0, 1, 2, 3, 4]
+    none = sharelag("decode", "--capture", str(capture), "--topic", "B" * 22, "--records", "state")
+    assert [list(json.loads(line)) for line in none.stdout.splitlines()] == [["reject", "topic", "partition", "offset"]]
+
+
+def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_path: Path) -> None:
+    pq.write_table(schemas.RAW.empty_table(), tmp_path / "empty.parquet")
+    for arguments, message in (
+        (["--raw", str(tmp_path / "empty.parquet")], "there are no share-group state records"),
+        (["--capture", str(capture), "--topic", "nosuch"], "no share partition in topic 'nosuch' is there"),
+        (["--capture", str(capture), "--topic", "orders:99"], "no share partition in topic 'orders' is there"),
+        (["--capture", str(capture), "--as-of", ""], "'' is no moment"),
+    ):
+        answer = sharelag("lag", *arguments)
+        assert (answer.returncode, answer.stdout, len(answer.stderr.splitlines())) == (1, "", 1)
+        assert message in answer.stderr
+
+
+def test_records_that_could_not_be_replayed_are_told(tmp_path: Path) -> None:
+    records = [
+        encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)])),
+        encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)])),
+    ]
+    rows = [
+        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": n, "timestamp": NOW}
+        for n, (key, value) in enumerate(records)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), tmp_path / "endless.parquet")
+    answer = sharelag("windows", "--raw", str(tmp_path / "endless.parquet"), "-o", "json")
+    assert json.loads(answer.stdout)["rejected_records"] == 1
+    assert "1 records could not be replayed" in answer.stderr
 
 
 def test_help_names_every_command() -> None:

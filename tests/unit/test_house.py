@@ -36,6 +36,12 @@ def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
     }
 
 
+def test_submodules_are_there_without_being_imported() -> None:
+    code = "import sharelag; print(sharelag.replay.replay([]), sharelag.wire.state_partition.__name__)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "{} state_partition\n"
+
+
 def test_every_public_name_is_there_and_sorted() -> None:
     import sharelag
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.unit.test_replay import RECOVERED, WALK, row, walk_records
 from tests.unit.test_wire import raw
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def lag_of(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def lag_of(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0)
 
 
 def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
-    place = {"topic": "orders", "topic_id": "A" * 22, "partition": 0}
+    place = {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "as_of": NOW}
     return pa.Table.from_pylist([place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS)
 
 
@@ -77,9 +79,9 @@ def test_gl_21_lag_along_the_walk(step: int) -> None:
     *before, (_, key, _) = walk_records(step)
     start, batches = WALK[step]
     kind = decode_arrow(raw([(key, None)])).records.to_pylist()[0]["record_type"]
-    from sharelag.wire.fields import STATE_RECORDS
+    from sharelag.wire.fields import STATE_KINDS
 
-    last = encode_record(STATE_RECORDS[kind], row(start, batches, delivery_complete_count=count))
+    last = encode_record(STATE_KINDS[kind], row(start, batches, delivery_complete_count=count))
     records = decode_arrow(raw([r[1:] for r in before] + [last])).records
     line = lag_arrow(replay_arrow(records), offsets(121)).to_pylist()[0]
     assert (line["lag"], line["effective_lag"], line["notes"]) == (lag, lag, [])

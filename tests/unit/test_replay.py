@@ -117,6 +117,30 @@ def test_a_reset_discards_batches_and_counts() -> None:
     assert 121 - window.start_offset - window.delivery_complete_count == 21  # the lag that Kafka will print
 
 
+def test_state_of_another_cluster_stays_apart() -> None:
+    mirrored = pa.Table.from_batches([raw([r[1:] for r in walk_records(8)])])
+    original = raw([r[1:] for r in walk_records(2)])
+    mirrored = mirrored.set_column(2, "topic", pa.array(["eu.__share_group_state"] * mirrored.num_rows))
+    both = pa.concat_tables([mirrored, pa.Table.from_batches([original])])
+    table = replay_arrow(decode_arrow(both).records).to_pylist()
+    assert {row["record_topic"]: row["window_end_offset"] for row in table} == {
+        "eu.__share_group_state": 120,
+        "__share_group_state": 110,
+    }
+
+
+def test_strict_refuses_a_merge_that_would_never_end() -> None:
+    endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
+    with pytest.raises(ReplayError, match="would not finish loading"):
+        replay([(0, *encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)]))), (1, *endless)], strict=True)
+
+
+def test_the_greatest_offset_does_not_wrap() -> None:
+    last = 2**63 - 1
+    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, [(last - 1, last, 0, 1)]))])).records
+    assert replay_arrow(records).column("window_end_offset").to_pylist() == [last]
+
+
 def test_strict_names_the_record_and_the_default_leaves_it_out() -> None:
     bad = (6, walk_records(0)[0][1], b"\0\0\1")
     records = [*walk_records(5), bad]
@@ -219,7 +243,20 @@ def test_moments_are_read(text: str, moment: Any) -> None:
     assert parse_moment(text) == moment
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-11-21T03:10:00", "0:x", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yesterday",
+        "2026-11-21T03:10:00",
+        "0:x",
+        "",
+        "0001-01-01T00:00:00+23:00",
+        "9999-12-31T23:59:59-23:00",
+        "99999999999:1",
+        "0:99999999999999999999",
+        "0:1,0:2",
+    ],
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_moment(text)

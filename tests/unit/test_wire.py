@@ -16,11 +16,11 @@ from sharelag.errors import InputError
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import encode_record, unsigned_varint
 from sharelag.wire.fields import (
-    GROUP_RECORDS,
+    GROUP_KINDS,
     GROUP_TOPIC,
     INT_SIZES,
     SHARE_UPDATE,
-    STATE_RECORDS,
+    STATE_KINDS,
     STATE_TOPIC,
     Field,
     RecordKind,
@@ -28,7 +28,7 @@ from sharelag.wire.fields import (
 from sharelag.wire.formatter import without_timestamps
 from tests import generators
 
-_KINDS = [(STATE_TOPIC, kind) for kind in STATE_RECORDS] + [(GROUP_TOPIC, kind) for kind in GROUP_RECORDS]
+_KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [(GROUP_TOPIC, kind) for kind in GROUP_KINDS]
 _NAMES = [kind.name for _, kind in _KINDS]
 _SCHEMAS = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 _TOPIC_IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode()[:22])
@@ -162,7 +162,7 @@ def test_nothing_is_lost_and_order_is_kept() -> None:
 
 def test_slices_chunks_and_large_types_read_the_same() -> None:
     random = Random(8)
-    batch = raw([generators.record(random, STATE_RECORDS[n % 2]) for n in range(50)])
+    batch = raw([generators.record(random, STATE_KINDS[n % 2]) for n in range(50)])
     whole = decode_arrow(batch).records
     assert decode_arrow(batch.slice(10, 20)).records.equals(whole.slice(10, 20))
     chunked = pa.Table.from_batches([batch.slice(0, 7), batch.slice(7)])
