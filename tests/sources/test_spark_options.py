@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources import spark_kafka
-from sharelag.sources.spark_kafka import OffsetRange, plan, read_options, split
+from sharelag.sources.spark_kafka import OffsetRange, plan, split
+from sharelag.sources.spark_options import read_options
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
 CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empty": {0: (0, 0)}}
