@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sharelag.errors import ShareLagError
 from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
+from sharelag.version import __version__
 
 if TYPE_CHECKING:
     from sharelag import replay, wire
     from sharelag.pipeline import Decoded, decode, lag, rollup, windows
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Decoded",
@@ -25,6 +24,7 @@ __all__ = [
     "SharePartition",
     "StateBatch",
     "Window",
+    "__version__",
     "decode",
     "lag",
     "replay",

@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
-from sharelag import __version__
 from sharelag.errors import InputError, ShareLagError
+from sharelag.version import __version__
 
 _Command = Callable[..., Any]
 

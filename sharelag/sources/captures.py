@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sharelag import __version__, schemas
+from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
+from sharelag.version import __version__
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
 
 _Finish: TypeAlias = Callable[[], tuple[pa.Table, "CaptureInfo"]]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from sharelag import __version__
 from sharelag.errors import BrokerUnreachableError, ClusterError
 from sharelag.sources.config import ClientConfig
+from sharelag.version import __version__
 
 _VERSION = 3
 _UNSUPPORTED_VERSION = 35

@@ -16,7 +16,7 @@ from sharelag.errors import SetupError
 _SETTINGS = {
     # Kafka's timestamps are UTC, and so is everything we print.
     "spark.sql.session.timeZone": "UTC",
-    # Small enough that a batch of the largest state records (1 MiB) stays within the workers' memory.
+    # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is a few megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # toArrow and createDataFrame move columns, not rows.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
