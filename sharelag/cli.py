@@ -10,8 +10,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,22 @@ from typing import Any
 import click
 
 from sharelag.errors import InputError, ShareLagError
+from sharelag.options import (
+    CHOICE,
+    CLUSTER,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    config_of,
+    moment_of,
+    names_cluster,
+    source_of,
+    with_options,
+)
 from sharelag.version import __version__
-
-_Command = Callable[..., Any]
 
 
 def main() -> None:
@@ -63,71 +75,6 @@ def _one_line(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
 
 
-# ---- options that several commands share ----------------------------------------------------------------
-
-_CLUSTER = [
-    click.option("--bootstrap-server", metavar="H:P", help="A cluster to read from."),
-    click.option(
-        "--command-config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Client properties, as for Kafka's own commands.",
-    ),
-    click.option("--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."),
-]
-_INPUT = [
-    *_CLUSTER,
-    click.option(
-        "--capture",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="A folder that `sharelag capture` wrote.",
-    ),
-    click.option(
-        "--raw",
-        metavar="PATH",
-        help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
-    ),
-    click.option(
-        "--segments", type=click.Path(path_type=Path), metavar="DIR", help="A broker's log directory (read only)."
-    ),
-]
-_CHOICE = [
-    click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
-    click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."),
-    click.option(
-        "--as-of",
-        metavar="WHEN",
-        help="A time with its zone (2026-11-21T03:10:00Z), or offsets of state partitions (0:1200,3:88).",
-    ),
-]
-_OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["human", "json", "yaml", "csv"]), default="human", show_default=True
-)
-_ENGINE = click.option(
-    "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
-    default="auto",
-    show_default=True,
-    help="local needs no JVM; auto takes spark for large inputs.",
-)
-_VERBOSE = click.option("-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error.")
-_TIMEOUT = click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    metavar="MS",
-    help="To wait for brokers.",
-)
-
-
-def _with(*options: Any) -> Callable[[_Command], _Command]:
-    flat = [one for item in options for one in (item if isinstance(item, list) else [item])]
-    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(flat), command)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sharelag")
 def cli() -> None:
@@ -138,7 +85,7 @@ def cli() -> None:
 
 
 @cli.command()
-@_with(_INPUT, _CHOICE, _OUTPUT, _ENGINE, _TIMEOUT, _VERBOSE)
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
 def lag(output: str, engine: str, by: str, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
@@ -150,7 +97,7 @@ def lag(output: str, engine: str, by: str, **options: Any) -> None:
     from sharelag import engine as engines
     from sharelag import show
 
-    source, moment, choice = _source(options), _moment(options), _choice(options)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     engine = _start(engine, source)
     answer = engines.lag(source, engine, moment, choice, None if by == "partition" else by)
     columns = show.LAG_COLUMNS if by == "partition" else show.ROLLUP_COLUMNS
@@ -163,7 +110,7 @@ def lag(output: str, engine: str, by: str, **options: Any) -> None:
 
 
 @cli.command()
-@_with(_INPUT, _CHOICE, _OUTPUT, _ENGINE, _TIMEOUT, _VERBOSE)
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 def windows(output: str, engine: str, **options: Any) -> None:
     """What the share coordinator holds of each share partition: epochs, offsets, state batches.
 
@@ -172,7 +119,7 @@ def windows(output: str, engine: str, **options: Any) -> None:
     from sharelag import engine as engines
     from sharelag import show
 
-    source, moment, choice = _source(options), _moment(options), _choice(options)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     engine = _start(engine, source)
     answer = engines.windows(source, engine, moment, choice)
     rows = show.window_rows(answer.table)
@@ -182,7 +129,7 @@ def windows(output: str, engine: str, **options: Any) -> None:
 
 
 @cli.command()
-@_with(_INPUT, _CHOICE, _OUTPUT, _TIMEOUT, _VERBOSE)
+@with_options(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--records",
     type=click.Choice(["state", "group", "all"]),
@@ -199,7 +146,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag import show
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-    source, moment, choice = _source(options), _moment(options), _choice(options)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     _start("local", source)
     topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[records]
     skipped = 0
@@ -217,19 +164,19 @@ def decode(output: str, records: str, **options: Any) -> None:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@_with(_CLUSTER, _TIMEOUT, _VERBOSE)
+@with_options(CLUSTER, TIMEOUT, VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
 def capture(folder: Path, overwrite: bool, **options: Any) -> None:
     """Save everything an investigation needs from a cluster into FOLDER, as Parquet."""
     from sharelag.sources.captures import capture_kafka
 
-    info = capture_kafka(_config(options), folder, overwrite=overwrite)
+    info = capture_kafka(config_of(options), folder, overwrite=overwrite)
     click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
 
 
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
-@_with(_ENGINE, _VERBOSE)
+@with_options(ENGINE, VERBOSE)
 def demo(out: Path, engine: str) -> None:
     """Show the lag of a cluster that was recorded: a table here, and OUT/lag.html."""
     from sharelag.demo import run_demo
@@ -239,12 +186,12 @@ def demo(out: Path, engine: str) -> None:
 
 
 @cli.command()
-@_with(_CLUSTER, _TIMEOUT, _VERBOSE)
+@with_options(CLUSTER, TIMEOUT, VERBOSE)
 def doctor(**options: Any) -> int:
     """Check this machine, and the cluster if one is given, and say what to do."""
     from sharelag.doctor import checks
 
-    config = _config(options) if _names_cluster(options) else None
+    config = config_of(options) if names_cluster(options) else None
     worst = 0
     for check in checks(config):
         click.echo(
@@ -254,23 +201,7 @@ def doctor(**options: Any) -> int:
     return int(worst)
 
 
-# ---- from options to values -----------------------------------------------------------------------------
-
-
-def _source(options: dict[str, Any]) -> Any:
-    from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
-
-    given = [name for name in ("capture", "raw", "segments") if options[name]]
-    if any(options[name] for name in _CLUSTER_NAMES) or (not given and _names_cluster(options)):
-        given.append("bootstrap-server")
-    if len(given) != 1:
-        what = "none was given" if not given else "got --" + " and --".join(given)
-        raise click.UsageError(f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what}).")
-    if options["capture"]:
-        return CaptureInput(options["capture"])
-    if options["segments"]:
-        return SegmentsInput(options["segments"])
-    return RawInput(options["raw"]) if options["raw"] else KafkaInput(_config(options))
+# ---- starting ----------------------------------------------------------------------------------------
 
 
 def _start(engine: str, source: Any) -> str:
@@ -295,46 +226,6 @@ class _WithoutPandas(MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
-
-
-_CLUSTER_NAMES = ("bootstrap_server", "command_config", "command_property")
-
-
-def _names_cluster(options: dict[str, Any]) -> bool:
-    return any(options[name] for name in _CLUSTER_NAMES) or bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
-
-
-def _config(options: dict[str, Any]) -> Any:
-    from sharelag.sources.config import client_config
-
-    pairs = [item.partition("=") for item in options["command_property"]]
-    for key, equals, _ in pairs:
-        if not equals:
-            raise click.UsageError(f"--command-property takes key=value, {key!r} has no '='.")
-    properties = {key: value for key, _, value in pairs}
-    return client_config(
-        options["bootstrap_server"], options["command_config"], properties, timeout=options["timeout"] / 1000
-    )
-
-
-def _moment(options: dict[str, Any]) -> Any:
-    from sharelag.replay.moment import parse_moment
-
-    return None if options["as_of"] is None else parse_moment(options["as_of"])
-
-
-def _choice(options: dict[str, Any]) -> Any:
-    from sharelag.engine import Choice
-
-    if options["group"] and options["all_groups"]:
-        raise click.UsageError("choose --group or --all-groups, not both.")
-    topics: dict[str, frozenset[int]] = {}
-    for text in options["topic"]:
-        name, _, numbers = text.partition(":")
-        if not name or (numbers and not re.fullmatch(r"\d+(,\d+)*", numbers)):
-            raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1,2, not {text!r}.")
-        topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
-    return Choice(frozenset(options["group"]), topics)
 
 
 # ---- printing -------------------------------------------------------------------------------------------

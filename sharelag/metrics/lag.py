@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.model import DeliveryState
+from sharelag.model import TERMINAL_STATES, DeliveryState
 from sharelag.schemas import Arrow
 
 # Why a lag is null: the first that holds.
@@ -67,7 +67,7 @@ ROLLUP_SUMS = [
     ("as_of", "as_of", "min"),
 ]
 
-_TERMINAL = (int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED))
+_TERMINAL = tuple(map(int, TERMINAL_STATES))
 
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:

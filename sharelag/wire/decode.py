@@ -84,9 +84,10 @@ class _Rows:
         wanted = np.asarray(_flat(of_topic(batch, topic)).to_numpy(zero_copy_only=False), bool)
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
-        levels = [slot.level for slot in _slots_in_order(program)]
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
-        self.base = np.concatenate([[0], np.cumsum([capacity[level] for level in levels])]).astype(np.int64)
+        self.base = np.concatenate([[0], np.cumsum([capacity[level] for level in program.slot_levels])]).astype(
+            np.int64
+        )
         self.out = np.empty(self.base[-1], np.int64)
         self.used = np.zeros(len(program.levels), np.int64)
         self.tags = np.empty((6, size // 2 + 1), np.int64)
@@ -101,17 +102,6 @@ class _Rows:
     def slot(self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False) -> NDArray[np.int64]:
         start = self.base[slot.index + second]
         return self.out[start : self.base[slot.index + second + 1]][rows]
-
-
-def _slots_in_order(program: Program) -> list[Slot]:
-    """One entry a column of numbers: strings have two, position and length."""
-    order: list[Slot] = [Slot(0, 0)] * program.slot_count
-    for slot in program.slots.values():
-        order[slot.index] = slot
-    for index, slot in enumerate(order):
-        if slot.index != index:
-            order[index] = order[index - 1]
-    return order
 
 
 # ---- records ----------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Program:
     names: list[str] = field(default_factory=list)  # the field of each instruction, for messages
     tags: list[list[int]] = field(default_factory=list)  # [tag, size, slot, default]
     entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # by type: where key and value begin
-    slot_count: int = 0
+    slot_levels: list[int] = field(default_factory=list)  # the level of each slot
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Instructions, tag table and entry points ``[type, key, value]``, as the kernel takes them."""
@@ -131,8 +131,8 @@ def _emit_array(program: Program, item: Field, own: str, slot: int, level: int) 
 
 def _slot(program: Program, path: str, level: int, width: int = 1) -> Slot:
     if path not in program.slots:
-        program.slots[path] = Slot(program.slot_count, level)
-        program.slot_count += width
+        program.slots[path] = Slot(len(program.slot_levels), level)
+        program.slot_levels += [level] * width
     return program.slots[path]
 
 

@@ -6,6 +6,7 @@ A program of its own: a process has one Spark, and that of the tests is ``local[
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,11 +16,15 @@ from sharelag.sources.spark import session
 
 
 def main(capture: str) -> None:
-    spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]")
+    # No task before both executors are there: then tasks are dealt out to them in turn.
+    both = {"spark_scheduler_minRegisteredResourcesRatio": "1.0"}
+    both["spark_scheduler_maxRegisteredResourcesWaitingTime"] = "120s"
+    spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
-        # Both executors have to take part, so each key goes somewhere else than its neighbour.
-        print(json.dumps({"master": spark.sparkContext.master}), file=sys.stderr)
-        for row in show.lag_rows(engine.lag(CaptureInput(Path(capture)), "spark").table):
+        rows = show.lag_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
+        told = spark.sparkContext.parallelize(range(8), 8).map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"]).collect()
+        print(json.dumps({"master": spark.sparkContext.master, "executors": len(set(told))}), file=sys.stderr)
+        for row in rows:
             print(json.dumps(row))
     finally:
         spark.stop()

@@ -123,7 +123,8 @@ def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, A
     command = [sys.executable, "-m", "tests.spark.lag_on_cluster", str(CAPTURE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    assert "local-cluster[2,1,1024]" in done.stderr
+    said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert said == [{"master": "local-cluster[2,1,1024]", "executors": 2}]
     assert [json.loads(line) for line in done.stdout.splitlines()] == local_lag
 
 
