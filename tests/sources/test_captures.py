@@ -73,7 +73,7 @@ def test_a_capture_as_an_input(capture: Path) -> None:
     assert pa.Table.from_batches(source.batches("any")).equals(RECORDS)
     assert source.size() == 8
     assert source.as_of() == AS_OF
-    assert source.describe() == "capture of 5L6g3nShT-eMCtK--X86sw as of 2026-11-21T03:10:00Z"
+    assert source.describe() == "capture of 5L6g3nShT-eMCtK--X86sw at 2026-11-21T03:10:00Z"
     assert source.offsets(["A" * 22]).to_pylist() == OFFSETS.to_pylist()[:1]
     assert source.offsets(["C" * 22]).num_rows == 0
 
