@@ -12,7 +12,6 @@ from tests.kafka.jars import kafka_jars
 from tests.kafka.jvm import find_java
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
 
-
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [
     "-Xmx256M",
