@@ -10,8 +10,8 @@ import pytest
 
 from sharelag import schemas
 from sharelag.model import SharePartition
-from sharelag.wire import decode_arrow, state_partition
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import decode_arrow, encode, state_partition
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from tests import generators
 from tests.kafka.oracles import Oracle
@@ -106,3 +106,18 @@ def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> No
         for key, count in keys
     )
     assert [state_partition(key, count) for key, count in keys] == [answer["partition"] for answer in answers]
+
+
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_records_are_written_as_kafka_writes_them(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
+    random = Random(f"written {topic}")
+    kinds = GROUP_KINDS if topic == GROUP_TOPIC else STATE_KINDS
+    records = [generators.record(random, random.choice(kinds)) for _ in range(cases(500, 5000))]
+    again = encode(decode_arrow(raw(topic, records), topic).records, topic)
+    ours = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
+    questions = [
+        {"topic": _ORACLE_TOPICS[topic], "k": key.hex(), "v": None if value is None else value.hex()}
+        for key, value in records
+    ]
+    for (key, value), theirs in zip(ours, oracle_record_json.ask_many(questions), strict=True):
+        assert (key.hex(), None if value is None else value.hex()) == (theirs["k2"], theirs["v2"])
