@@ -121,3 +121,20 @@ def test_records_are_written_as_kafka_writes_them(topic: str, oracle_record_json
     ]
     for (key, value), theirs in zip(ours, oracle_record_json.ask_many(questions), strict=True):
         assert (key.hex(), None if value is None else value.hex()) == (theirs["k2"], theirs["v2"])
+
+
+@pytest.mark.parametrize(
+    "varint", ["8180808010", "ffffffff0f", "808080808001", "8280808070", "80", "00", "8100", "ff7f"]
+)
+@pytest.mark.parametrize("place", ["batches", "tags", "tag", "size"])
+def test_odd_lengths_are_read_as_kafka_reads_them(varint: str, place: str, oracle_record_json: Oracle) -> None:
+    key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
+    head, batch = "0000 00000000 00000000 0000000000000007", "0000000000000001 0000000000000002 02 0001 00"
+    tails = {
+        "batches": f"{varint} {batch} 00",
+        "tags": f"02 {batch} {varint} 00 04 00000005",
+        "tag": f"02 {batch} 01 {varint} 04 00000005",
+        "size": f"02 {batch} 01 09 {varint} 00000005",
+    }
+    records: list[generators.Record] = [(key, bytes.fromhex(head + tails[place]))]
+    assert ours(STATE_TOPIC, records) == kafkas(oracle_record_json, STATE_TOPIC, records)
