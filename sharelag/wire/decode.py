@@ -7,7 +7,6 @@ group's metadata) is counted as skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -246,7 +245,10 @@ def _reason(program: Program, reason: int, part: int, where: int) -> str:
 
 def _position(rows: _Rows, index: NDArray[Any]) -> dict[str, pa.Array]:
     chosen = pa.array(index)
-    take: Callable[[str], pa.Array] = lambda name: _flat(rows.batch.column(name)).take(chosen)  # noqa: E731
+
+    def take(name: str) -> pa.Array:
+        return _flat(rows.batch.column(name)).take(chosen)
+
     return {
         "topic": take("topic").cast(pa.string()),
         "record_partition": take("partition"),
