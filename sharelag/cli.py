@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from sharelag.errors import InputError, ShareLagError
+from sharelag.model import iso
 from sharelag.options import (
     CHOICE,
     CLUSTER,
@@ -261,11 +262,13 @@ def _require_rows(choice: Any, moment: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def _summary(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
-    from sharelag import show
+    import pyarrow.compute as pc
 
-    count = answer.table.num_rows
-    noted = [t for t in answer.table.column("as_of").to_pylist() if t] if "as_of" in answer.table.column_names else []
-    when = f"as of {as_of or show.iso(max(noted))}, " if as_of or noted else ""
+    def of_column(name: str, total: Any) -> Any:
+        return total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
+
+    count, noted, refused = answer.table.num_rows, of_column("as_of", pc.max), of_column("rejected_records", pc.sum)
+    when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
     click.echo(
         f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine", err=True
     )
@@ -275,8 +278,7 @@ def _summary(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
             "`sharelag decode` shows them",
             err=True,
         )
-    import pyarrow.compute as pc
-
-    refused = answer.table.column("rejected_records") if "rejected_records" in answer.table.column_names else None
-    if refused is not None and (total := pc.sum(refused).as_py()):
-        click.echo(f"sharelag: {total} records could not be replayed; -o json says of which share partition", err=True)
+    if refused:
+        click.echo(
+            f"sharelag: {refused} records could not be replayed; -o json says of which share partition", err=True
+        )

@@ -9,6 +9,7 @@ from sharelag import engine as engines
 from sharelag import show
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.model import iso
 from sharelag.page import lag_page
 from sharelag.sources.inputs import CaptureInput
 
@@ -45,7 +46,7 @@ def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
     rows = show.lag_rows(answer.table)
     yield from show.lines(rows, "human", show.LAG_COLUMNS)
     facts = {
-        "as of": show.iso(source.as_of()),
+        "as of": iso(source.as_of()),
         "cluster": source.describe(),
         "share partitions": str(len(rows)),
         "lag not known": str(answer.table.column("lag").null_count),

@@ -149,5 +149,4 @@ def _on_spark(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, i
     raw = source.frame(spark, STATE_TOPIC)
     table = pipeline.windows_of_raw(raw, as_of, choice.groups, rejected).toArrow()
     # Spark's Arrow has microseconds and other names inside lists.
-    table = table.select(schemas.WINDOWS.names).cast(schemas.WINDOWS)
-    return table.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")]), int(rejected.value)
+    return table.select(schemas.WINDOWS.names).cast(schemas.WINDOWS), int(rejected.value)

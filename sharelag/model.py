@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -135,3 +136,8 @@ def topic_id_bytes(text: str) -> bytes:
     if len(text) != 22:
         raise ValueError(f"a topic id has 22 characters, {text!r} has {len(text)}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)
+
+
+def iso(moment: datetime) -> str:
+    """A time as ISO 8601 in UTC, to the millisecond, as Kafka's are."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.arrow import for_spark
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_KEYS, ROLLUP_SUMS, lag_columns
 from sharelag.replay.moment import Moment, of_groups, up_to
 from sharelag.replay.state import KEY, latest, replay_arrow, split_last_key
-from sharelag.schemas import for_spark
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -56,13 +56,8 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
     InputError
         When a column is missing or of another type.
     """
-    return split(decoded_rows(raw, topic), topic)
-
-
-def decoded_rows(raw: DataFrame, topic: str = STATE_TOPIC) -> DataFrame:
-    """Records and rejects in one DataFrame, for who wants to read the input only once; `split` parts them."""
     schemas.require(raw, schemas.RAW, "raw records")
-    good = _records_schema(topic)
+    good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
     both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])
 
     def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -70,14 +65,9 @@ def decoded_rows(raw: DataFrame, topic: str = STATE_TOPIC) -> DataFrame:
         yield decoded.records
         yield decoded.rejects
 
-    return _map(raw.select(schemas.RAW.names), decode_batch, both)
-
-
-def split(rows: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
-    """Part what `decoded_rows` gave: a reject has a reason."""
+    rows = _map(raw.select(schemas.RAW.names), decode_batch, both)
     is_reject = F.col("reason").isNotNull()
-    records = rows.where(~is_reject).select(_records_schema(topic).names)
-    return Decoded(records, rows.where(is_reject).select(schemas.REJECTS.names))
+    return Decoded(rows.where(~is_reject).select(good.names), rows.where(is_reject).select(schemas.REJECTS.names))
 
 
 def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
@@ -185,10 +175,6 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
         F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name) for f in wanted
     ]
     return rolled.select(columns)
-
-
-def _records_schema(topic: str) -> pa.Schema:
-    return schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
 
 
 def _written_by(moment: datetime | Any) -> Column:

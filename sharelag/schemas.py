@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 
@@ -227,30 +226,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a Spark task returns them: timestamps in microseconds, and null for the columns that are missing.
-
-    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes null.
-    """
-    arrays, fields = [], []
-    for field in schema:
-        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
-        kind = field.type
-        if pa.types.is_timestamp(kind):
-            column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
-        arrays.append(column)
-        fields.append(pa.field(field.name, kind))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _microseconds(column: pa.Array) -> pa.Array:
-    last = (2**63 - 1) // 1000
-    numbers = column.cast(TIMESTAMP, safe=False).view(pa.int64())
-    is_time = pc.and_(pc.less(numbers, last), pc.greater(numbers, -last))
-    milliseconds = pc.if_else(is_time, numbers, pa.scalar(None, pa.int64()))
-    return milliseconds.view(TIMESTAMP).cast(pa.timestamp("us", tz="UTC"))
 
 
 def require(table: Any, schema: pa.Schema, what: str) -> None:

@@ -10,16 +10,17 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import yaml
 
-from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState
+from sharelag.arrow import without_timestamps
+from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.wire.decode import Decoded
-from sharelag.wire.formatter import kafka_json, reject_json, without_timestamps
+from sharelag.wire.formatter import kafka_json, reject_json
 
 MISSING = "-"
 
@@ -129,11 +130,6 @@ def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, 
 def terminal(text: str) -> str:
     """Escape what would act on a terminal instead of being read: control and direction characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def iso(moment: datetime) -> str:
-    """A time as ISO 8601 in UTC, to the millisecond."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # ---- people -------------------------------------------------------------------------------------------

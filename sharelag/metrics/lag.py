@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.arrow import as_table, flat, one_batch
 from sharelag.errors import InputError
 from sharelag.model import TERMINAL_STATES, DeliveryState
 from sharelag.schemas import Arrow
@@ -87,7 +88,7 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    lag = lag_columns(_join(_table(windows).select(schemas.WINDOWS.names), _table(offsets)))
+    lag = lag_columns(_join(as_table(windows).select(schemas.WINDOWS.names), as_table(offsets)))
     return lag.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")])
 
 
@@ -131,11 +132,11 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     effective = pa.array(np.maximum(n.effective, n.log_start), mask=~n.has_start)
     arrays["effective_start_offset"] = effective
     # As Kafka's command, which tells nothing of a share partition before its start offset is known.
-    epoch = _column(joined, "leader_epoch")
+    epoch = flat(joined.column("leader_epoch"))
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
     arrays["lag_reason"] = _reasons(n, _present(joined, "topic"), _present(joined, "as_of"))
     arrays["notes"] = _lists(notes)
-    arrays |= {name: _column(joined, name) for name in schemas.LAG.names if name not in arrays}
+    arrays |= {name: flat(joined.column(name)) for name in schemas.LAG.names if name not in arrays}
     chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
     return pa.RecordBatch.from_arrays(chosen, schema=schemas.LAG)
 
@@ -157,7 +158,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     if by not in ROLLUP_KEYS:
         raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
     keys = ROLLUP_KEYS[by]
-    table = _table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
+    table = as_table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
     wanted = [(column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
     columns = {name: grouped.column(f"{column}_{how}") for name, column, how in ROLLUP_SUMS}
@@ -166,8 +167,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     rolled = pa.Table.from_arrays(
         [columns.get(field.name, empty).cast(field.type) for field in schemas.ROLLUP], schema=schemas.ROLLUP
     )
-    batches = rolled.sort_by([(key, "ascending") for key in keys]).combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schemas.ROLLUP)
+    return one_batch(rolled.sort_by([(key, "ascending") for key in keys]))
 
 
 # ---- columns as numbers -------------------------------------------------------------------------------
@@ -242,22 +242,13 @@ def _lists(notes: dict[str, NDArray[np.bool_]]) -> pa.Array:
 
 
 def _numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    values = _column(table, name).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    values = flat(table.column(name)).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return values, _present(table, name)
 
 
 def _present(table: Arrow, name: str) -> NDArray[np.bool_]:
-    return np.asarray(_column(table, name).is_valid().to_numpy(zero_copy_only=False), bool)
+    return np.asarray(flat(table.column(name)).is_valid().to_numpy(zero_copy_only=False), bool)
 
 
 def _bools(table: Arrow, name: str) -> NDArray[np.bool_]:
-    return np.asarray(_column(table, name).to_numpy(zero_copy_only=False), bool)
-
-
-def _column(table: Arrow, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _table(table: Arrow) -> pa.Table:
-    return table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False), bool)

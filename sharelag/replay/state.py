@@ -15,13 +15,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.errors import InputError, ReplayError
-from sharelag.model import SharePartition, StateBatch, Window
+from sharelag.arrow import one_batch, without_timestamps
+from sharelag.errors import ReplayError
+from sharelag.model import (
+    NO_TIMESTAMP,
+    UNINITIALIZED_START_OFFSET,
+    SharePartition,
+    StateBatch,
+    Window,
+)
+from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import kernels as k
 from sharelag.schemas import Arrow
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.formatter import without_timestamps
 
 #: Records to gather before they are thinned out together.
 _THIN_EVERY = 250_000
@@ -92,7 +99,7 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     pyarrow.RecordBatch
         `sharelag.schemas.WINDOWS`, a row a share partition that exists, sorted by group, topic id, partition.
     """
-    table = _one_batch(records)
+    table = one_batch(records)
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = _by_share_partition(table)
@@ -109,7 +116,7 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     Right for any subset of the records, so each Spark task and each chunk can do it on its own. The order
     of the rows stays.
     """
-    table = _one_batch(records)
+    table = one_batch(records)
     if table.num_rows == 0:
         return table
     order, bounds = _by_share_partition(table)
@@ -149,7 +156,7 @@ def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tup
     complete, pending : pyarrow.RecordBatch
         Share partitions of which no more can come, and the last one, without what is superseded in it.
     """
-    table = batch if pending is None else _one_batch(pa.Table.from_batches([pending, batch]))
+    table = batch if pending is None else one_batch(pa.Table.from_batches([pending, batch]))
     if table.num_rows == 0:
         return table, table
     codes = [_codes(table.column(name)) for name in KEY]
@@ -167,10 +174,10 @@ def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
             row["snapshot_epoch"],
             row["state_epoch"],
             row["leader_epoch"],
-            -1 if row["start_offset"] is None else row["start_offset"],
-            -1 if row["delivery_complete_count"] is None else row["delivery_complete_count"],
-            row["create_timestamp"] or 0,
-            row["write_timestamp"] or 0,
+            UNINITIALIZED_START_OFFSET if row["start_offset"] is None else row["start_offset"],
+            _NO_COUNT if row["delivery_complete_count"] is None else row["delivery_complete_count"],
+            row["create_timestamp"] or NO_TIMESTAMP,
+            row["write_timestamp"] or NO_TIMESTAMP,
             tuple(StateBatch(**batch) for batch in row["batches"]),
         )
         found.append((key, window))
@@ -193,15 +200,6 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
 
 
 # ---- columns for the kernel ---------------------------------------------------------------------------
-
-
-def _one_batch(records: Arrow) -> pa.RecordBatch:
-    if isinstance(records, pa.RecordBatch):
-        return records
-    batches = records.combine_chunks().to_batches()
-    if len(batches) > 1:
-        raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=records.schema)
 
 
 def _by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -236,10 +234,10 @@ def _numbers(table: pa.RecordBatch) -> NDArray[np.int64]:
         k.SNAPSHOT_EPOCH: ("snapshot_epoch", 0),
         k.STATE_EPOCH: ("state_epoch", 0),
         k.LEADER_EPOCH: ("leader_epoch", 0),
-        k.START_OFFSET: ("start_offset", -1),
-        k.COMPLETE_COUNT: ("delivery_complete_count", -1),
-        k.CREATED: ("create_timestamp", 0),
-        k.WRITTEN: ("write_timestamp", 0),
+        k.START_OFFSET: ("start_offset", UNINITIALIZED_START_OFFSET),
+        k.COMPLETE_COUNT: ("delivery_complete_count", _NO_COUNT),
+        k.CREATED: ("create_timestamp", NO_TIMESTAMP),
+        k.WRITTEN: ("write_timestamp", NO_TIMESTAMP),
     }
     numbers = np.empty((table.num_rows, len(columns)), np.int64)
     for index, (name, unknown) in columns.items():
@@ -270,12 +268,12 @@ def _windows(
         "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
         "state_epoch": _numbers_column(state, k.STATE_EPOCH),
         "leader_epoch": _numbers_column(state, k.LEADER_EPOCH),
-        "start_offset": _numbers_column(state, k.START_OFFSET, -1),
-        "effective_start_offset": _numbers_column(state, k.EFFECTIVE_START, -1),
-        "window_end_offset": _numbers_column(state, k.WINDOW_END, -1),
-        "delivery_complete_count": _numbers_column(state, k.COMPLETE_COUNT, -1),
-        "create_timestamp": _numbers_column(state, k.CREATED, 0),
-        "write_timestamp": _numbers_column(state, k.WRITTEN, 0),
+        "start_offset": _numbers_column(state, k.START_OFFSET, UNINITIALIZED_START_OFFSET),
+        "effective_start_offset": _numbers_column(state, k.EFFECTIVE_START, UNINITIALIZED_START_OFFSET),
+        "window_end_offset": _numbers_column(state, k.WINDOW_END, UNINITIALIZED_START_OFFSET),
+        "delivery_complete_count": _numbers_column(state, k.COMPLETE_COUNT, _NO_COUNT),
+        "create_timestamp": _numbers_column(state, k.CREATED, NO_TIMESTAMP),
+        "write_timestamp": _numbers_column(state, k.WRITTEN, NO_TIMESTAMP),
         "batches": _batch_lists(raw, raw_at, alive),
         "runs": _batch_lists(runs, runs_at, alive),
         "from_snapshot": pa.array(state[:, k.FROM_SNAPSHOT] == 1),

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
+from sharelag.model import iso
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
 from sharelag.version import __version__
@@ -200,7 +201,7 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
         "format": FORMAT,
         "cluster_id": info.cluster_id,
         "tool_version": info.tool_version,
-        "as_of": info.as_of.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "as_of": iso(info.as_of),
         "options": dict(info.options),
         "topics": {name: {"partitions": count} for name, count in info.topics.items()},
     }

@@ -62,7 +62,8 @@ class KafkaInput:
         return read_kafka(spark, self.config, topic)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        names = {topic: found for topic, found in kafka.topic_ids(self.config).items() if found in set(topic_ids)}
+        wanted = set(topic_ids)
+        names = {topic: found for topic, found in kafka.topic_ids(self.config).items() if found in wanted}
         offsets = kafka.list_offsets(self.config, names, at=as_of if isinstance(as_of, datetime) else None)
         # Offsets of the state topic tell no time, so they have no end offsets to go with.
         is_time = as_of is None or isinstance(as_of, datetime)

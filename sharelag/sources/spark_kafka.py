@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
+from sharelag.arrow import for_spark
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
@@ -83,7 +84,7 @@ class _Reader(DataSourceReader):
         span = {partition.partition: (partition.first, partition.end)}
         loss = self.options.fail_on_data_loss
         for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
-            yield schemas.for_spark(batch, schemas.RAW)
+            yield for_spark(batch, schemas.RAW)
 
 
 def plan(options: ReadOptions) -> list[OffsetRange]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.arrow import flat
 from sharelag.schemas import Arrow
 from sharelag.wire import kernels
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
@@ -80,7 +81,7 @@ class _Rows:
         self.keys, key_at, key_null = _binary(batch.column("key"))
         self.values, value_at, value_null = _binary(batch.column("value"))
         self.value_null = value_null
-        wanted = np.asarray(_flat(of_topic(batch, topic)).to_numpy(zero_copy_only=False), bool)
+        wanted = np.asarray(flat(of_topic(batch, topic)).to_numpy(zero_copy_only=False), bool)
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
@@ -231,8 +232,8 @@ def _rejects(rows: _Rows, bad: NDArray[Any]) -> pa.RecordBatch:
     columns = {
         **_position(rows, bad),
         "reason": texts.take(pa.array(inverse.reshape(-1), pa.int64())),
-        "key": _flat(rows.batch.column("key")).cast(pa.binary()).take(pa.array(bad)),
-        "value": _flat(rows.batch.column("value")).cast(pa.binary()).take(pa.array(bad)),
+        "key": flat(rows.batch.column("key")).cast(pa.binary()).take(pa.array(bad)),
+        "value": flat(rows.batch.column("value")).cast(pa.binary()).take(pa.array(bad)),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schemas.REJECTS)
 
@@ -247,7 +248,7 @@ def _position(rows: _Rows, index: NDArray[Any]) -> dict[str, pa.Array]:
     chosen = pa.array(index)
 
     def take(name: str) -> pa.Array:
-        return _flat(rows.batch.column(name)).take(chosen)
+        return flat(rows.batch.column(name)).take(chosen)
 
     return {
         "topic": take("topic").cast(pa.string()),
@@ -260,20 +261,16 @@ def _position(rows: _Rows, index: NDArray[Any]) -> dict[str, pa.Array]:
 # ---- Arrow's buffers as numpy -----------------------------------------------------------------------
 
 
-def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _binary(
     column: pa.Array | pa.ChunkedArray,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
     """Bytes, offsets (one more than rows) and the rows that are null, without copying where possible."""
-    flat = _flat(column).cast(pa.binary())
-    nulls = np.asarray(flat.is_null().to_numpy(zero_copy_only=False), bool)
-    _, offsets, data = flat.buffers()
-    ends = np.zeros(len(flat) + 1, np.int32)
+    joined = flat(column).cast(pa.binary())
+    nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
+    _, offsets, data = joined.buffers()
+    ends = np.zeros(len(joined) + 1, np.int32)
     if offsets is not None:
-        ends = np.frombuffer(offsets, np.int32)[flat.offset : flat.offset + len(flat) + 1]
+        ends = np.frombuffer(offsets, np.int32)[joined.offset : joined.offset + len(joined) + 1]
     octets = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
     return _read_only(octets), _read_only(ends), nulls
 

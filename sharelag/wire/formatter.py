@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
+from sharelag.arrow import without_timestamps
 from sharelag.schemas import Arrow
 from sharelag.wire.fields import VALUE_VERSION, Field, kinds_of
 
@@ -42,16 +41,6 @@ def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:
     for row in without_timestamps(rejects).to_pylist():
         raw = {part: None if row[part] is None else row[part].hex() for part in ("key", "value")}
         yield {"reject": {"reason": row["reason"], **raw}, **_place(row)}
-
-
-def without_timestamps(table: Arrow) -> pa.Table:
-    """Top-level timestamps as milliseconds: a record can hold numbers that no calendar has."""
-    table = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
-    for index, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type):
-            column = table.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-            table = table.set_column(index, field.name, column)
-    return table
 
 
 def _place(row: Row) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
+from sharelag.arrow import without_timestamps
 from sharelag.errors import InputError
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import encode_record, unsigned_varint
@@ -25,7 +26,6 @@ from sharelag.wire.fields import (
     Field,
     RecordKind,
 )
-from sharelag.wire.formatter import without_timestamps
 from tests import generators
 
 _KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [(GROUP_TOPIC, kind) for kind in GROUP_KINDS]

@@ -1,0 +1,70 @@
+"""How do Arrow tables take the form that the next step wants? The same rows in another shape, never other rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.schemas import TIMESTAMP, Arrow
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of a column, whatever its chunks."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def as_table(rows: Arrow) -> pa.Table:
+    """A table of a table or a batch."""
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+
+
+def one_batch(rows: Arrow) -> pa.RecordBatch:
+    """One batch of a table or a batch.
+
+    Raises
+    ------
+    InputError
+        When a column of texts or lists is too large for one: Arrow would leave it in several, and who takes the
+        first would lose the others.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def without_timestamps(rows: Arrow) -> pa.Table:
+    """Top-level timestamps as milliseconds: a record can hold numbers that no calendar has."""
+    table = as_table(rows)
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            column = table.column(index).cast(TIMESTAMP).cast(pa.int64())
+            table = table.set_column(index, field.name, column)
+    return table
+
+
+def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a Spark task returns them: timestamps in microseconds, and null for the columns that are missing.
+
+    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes null.
+    """
+    arrays, fields = [], []
+    for field in schema:
+        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
+        kind = field.type
+        if pa.types.is_timestamp(kind):
+            column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
+        arrays.append(column)
+        fields.append(pa.field(field.name, kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    last = (2**63 - 1) // 1000
+    numbers = column.cast(TIMESTAMP, safe=False).view(pa.int64())
+    is_time = pc.and_(pc.less(numbers, last), pc.greater(numbers, -last))
+    milliseconds = pc.if_else(is_time, numbers, pa.scalar(None, pa.int64()))
+    return milliseconds.view(TIMESTAMP).cast(pa.timestamp("us", tz="UTC"))
