@@ -1,0 +1,141 @@
+"""What columns does each table have? Declared once, in Arrow; Spark's schema is derived from it.
+
+Nulls mean *unknown* (or *not part of this kind of record*), never zero. Offsets called ``end`` are
+exclusive. All timestamps are UTC milliseconds, as Kafka's are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.schemas.answers import CAUSES, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP
+from sharelag.schemas.records import (
+    GROUP_RECORDS,
+    LOGS,
+    NAMED_TOPIC_PARTITIONS,
+    OFFSETS,
+    POSITION,
+    RAW,
+    RECORDS,
+    REJECTS,
+    SETTINGS,
+    STATE_BATCH,
+    TIMES,
+    TIMESTAMP,
+    TOPIC_PARTITIONS,
+    UNKNOWN_TAG,
+)
+from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, WINDOWS
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "CAUSES",
+    "GROUPS",
+    "GROUP_RECORDS",
+    "HEALTH",
+    "HISTORY",
+    "IMBALANCE",
+    "LAG",
+    "LOGS",
+    "MEMBERS",
+    "NAMED_TOPIC_PARTITIONS",
+    "OFFSETS",
+    "POSITION",
+    "PROGRESS",
+    "RAW",
+    "RECORDS",
+    "REJECTS",
+    "ROLLUP",
+    "SETTINGS",
+    "STATE_BATCH",
+    "TIMES",
+    "TIMESTAMP",
+    "TOPIC_PARTITIONS",
+    "UNKNOWN_TAG",
+    "WINDOWS",
+    "Arrow",
+    "require",
+    "spark_schema",
+]
+
+#: What the functions over Arrow take.
+Arrow: TypeAlias = pa.RecordBatch | pa.Table
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's form of one of the schemas above.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+
+    Returns
+    -------
+    pyspark.sql.types.StructType
+        Same names and order, every column nullable.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def require(table: Any, schema: pa.Schema, what: str) -> None:
+    """Check that a table has all columns of a schema, with its types; further columns are welcome.
+
+    Parameters
+    ----------
+    table : pyarrow.Schema, pyarrow.Table, pyarrow.RecordBatch or pyspark.sql.DataFrame
+    schema : pyarrow.Schema
+    what : str
+        How to call the table in the message.
+
+    Raises
+    ------
+    InputError
+        With every column that is missing or of another type: name, expected, got.
+    """
+    got = _column_types(table)
+    wanted = _column_types(schema) if isinstance(table, _arrow_types()) else _spark_types(schema)
+    wrong = [
+        f"{name}: expected {kind}, got {got.get(name, 'no such column')}"
+        for name, kind in wanted.items()
+        if not _fits(got.get(name), kind)
+    ]
+    if wrong:
+        raise InputError(
+            f"{what}: {len(wrong)} of {len(wanted)} columns do not fit: " + "; ".join(wrong) + ". "
+            f"Expected the columns {', '.join(wanted)}; rename or cast yours before handing the table over."
+        )
+
+
+def _arrow_types() -> tuple[type, ...]:
+    return (pa.Schema, pa.Table, pa.RecordBatch)
+
+
+def _column_types(table: Any) -> dict[str, str]:
+    schema = table if isinstance(table, pa.Schema) else table.schema
+    if isinstance(table, _arrow_types()):
+        return {field.name: _plain(field.type) for field in schema}
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _spark_types(schema: pa.Schema) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in spark_schema(schema).fields}
+
+
+def _plain(kind: pa.DataType) -> str:
+    """One name for the spellings of a type that we treat alike: large and view variants, timestamp units."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return str(kind).removeprefix("large_").removesuffix("_view")
+
+
+def _fits(got: str | None, wanted: str) -> bool:
+    return got == wanted

@@ -1,0 +1,152 @@
+"""What people ask for: lag and its sums, age and rates, causes, imbalance, the health of the state topic."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sharelag.schemas.records import TIMESTAMP
+
+#: One share partition: every term of its lag. See ``sharelag.metrics.lag`` for the identities between them.
+LAG = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),  # null: the topic id is not among the offsets
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        (
+            "leader_epoch",
+            pa.int32(),
+        ),  # as persisted and as kafka-share-groups.sh prints it: null without a start offset
+        ("start_offset", pa.int64()),
+        ("effective_start_offset", pa.int64()),  # past finished offsets, and not below the log start
+        ("log_start_offset", pa.int64()),
+        ("window_end_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("delivery_complete_count", pa.int32()),
+        ("lag", pa.int64()),  # end - start - count, never negative (KIP-1226)
+        ("effective_lag", pa.int64()),  # unfinished offsets still in the log, by the batches themselves
+        ("unread", pa.int64()),  # beyond the window: never persisted
+        ("window_available", pa.int64()),  # released or timed out: waiting for another delivery
+        ("window_unknown", pa.int64()),  # acquired, or never persisted: Kafka does not write which
+        ("window_complete", pa.int64()),  # acknowledged or archived, but not yet passed by the start offset
+        ("lag_reason", pa.string()),  # why lag is null
+        ("notes", pa.list_(pa.string())),  # what to know about this row
+        ("as_of", TIMESTAMP),  # when the end offset was asked
+    ]
+)
+
+#: Many share partitions together: those of a group, or of one topic in a group.
+ROLLUP = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),  # null when summed up by group
+        ("topic_id", pa.string()),
+        ("partitions", pa.int64()),  # share partitions
+        ("unknown_lags", pa.int64()),  # those among them whose lag is null
+        ("lag", pa.int64()),  # of the others
+        ("max_lag", pa.int64()),
+        ("effective_lag", pa.int64()),
+        ("unread", pa.int64()),
+        ("window_available", pa.int64()),
+        ("window_unknown", pa.int64()),
+        ("window_complete", pa.int64()),
+        ("as_of", TIMESTAMP),
+    ]
+)
+
+_SHARE_PARTITION = [
+    ("group_id", pa.string()),
+    ("topic", pa.string()),  # null: the topic id is not among the offsets
+    ("topic_id", pa.string()),
+    ("partition", pa.int32()),
+]
+
+#: How old is the lag of one share partition, is it growing, and how long will its records be kept?
+PROGRESS = pa.schema(
+    [
+        *_SHARE_PARTITION,
+        ("as_of", TIMESTAMP),
+        ("oldest_offset", pa.int64()),  # the first that is not finished; null: none, or not known
+        ("oldest_timestamp", TIMESTAMP),
+        ("oldest_from", pa.string()),  # record: read from it; interpolated: between known times of its neighbours
+        ("age_ms", pa.int64()),  # lag in time; 0 when nothing is left to do
+        ("observed_ms", pa.int64()),  # the span that the rates are of
+        ("arrival_rate", pa.float64()),  # records a second
+        ("completion_rate", pa.float64()),
+        ("redelivery_rate", pa.float64()),
+        ("drain", pa.string()),  # drained, drains, never (arrivals win), stalled (nothing finishes), or unknown
+        ("drain_ms", pa.int64()),
+        ("drain_low_ms", pa.int64()),  # from the observed variation of the rates
+        ("drain_high_ms", pa.int64()),  # null where it may be never
+        ("retention_ms", pa.int64()),  # of the topic; -1 keeps for ever
+        ("margin_ms", pa.int64()),  # until the oldest unfinished record may be deleted; null: never, or not known
+        ("lost", pa.int64()),  # unfinished offsets that the log has deleted already
+    ]
+)
+
+#: One reason for a lag, with what shows it.
+CAUSES = pa.schema(
+    [
+        *_SHARE_PARTITION,  # topic and partition are null where the reason concerns the whole group
+        ("rank", pa.int32()),  # 1 comes first in the group
+        ("cause", pa.string()),
+        ("severity", pa.string()),  # critical, warning or note
+        ("held", pa.int64()),  # how many offsets of lag it explains; null: cannot be told
+        ("since", TIMESTAMP),  # null: not known
+        ("summary", pa.string()),
+        ("advice", pa.string()),
+        ("evidence", pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))),
+    ]
+)
+
+#: How unevenly one measure is spread. Null where it cannot be said: nothing to spread, or nothing known.
+IMBALANCE = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),  # null: over the whole group
+        ("topic_id", pa.string()),
+        ("over", pa.string()),  # partition, topic or member: what it is spread over
+        ("measure", pa.string()),  # lag, arrived, finished, members, partitions: what is spread
+        ("items", pa.int64()),  # partitions, topics or members
+        ("unknown", pa.int64()),  # those among them whose measure is not known
+        ("total", pa.float64()),
+        ("mean", pa.float64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+        ("max_mean", pa.float64()),  # 1 is even, `items` is all on one
+        ("gini", pa.float64()),  # 0 is even, 1 - 1/items is all on one
+        ("cv", pa.float64()),  # population standard deviation over mean
+        ("top_share", pa.float64()),  # of the largest one
+        ("top3_share", pa.float64()),  # of the three largest together
+        ("jain", pa.float64()),  # 1 is even, 1/items is all on one
+        ("as_of", TIMESTAMP),
+    ]
+)
+
+#: One partition of the state topic.
+HEALTH = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("first_timestamp", TIMESTAMP),
+        ("last_timestamp", TIMESTAMP),
+        ("records", pa.int64()),
+        ("snapshots", pa.int64()),
+        ("updates", pa.int64()),
+        ("tombstones", pa.int64()),
+        ("rejects", pa.int64()),
+        ("bytes", pa.int64()),  # of keys and values
+        ("missing", pa.int64()),  # offsets between the first and the last that were not among the records
+        ("share_partitions", pa.int64()),  # alive
+        ("updates_per_snapshot", pa.float64()),
+        ("finished", pa.int64()),  # offsets finished by these records, where known
+        ("bytes_per_finished", pa.float64()),
+        ("misplaced", pa.int64()),  # records whose key hashes to another partition
+        ("needed_from", pa.int64()),  # the oldest last snapshot: what is below, the coordinator may prune
+        ("prunable", pa.int64()),  # records below that are still there
+        ("pinned_by", pa.string()),  # the share partition that snapshot is of: group:topic id:partition
+        ("generations", pa.list_(pa.string())),  # kinds of records seen, such as "update v0 with count"
+    ]
+)

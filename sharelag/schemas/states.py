@@ -1,0 +1,103 @@
+"""What records leave behind: the state of share partitions and groups, now or after each record."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sharelag.schemas.records import NAMED_TOPIC_PARTITIONS, STATE_BATCH, TIMESTAMP, TOPIC_PARTITIONS
+
+#: One share partition as of one moment. Should its records stand in several state partitions or topics (a mirror,
+#: another cluster's, a misplaced record), each of them is a state of its own, as it is to Kafka.
+WINDOWS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("snapshot_epoch", pa.int32()),
+        ("state_epoch", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("start_offset", pa.int64()),  # as persisted; null: not known yet
+        ("effective_start_offset", pa.int64()),  # past the leading finished offsets (C-33); null: not known
+        ("window_end_offset", pa.int64()),  # exclusive: after the last persisted batch; a durable lower bound
+        ("delivery_complete_count", pa.int32()),  # null: not known
+        ("create_timestamp", TIMESTAMP),  # null: no snapshot seen
+        ("write_timestamp", TIMESTAMP),
+        ("batches", pa.list_(STATE_BATCH)),  # exactly as Kafka's coordinator holds them
+        ("runs", pa.list_(STATE_BATCH)),  # for people: clipped, sorted, neighbours merged
+        ("from_snapshot", pa.bool_()),  # false: only updates were seen, so the state is partial
+        ("rejected_records", pa.int32()),  # records of this share partition that could not be replayed
+        ("record_topic", pa.string()),  # the last record this state rests on ...
+        ("record_partition", pa.int32()),
+        ("record_offset", pa.int64()),
+        ("record_timestamp", TIMESTAMP),
+    ]
+)
+
+#: One share partition after one record: the numbers of its window. Sorted by share partition, then offset.
+HISTORY = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("record_topic", pa.string()),
+        ("record_partition", pa.int32()),
+        ("record_offset", pa.int64()),
+        ("record_timestamp", TIMESTAMP),
+        ("record_kind", pa.string()),  # snapshot, update, or tombstone, after which there is no state
+        ("snapshot_epoch", pa.int32()),
+        ("state_epoch", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("start_offset", pa.int64()),
+        ("effective_start_offset", pa.int64()),
+        ("window_end_offset", pa.int64()),
+        ("delivery_complete_count", pa.int32()),
+        ("window_available", pa.int64()),  # offsets that were released or timed out
+        ("window_complete", pa.int64()),  # offsets finished at or after the start offset
+        ("runs", pa.int32()),  # how many, from the effective start offset on
+        ("max_delivery_count", pa.int16()),  # of the offsets that are not finished; 0 when none was given back
+        ("head_delivery_count", pa.int16()),  # of the effective start offset; 0 when it was not given back
+        # What changed since the row before; null where that is not known (see `follows`) or the state was replaced.
+        ("finished", pa.int64()),  # offsets acknowledged, archived, or passed by the start offset
+        ("archived", pa.int64()),  # offsets archived in the batches: rejected, at the limit, or gaps
+        ("released", pa.int64()),  # offsets given back: their delivery failed or timed out
+        ("redelivered", pa.int64()),  # deliveries that ended, beyond the first of their offset
+        ("replaced", pa.bool_()),  # the record replaced the state: created, reset or altered
+        ("from_snapshot", pa.bool_()),  # false: the state is partial, since no snapshot, or a gap after it, was seen
+        ("follows", pa.bool_()),  # false: records may be missing between the row before and this one
+    ]
+)
+
+#: One member of one share group.
+MEMBERS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("rack_id", pa.string()),
+        ("subscribed_topic_names", pa.list_(pa.string())),
+        ("member_epoch", pa.int32()),
+        ("previous_member_epoch", pa.int32()),
+        ("assigned_partitions", TOPIC_PARTITIONS),  # what the member was told to fetch
+        ("target_partitions", TOPIC_PARTITIONS),  # what the assignor wants it to fetch
+        ("joined", TIMESTAMP),  # its first record seen; it may be older
+        ("changed", TIMESTAMP),  # its last record
+    ]
+)
+
+#: One share group, by its records in ``__consumer_offsets``.
+GROUPS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("state", pa.string()),  # Stable or Empty, as Kafka calls a group with and without members
+        ("group_epoch", pa.int32()),
+        ("assignment_epoch", pa.int32()),
+        ("assignment_timestamp", TIMESTAMP),  # since 4.3
+        ("members", pa.int32()),
+        ("initialized_topics", NAMED_TOPIC_PARTITIONS),  # what can be assigned
+        ("initializing_topics", NAMED_TOPIC_PARTITIONS),
+        ("deleting_topics", pa.list_(pa.struct([("topic_id", pa.string()), ("topic_name", pa.string())]))),
+        ("emptied", TIMESTAMP),  # when the last member left; null while there are members, or when not seen
+        ("changed", TIMESTAMP),  # its last record
+    ]
+)
