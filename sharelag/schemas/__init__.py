@@ -28,7 +28,7 @@ from sharelag.schemas.records import (
     TOPIC_PARTITIONS,
     UNKNOWN_TAG,
 )
-from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, WINDOWS
+from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, OBSERVED, WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -44,6 +44,7 @@ __all__ = [
     "LOGS",
     "MEMBERS",
     "NAMED_TOPIC_PARTITIONS",
+    "OBSERVED",
     "OFFSETS",
     "POSITION",
     "PROGRESS",

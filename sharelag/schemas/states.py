@@ -67,6 +67,37 @@ HISTORY = pa.schema(
     ]
 )
 
+#: What the history of one share partition says about a span of time: a row instead of thousands.
+OBSERVED = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("begin", TIMESTAMP),  # the span asked for, or what there is evidence of within it
+        ("end", TIMESTAMP),
+        ("records", pa.int64()),  # rows of history in the span
+        ("breaks", pa.int64()),  # rows among them before which records may be missing
+        ("replacements", pa.int64()),  # times the state was created or reset
+        ("finished", pa.int64()),  # sums over the rows where it is known
+        ("archived", pa.int64()),
+        ("released", pa.int64()),
+        ("redelivered", pa.int64()),
+        ("finished_bins", pa.list_(pa.int64())),  # finished in ten equal parts of the span, for its variation
+        ("last_finished", TIMESTAMP),  # of the last row that finished anything; also before the span
+        ("last_released", TIMESTAMP),
+        ("release_every_ms", pa.int64()),  # median time between rows that gave offsets back; null: fewer than three
+        ("head_offset", pa.int64()),  # the effective start offset at the end
+        ("head_since", TIMESTAMP),  # since when; also before the span
+        ("head_is_older", pa.bool_()),  # true: it was so already in the first row seen, so since that or longer
+        ("head_delivery_count", pa.int16()),
+        ("max_delivery_count", pa.int16()),  # of the offsets not finished at the end
+        ("start_back", pa.int64()),  # times the start offset fell although the state was not replaced
+        ("start_back_at", TIMESTAMP),  # the last of them
+        ("count_back", pa.int64()),  # times start offset + delivery complete count fell, likewise
+        ("count_back_at", TIMESTAMP),
+    ]
+)
+
 #: One member of one share group.
 MEMBERS = pa.schema(
     [
