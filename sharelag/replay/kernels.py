@@ -29,7 +29,8 @@ _GREATEST = np.iinfo(np.int64).max
 
 
 @numba.njit(cache=True)
-def _grown(rows: Any, needed: int) -> Any:
+def grown(rows: Any, needed: int) -> Any:
+    """Room for at least that many rows."""
     if rows.shape[0] >= needed:
         return rows
     larger = np.empty((2 * needed, 4), np.int64)
@@ -47,6 +48,54 @@ def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
         fine &= batches[k, 0] <= batches[k, 1]
         n += 1
     return fine
+
+
+@numba.njit(cache=True)
+def apply(
+    i: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any, now: Any, rows: Any, n: Any, exists: Any, fine: Any
+) -> Any:
+    """Apply record i to a state: its numbers ``now`` (in place) and its batches ``rows[:n]``.
+
+    Returns
+    -------
+    rows, n, exists, fine
+        The matrix, which may have grown; how many batches; whether there is a state; whether none of its batches
+        ends before it begins.
+    """
+    if kind[i] == UPDATE_TOMBSTONE:
+        now[REJECTED] += 1
+        return rows, n, exists, fine
+    if kind[i] == TOMBSTONE:
+        now[:] = 0
+        return rows, 0, False, True
+    begin, end = batch_at[i], batch_at[i + 1]
+    rows = grown(rows, 2 * (n + end - begin) + 2)
+    if kind[i] == SNAPSHOT or not exists:
+        rejected = 0 if kind[i] == SNAPSHOT else now[REJECTED]
+        now[: WRITTEN + 1] = numbers[i]
+        if kind[i] == UPDATE:
+            now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
+        now[FROM_SNAPSHOT], now[REJECTED] = kind[i] == SNAPSHOT, rejected
+        n = end - begin
+        fine = _load(rows, 0, batches, begin, end)
+    else:
+        fine &= _load(rows, n, batches, begin, end)
+        start = numbers[i, START_OFFSET]
+        if start == UNINITIALIZED_START_OFFSET:
+            start = now[START_OFFSET]
+        before = rows[:0] if fine else rows[:n].copy()
+        merged = combine_rows(rows, n + end - begin, start)
+        if merged < 0:
+            rows[:n] = before
+            now[REJECTED] += 1
+            return rows, n, exists, fine
+        now[START_OFFSET] = start
+        if numbers[i, LEADER_EPOCH] != -1:
+            now[LEADER_EPOCH] = numbers[i, LEADER_EPOCH]
+        now[COMPLETE_COUNT] = numbers[i, COMPLETE_COUNT]
+        n = merged
+    now[LAST_ROW] = i
+    return rows, n, True, fine
 
 
 @numba.njit(cache=True, nogil=True)
@@ -82,78 +131,64 @@ def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, 
         exists, fine = False, True
         now = state[key]
         for x in range(bounds[key], bounds[key + 1]):
-            i = order[x]
-            if kind[i] == UPDATE_TOMBSTONE:
-                now[REJECTED] += 1
-                continue
-            if kind[i] == TOMBSTONE:
-                exists, n, fine = False, 0, True
-                now[:] = 0
-                continue
-            begin, end = batch_at[i], batch_at[i + 1]
-            rows = _grown(rows, 2 * (n + end - begin) + 2)
-            if kind[i] == SNAPSHOT or not exists:
-                rejected = 0 if kind[i] == SNAPSHOT else now[REJECTED]
-                now[: WRITTEN + 1] = numbers[i]
-                if kind[i] == UPDATE:
-                    now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
-                now[FROM_SNAPSHOT], now[REJECTED] = kind[i] == SNAPSHOT, rejected
-                exists, n = True, end - begin
-                fine = _load(rows, 0, batches, begin, end)
-            else:
-                fine &= _load(rows, n, batches, begin, end)
-                start = numbers[i, START_OFFSET]
-                if start == UNINITIALIZED_START_OFFSET:
-                    start = now[START_OFFSET]
-                before = rows[:0] if fine else rows[:n].copy()
-                merged = combine_rows(rows, n + end - begin, start)
-                if merged < 0:
-                    rows[:n] = before
-                    now[REJECTED] += 1
-                    continue
-                now[START_OFFSET] = start
-                if numbers[i, LEADER_EPOCH] != -1:
-                    now[LEADER_EPOCH] = numbers[i, LEADER_EPOCH]
-                now[COMPLETE_COUNT] = numbers[i, COMPLETE_COUNT]
-                n = merged
-            now[LAST_ROW] = i
+            rows, n, exists, fine = apply(order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine)
         alive[key] = exists
         raw_at[key + 1], runs_at[key + 1] = raw_at[key], runs_at[key]
         if not exists:
             continue
-        raw = _grown(raw, raw_at[key] + n)
+        raw = grown(raw, raw_at[key] + n)
         raw[raw_at[key] : raw_at[key] + n] = rows[:n]
         raw_at[key + 1] += n
-        runs = _grown(runs, runs_at[key] + 2 * n + 2)
-        runs_at[key + 1] += _normalise(rows, n, now, runs[runs_at[key] :])
+        runs = grown(runs, runs_at[key] + 2 * n + 2)
+        mine = runs[runs_at[key] :]
+        n = normalise(rows, n, now[START_OFFSET], mine)
+        skipped = window_of(mine, n, now)
+        mine[: n - skipped] = mine[skipped:n]
+        runs_at[key + 1] += n - skipped
     return alive, state, raw, raw_at, runs, runs_at
 
 
 @numba.njit(cache=True)
-def _normalise(rows: Any, n: int, now: Any, runs: Any) -> int:
-    """Write the runs from the effective start offset on, and both ends of the window; return how many."""
+def normalise(rows: Any, n: int, start: int, runs: Any) -> int:
+    """Write batches as sorted, disjoint runs from the start offset on, equal neighbours merged; return how many.
+
+    ``rows[:n]`` is the room to work in, and lost.
+    """
     kept = 0
     for i in range(n):
         if rows[i, FIRST] <= rows[i, LAST]:
             rows[kept] = rows[i]
             kept += 1
-    start = now[START_OFFSET]
     n = combine_rows(rows, kept, start)
     out = 0
-    effective = start
     for i in range(n):
-        terminal = rows[i, STATE] == 2 or rows[i, STATE] == 4
-        if start != UNINITIALIZED_START_OFFSET and out == 0 and rows[i, FIRST] == effective and terminal:
-            effective = rows[i, LAST] + 1
-            continue
         joins = out > 0 and runs[out - 1, LAST] + 1 == rows[i, FIRST]
         if joins and runs[out - 1, COUNT] == rows[i, COUNT] and runs[out - 1, STATE] == rows[i, STATE]:
             runs[out - 1, LAST] = rows[i, LAST]
         else:
             runs[out] = rows[i]
             out += 1
-    now[EFFECTIVE_START] = effective
-    # At the greatest number there is no next offset.
-    last = runs[out - 1, LAST] if out else effective - 1
-    now[WINDOW_END] = last if last == _GREATEST else last + 1
     return out
+
+
+@numba.njit(cache=True)
+def window_of(runs: Any, n: int, now: Any) -> int:
+    """Note both ends of the window of a state; return how many leading runs are finished."""
+    start = now[START_OFFSET]
+    effective, skipped = start, 0
+    while start != UNINITIALIZED_START_OFFSET and skipped < n and runs[skipped, FIRST] == effective:
+        if not is_terminal(runs[skipped, STATE]):
+            break
+        # At the greatest number there is no next offset.
+        effective = min(runs[skipped, LAST], _GREATEST - 1) + 1
+        skipped += 1
+    now[EFFECTIVE_START] = effective
+    last = runs[n - 1, LAST] if skipped < n else effective - 1
+    now[WINDOW_END] = last if last == _GREATEST else last + 1
+    return skipped
+
+
+@numba.njit(cache=True, inline="always")
+def is_terminal(state: int) -> bool:
+    """Acknowledged or archived."""
+    return state == 2 or state == 4

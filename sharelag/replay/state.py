@@ -102,11 +102,8 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     table = one_batch(records)
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
-    order, bounds = _by_share_partition(table)
-    batches, batch_at = _batches(table.column("state_batches"))
-    alive, state, raw, raw_at, runs, runs_at = k.replay_rows(
-        order, bounds, _kinds(table), _numbers(table), batches, batch_at
-    )
+    order, bounds = by_share_partition(table)
+    alive, state, raw, raw_at, runs, runs_at = k.replay_rows(order, bounds, *kernel_columns(table))
     return _windows(table, state[alive], raw, raw_at, runs, runs_at, np.flatnonzero(alive))
 
 
@@ -119,7 +116,7 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     table = one_batch(records)
     if table.num_rows == 0:
         return table
-    order, bounds = _by_share_partition(table)
+    order, bounds = by_share_partition(table)
     resets = np.isin(_kinds(table)[order], (k.SNAPSHOT, k.TOMBSTONE))
     place = np.arange(len(order))
     last_reset = np.maximum.reduceat(np.where(resets, place, -1), bounds[:-1])
@@ -159,10 +156,16 @@ def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tup
     table = batch if pending is None else one_batch(pa.Table.from_batches([pending, batch]))
     if table.num_rows == 0:
         return table, table
+    pending = last_key(table)
+    return table.slice(0, table.num_rows - pending.num_rows), drop_superseded(pending)
+
+
+def last_key(table: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows at the end that are of one share partition."""
     codes = [_codes(table.column(name)) for name in KEY]
     same = np.logical_and.reduce([code == code[-1] for code in codes])
     begin = table.num_rows - int(np.argmin(same[::-1])) if not same.all() else 0
-    return table.slice(0, begin), drop_superseded(table.slice(begin))
+    return table.slice(begin)
 
 
 def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
@@ -202,7 +205,12 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
 # ---- columns for the kernel ---------------------------------------------------------------------------
 
 
-def _by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def kernel_columns(table: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Records as the compiled state machine takes them: kinds, numbers, batches, and where those of each begin."""
+    return _kinds(table), _numbers(table), *_batches(table.column("state_batches"))
+
+
+def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row numbers sorted by share partition, then offset; and where each share partition begins."""
     codes = [_codes(table.column(name)) for name in KEY]
     order = np.lexsort((table.column("offset").to_numpy(), *reversed(codes)))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.schemas.answers import CAUSES, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP
 from sharelag.schemas.records import (
+    GAPS,
     GROUP_RECORDS,
     LOGS,
     NAMED_TOPIC_PARTITIONS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAUSES",
+    "GAPS",
     "GROUPS",
     "GROUP_RECORDS",
     "HEALTH",

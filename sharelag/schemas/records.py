@@ -108,6 +108,16 @@ GROUP_RECORDS = pa.schema(
 #: One record that could not be decoded: where it was, why, and its bytes.
 REJECTS = pa.schema([*POSITION, ("reason", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 
+#: Offsets of a topic that are not among the records, although records before and after are.
+GAPS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+    ]
+)
+
 #: One topic partition at one moment.
 OFFSETS = pa.schema(
     [

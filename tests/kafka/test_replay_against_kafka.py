@@ -7,12 +7,17 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from sharelag import schemas
 from sharelag.errors import ReplayError
 from sharelag.model import SharePartition, StateBatch
 from sharelag.replay import combine, replay
 from sharelag.replay.combine import combine_rows
+from sharelag.replay.history import history_arrow
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
 from tests import generators
 from tests.kafka.oracles import Oracle, replayer
 
@@ -49,6 +54,39 @@ def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any
     for records, theirs in zip(sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True):
         assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
         assert theirs["loadFailedAt"] is None
+
+
+def test_history_gives_the_coordinators_state_after_every_record(oracle_replayer: Oracle, cases: Any) -> None:
+    random = Random("history")
+    sequences = [generators.sequence(random) for _ in range(cases(80, 600))]
+    prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
+    answers = iter(oracle_replayer.ask_many(map(_question, prefixes)))
+    for records in sequences:
+        history = {line["record_offset"]: line for line in history_arrow(_decoded(records)).to_pylist()}
+        for n in range(len(records)):
+            states, line = next(answers)["states"], history[n]
+            key = f"{line['group_id']}:{line['topic_id']}:{line['partition']}"
+            assert (line["record_kind"] == "tombstone") == (key not in states)
+            if theirs := states.get(key):
+                ours = {camel: -1 if line[name] is None else line[name] for camel, name in _NAMES.items()}
+                assert ours == {camel: theirs[camel] for camel in _NAMES}
+
+
+_NAMES = {
+    "snapshotEpoch": "snapshot_epoch",
+    "stateEpoch": "state_epoch",
+    "leaderEpoch": "leader_epoch",
+    "startOffset": "start_offset",
+    "deliveryCompleteCount": "delivery_complete_count",
+}
+
+
+def _decoded(records: list[generators.Record]) -> pa.RecordBatch:
+    rows = [
+        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": offset}
+        for offset, (key, value) in enumerate(records)
+    ]
+    return decode_arrow(pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)).records
 
 
 def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: Any) -> None:

@@ -1,0 +1,199 @@
+"""What happened, record by record? The state of each share partition after every one of its records.
+
+Nothing is bridged silently: where records are missing, what changed is null and the state is marked partial
+until the next snapshot, which makes it whole again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table, one_batch
+from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
+from sharelag.replay import changes as c
+from sharelag.replay import kernels as k
+from sharelag.replay.state import by_share_partition, drop_superseded, kernel_columns, last_key
+from sharelag.schemas import Arrow
+
+_KINDS = ("snapshot", "update", "tombstone", "rejected")
+
+
+def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
+    """The state of every share partition after each of its records, and what each record changed.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS`, in any order. What is not there of a share partition before its first record is
+        taken as unknown, unless that record is the very first snapshot.
+    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.GAPS`: offsets of the state topic that are missing; see `missing_offsets`.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.HISTORY`, a row a record, sorted by share partition, then offset.
+    """
+    table = one_batch(records)
+    if table.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
+    order, bounds = by_share_partition(table)
+    kinds, numbers, batches, batch_at = kernel_columns(table)
+    rows = c.history_rows(order, bounds, kinds, numbers, batches, batch_at)
+    table = table.take(pa.array(order))
+    return _table(table, kinds[order], rows, bounds[:-1], _breaks(table, gaps))
+
+
+def histories(
+    batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None, sorted_by_key: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """`history_arrow` of a stream of records, of which only what still matters is kept.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RECORDS`; those of a share partition come in the order of the log.
+    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
+        As for `history_arrow`.
+    sorted_by_key : bool
+        Whether all records of a share partition come together, so that earlier ones can be forgotten.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        `sharelag.schemas.HISTORY`, a row a record, sorted within each batch.
+    """
+    known: pa.RecordBatch | None = None  # since each share partition's last snapshot: enough to go on from
+    seen = "_seen"
+    for batch in batches:
+        fresh = batch.append_column(seen, pa.repeat(pa.scalar(False), batch.num_rows))
+        table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))
+        if table.num_rows == 0:
+            continue
+        history = history_arrow(table, gaps)
+        order, _ = by_share_partition(table)
+        is_new = pc.invert(table.column(seen).take(pa.array(order)))
+        yield history.filter(is_new)
+        known = drop_superseded(last_key(table) if sorted_by_key else table)
+        known = known.set_column(known.schema.get_field_index(seen), seen, pa.repeat(pa.scalar(True), known.num_rows))
+
+
+def missing_offsets(positions: Arrow) -> pa.Table:
+    """The offsets of the state topic that are missing between records.
+
+    The topic holds neither transaction markers nor compacted records, so that its offsets have no holes.
+
+    Parameters
+    ----------
+    positions : pyarrow.RecordBatch or pyarrow.Table
+        Columns ``topic partition offset`` of all records, decodable or not, in any order.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.GAPS`, in order.
+    """
+    place = [(name, "ascending") for name in ("topic", "partition", "offset")]
+    table = one_batch(as_table(positions).select(["topic", "partition", "offset"]).sort_by(place))
+    if table.num_rows == 0:
+        return schemas.GAPS.empty_table()
+    before, after = table.slice(0, table.num_rows - 1), table.slice(1)
+    same = pc.and_(*[pc.equal(after.column(name), before.column(name)) for name in ("topic", "partition")])
+    first = pc.add(before.column("offset"), 1)
+    after = after.append_column("first_offset", first)
+    missing = after.filter(pc.and_(same, pc.greater(after.column("offset"), first)))
+    columns = [missing.column(name) for name in ("topic", "partition", "first_offset", "offset")]
+    return pa.Table.from_arrays(columns, schema=schemas.GAPS)
+
+
+def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
+    """Whether offsets are missing between each row and the one before it in the same state partition."""
+    broken = np.zeros(table.num_rows, bool)
+    if gaps is None or gaps.num_rows == 0:
+        return broken
+    offsets = table.column("offset").to_numpy()
+    topics, partitions = table.column("topic"), table.column("record_partition").to_numpy()
+    for gap in pa.table(gaps).select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist():
+        here = pc.and_(
+            pc.equal(gaps.column("topic"), gap["topic"]), pc.equal(gaps.column("partition"), gap["partition"])
+        )
+        ends = np.sort(gaps.filter(here).column("end_offset").to_numpy())
+        mine = np.flatnonzero(
+            pc.equal(topics, gap["topic"]).to_numpy(zero_copy_only=False) & (partitions == gap["partition"])
+        )
+        passed = np.searchsorted(ends, offsets[mine], side="right")
+        # Rows of one share partition stand together; the first of each is judged apart.
+        broken[mine[1:]] |= passed[1:] > passed[:-1]
+    return broken
+
+
+def _table(
+    table: pa.RecordBatch,
+    kinds: NDArray[np.int8],
+    rows: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    broken: NDArray[np.bool_],
+) -> pa.RecordBatch:
+    exists = rows[:, c.EXISTS] == 1
+    first = np.zeros(len(rows), bool)
+    first[firsts] = True
+    created = (rows[:, c.REPLACED] == 1) & (rows[:, k.SNAPSHOT_EPOCH] == 0)
+    follows = np.where(first, created, ~broken)
+    whole = _whole(rows, kinds, first, broken & ~first)
+    changed = exists & (rows[:, c.CHANGE_KNOWN] == 1) & follows & whole
+    start = rows[:, k.START_OFFSET]
+    has_start = exists & (start != UNINITIALIZED_START_OFFSET)
+    count = rows[:, k.COMPLETE_COUNT]
+    kind = np.where(rows[:, c.REFUSED] == 1, 3, np.minimum(kinds, k.TOMBSTONE))
+    values: dict[str, Any] = {
+        "record_topic": table.column("topic"),
+        "record_offset": table.column("offset"),
+        "record_timestamp": table.column("timestamp"),
+        "record_kind": pa.array(_KINDS).take(pa.array(kind)),
+        "snapshot_epoch": (rows[:, k.SNAPSHOT_EPOCH], exists),
+        "state_epoch": (rows[:, k.STATE_EPOCH], exists),
+        "leader_epoch": (rows[:, k.LEADER_EPOCH], exists),
+        "start_offset": (start, has_start),
+        "effective_start_offset": (rows[:, k.EFFECTIVE_START], has_start),
+        "window_end_offset": (rows[:, k.WINDOW_END], exists & (rows[:, k.WINDOW_END] != UNINITIALIZED_START_OFFSET)),
+        "delivery_complete_count": (count, exists & (count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT)),
+        "window_available": (rows[:, c.AVAILABLE], has_start),
+        "window_complete": (rows[:, c.COMPLETE], has_start),
+        "runs": (rows[:, c.RUNS], exists),
+        "max_delivery_count": (rows[:, c.MAX_COUNT], has_start),
+        "head_delivery_count": (rows[:, c.HEAD_COUNT], has_start),
+        "finished": (rows[:, c.FINISHED], changed),
+        "archived": (rows[:, c.ARCHIVED], changed),
+        "released": (rows[:, c.RELEASED], changed),
+        "redelivered": (rows[:, c.REDELIVERED], changed),
+        "replaced": pa.array(rows[:, c.REPLACED] == 1),
+        "from_snapshot": pa.array(whole),
+        "follows": pa.array(follows),
+    }
+    arrays = []
+    for field in schemas.HISTORY:
+        value = values[field.name] if field.name in values else table.column(field.name)
+        column = pa.array(value[0], mask=~value[1]) if isinstance(value, tuple) else value
+        arrays.append(column.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schemas.HISTORY)
+
+
+def _whole(
+    rows: NDArray[np.int64],
+    kinds: NDArray[np.int8],
+    first: NDArray[np.bool_],
+    broken: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Whether the state after each row rests on a snapshot with nothing missing since."""
+    place = np.arange(len(rows))
+    begin = np.maximum.accumulate(np.where(first, place, 0))
+    last_reset = np.maximum.accumulate(np.where((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE), place, -1))
+    last_break = np.maximum.accumulate(np.where(broken, place, -1))
+    return np.asarray((rows[:, k.FROM_SNAPSHOT] == 1) & ((last_break < begin) | (last_reset >= last_break)))

@@ -1,0 +1,222 @@
+"""What happened after each record, and does the history say so when it cannot know?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sharelag import schemas
+from sharelag.demo import CAPTURE
+from sharelag.engine import decoded
+from sharelag.model import TERMINAL_STATES, SharePartition, Window
+from sharelag.replay import replay, replay_arrow
+from sharelag.replay.history import histories, history_arrow, missing_offsets
+from sharelag.replay.moment import up_to
+from sharelag.sources.inputs import CaptureInput
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from tests import generators
+from tests.unit.test_replay import row
+from tests.unit.test_wire import raw
+
+STATE = {
+    name: name
+    for name in ("snapshot_epoch", "state_epoch", "leader_epoch", "effective_start_offset", "window_end_offset")
+} | {"start_offset": "start_offset", "delivery_complete_count": "delivery_complete_count"}
+
+
+def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
+    return decode_arrow(raw(records)).records
+
+
+def story(*writes: tuple[int, list[tuple[int, int, int, int]]], **changes: Any) -> list[tuple[bytes, bytes | None]]:
+    """A first snapshot, then an update for each further write."""
+    kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
+    return [encode_record(kind, row(*write, **changes)) for kind, write in zip(kinds, writes, strict=True)]
+
+
+def column(history: pa.RecordBatch, name: str) -> list[Any]:
+    values: list[Any] = history.column(name).to_pylist()
+    return values
+
+
+def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
+    random = Random("history")
+    for _ in range(cases(60, 600)):
+        records = decode(generators.sequence(random))
+        for line in history_arrow(records).to_pylist():
+            then = replay_arrow(records.filter(pc.less_equal(records.column("offset"), line["record_offset"])))
+            window = next((w for w in then.to_pylist() if w["partition"] == line["partition"]), None)
+            if window is None:
+                assert line["record_kind"] == "tombstone"
+                assert line["snapshot_epoch"] is None
+                continue
+            assert {ours: line[ours] for ours in STATE} == {ours: window[name] for ours, name in STATE.items()}
+            runs = window["runs"]
+            unfinished = [run for run in runs if run["delivery_state"] not in TERMINAL_STATES]
+            if line["start_offset"] is not None:
+                assert line["runs"] == len(runs)
+                assert line["max_delivery_count"] == max((run["delivery_count"] for run in unfinished), default=0)
+                assert line["window_available"] == sum(
+                    run["last_offset"] - run["first_offset"] + 1 for run in runs if run["delivery_state"] == 0
+                )
+
+
+def per_offset(window: Window) -> dict[int, tuple[int, int]]:
+    """State and delivery count of every offset from the start offset on: the highest (count, state) wins."""
+    offsets: dict[int, tuple[int, int]] = {}
+    for first, last, state, count in window.batches:
+        for offset in range(max(first, window.start_offset), last + 1):
+            count_state = max((count, state), offsets.get(offset, (0, -1))[::-1])
+            offsets[offset] = count_state[::-1]
+    return offsets
+
+
+def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
+    """The witness compares two replayed states offset by offset."""
+    random, seen = Random("changes"), 0
+    for _ in range(cases(80, 800)):
+        raw_records = generators.sequence(random, keys=1, length=14)
+        numbered = [(100 + n, *record) for n, record in enumerate(raw_records)]
+        history = {line["record_offset"]: line for line in history_arrow(decode(raw_records)).to_pylist()}
+        for n in range(1, len(numbered)):
+            before, after = replay(numbered[:n]), replay(numbered[: n + 1])
+            line = history[100 + n]
+            if line["finished"] is None:
+                continue
+            seen += 1
+            ((_, old),), ((_, new),) = before.items(), after.items()
+            was, now = per_offset(old), per_offset(new)
+            done = [sum(s in TERMINAL_STATES for s, _ in offsets.values()) for offsets in (was, now)]
+            assert line["finished"] == new.start_offset + done[1] - old.start_offset - done[0]
+            assert line["archived"] == sum(s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items())
+            rises = {o: (s, c, was.get(o, (0, 0))[1]) for o, (s, c) in now.items() if c > was.get(o, (0, 0))[1]}
+            assert line["released"] == sum(s == 0 for s, _, _ in rises.values())
+            assert line["redelivered"] == sum(c - max(earlier, 1) for _, c, earlier in rises.values())
+    assert seen > cases(40, 400)
+
+
+def test_deliveries_are_told_apart() -> None:
+    history = history_arrow(
+        decode(
+            story(
+                (100, []),
+                (100, [(100, 109, 2, 1)]),  # ten accepted
+                (110, [(110, 112, 0, 1)]),  # three given back
+                (-1, [(110, 110, 4, 1), (111, 112, 0, 2)]),  # one archived, two given back again
+                (-1, [(111, 112, 2, 3)]),
+            )
+        )
+    )
+    assert column(history, "finished") == [None, 10, 0, 1, 2]
+    assert column(history, "released") == [None, 0, 3, 2, 0]
+    assert column(history, "archived") == [None, 0, 0, 1, 0]
+    assert column(history, "redelivered") == [None, 0, 0, 2, 2]
+    assert column(history, "head_delivery_count") == [0, 0, 1, 2, 0]
+    assert column(history, "effective_start_offset") == [100, 110, 110, 111, 113]
+
+
+def test_a_reset_is_a_new_state_and_a_later_snapshot_is_not() -> None:
+    first = story((100, []), (100, [(100, 109, 2, 1)]))
+    later = encode_record(SHARE_SNAPSHOT, row(100, [(100, 119, 2, 1)], snapshot_epoch=1, create_timestamp=9))
+    reset = encode_record(SHARE_SNAPSHOT, row(20, [], snapshot_epoch=2, state_epoch=7, leader_epoch=0))
+    twice = encode_record(
+        SHARE_SNAPSHOT, row(10, [], snapshot_epoch=3, state_epoch=7, leader_epoch=0, create_timestamp=12)
+    )
+    history = history_arrow(decode([*first, later, reset, twice]))
+    assert column(history, "replaced") == [True, False, False, True, True]
+    assert column(history, "finished") == [None, 10, 10, None, None]
+    assert column(history, "follows") == [True] * 5
+
+
+def test_a_start_offset_that_falls_without_a_reset_finishes_nothing() -> None:
+    history = history_arrow(decode(story((100, [(100, 109, 2, 1)]), (90, []))))
+    assert column(history, "start_offset") == [100, 90]
+    assert column(history, "finished") == [None, None]
+
+
+def test_what_is_missing_is_never_bridged() -> None:
+    records = decode(
+        [
+            *story((100, []), (100, [(100, 109, 2, 1)]), (110, [(110, 119, 2, 1)])),
+            encode_record(SHARE_SNAPSHOT, row(120, [], snapshot_epoch=1)),
+            encode_record(SHARE_UPDATE, row(120, [(120, 121, 2, 1)])),
+        ]
+    )
+    kept = records.filter(pa.array([True, True, False, False, True])).append_column("x", pa.array([0, 0, 0]))
+    gaps = missing_offsets(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
+    place = {"topic": kept.column("topic")[0].as_py(), "partition": kept.column("record_partition")[0].as_py()}
+    assert gaps.to_pylist() == [place | {"first_offset": 102, "end_offset": 104}]
+    history = history_arrow(kept, gaps)
+    assert column(history, "follows") == [True, True, False]
+    assert column(history, "from_snapshot") == [True, True, False]
+    assert column(history, "finished") == [None, 10, None]
+    # A snapshot makes the state whole again, whatever was lost before it.
+    healed = records.filter(pa.array([True, True, False, True, True]))
+    lost = gaps.slice(0, 1).set_column(3, "end_offset", pa.array([103], pa.int64()))
+    assert column(history_arrow(healed, lost), "from_snapshot") == [True] * 4
+    assert column(history_arrow(healed, lost), "finished") == [None, 10, None, 2]
+
+
+def test_a_history_that_begins_in_the_middle_says_so() -> None:
+    history = history_arrow(decode(story((100, []), (100, [(100, 109, 2, 1)]))[1:]))
+    assert column(history, "follows") == [False]
+    assert column(history, "from_snapshot") == [False]
+    assert column(history, "finished") == [None]
+
+
+@pytest.mark.parametrize("sorted_by_key", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_a_stream_gives_the_same_rows(sorted_by_key: bool, size: int) -> None:
+    random = Random(f"stream {size}")
+    for _ in range(20):
+        records = decode(generators.sequence(random, length=30))
+        if sorted_by_key:
+            records = records.sort_by([(n, "ascending") for n in ("group_id", "topic_id", "partition", "offset")])
+        pieces = [records.slice(at, size) for at in range(0, records.num_rows, size)]
+        streamed = pa.Table.from_batches(histories(pieces, sorted_by_key=sorted_by_key))
+        order = [(n, "ascending") for n in ("group_id", "topic_id", "partition", "record_offset")]
+        whole = pa.Table.from_batches([history_arrow(records)])
+        assert streamed.sort_by(order).equals(whole.sort_by(order))
+
+
+def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
+    source = CaptureInput(CAPTURE)
+    records = pa.Table.from_batches([batch.records for batch in decoded(source)])
+    history = history_arrow(records)
+    assert history.num_rows == records.num_rows == 1687
+    for as_of in (datetime(2100, 1, 1, tzinfo=UTC), history.column("record_timestamp")[700].as_py()):
+        known = up_to(records, as_of)
+        last: dict[SharePartition, Any] = {}
+        for line in history.to_pylist():
+            if line["record_timestamp"] <= as_of:
+                last[SharePartition(line["group_id"], line["topic_id"], line["partition"])] = line
+        windows = replay_arrow(known).to_pylist()
+        alive = {key: line for key, line in last.items() if line["record_kind"] != "tombstone"}
+        assert len(windows) == len(alive) > 10
+        for window in windows:
+            line = alive[SharePartition(window["group_id"], window["topic_id"], window["partition"])]
+            assert {name: line[name] for name in STATE} == {name: window[name] for name in STATE}
+            assert line["follows"]
+    # All that was ever finished and not reset again is the sum of the steps.
+    table = pa.Table.from_batches([history])
+    billing = table.filter(pc.equal(table.column("group_id"), "billing"))
+    total = pc.sum(billing.column("finished")).as_py()
+    ends = [line for line in replay_arrow(records).to_pylist() if line["group_id"] == "billing"]
+    finished = sum(
+        w["effective_start_offset"]
+        + sum(r["last_offset"] - r["first_offset"] + 1 for r in w["runs"] if r["delivery_state"] in TERMINAL_STATES)
+        for w in ends
+    )
+    assert finished >= total > 0
+
+
+def test_nothing_gives_an_empty_history() -> None:
+    assert history_arrow(schemas.RECORDS.empty_table()).schema == schemas.HISTORY
+    assert list(histories([])) == []
