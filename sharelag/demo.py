@@ -43,7 +43,7 @@ def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
         )
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
-    rows = show.lag_rows(answer.table)
+    rows = show.plain_rows(answer.table)
     yield from show.lines(rows, "human", show.LAG_COLUMNS)
     facts = {
         "as of": iso(source.as_of()),
@@ -53,7 +53,7 @@ def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
         "records not decoded": str(answer.rejected),
         "computed by": f"the {answer.engine} engine",
     }
-    groups = show.lag_rows(rollup_arrow(answer.table, "group"))
+    groups = show.plain_rows(rollup_arrow(answer.table, "group"))
     out.mkdir(parents=True, exist_ok=True)
     page = out / "lag.html"
     page.write_text(lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8")

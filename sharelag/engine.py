@@ -6,16 +6,22 @@ terminal's quick look. `spark` distributes the same kernels. `auto` counts the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.arrow import as_table
 from sharelag.errors import InputError
+from sharelag.metrics.health import COUNTS, health_arrow, health_counts
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
+from sharelag.metrics.observed import observe
+from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
 from sharelag.replay.moment import Moment, of_groups, up_to
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas import Arrow
@@ -75,9 +81,7 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
     """
     choice = choice or Choice()
     table, rejected, chosen = _state(source, engine, as_of, choice)
-    offsets = source.offsets(_topic_ids(table), as_of)
-    position = pc.index_in(table.column("topic_id"), offsets.column("topic_id").combine_chunks())
-    table = table.append_column("topic", offsets.column("topic").combine_chunks().take(position))
+    table = named(table, source.offsets(_topic_ids(table), as_of))
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
     return Answer(choice.of(table.sort_by(order)), rejected, chosen)
 
@@ -99,6 +103,60 @@ def lag(
     lag = lag_arrow(state, source.offsets(_topic_ids(state), as_of))
     table = choice.of(pa.Table.from_batches([lag]))
     return Answer(pa.Table.from_batches([rollup_arrow(table, by)]) if by else table, rejected, chosen)
+
+
+def history(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    since: datetime | None = None,
+) -> Answer:
+    """The state of the chosen share partitions after each of their records, from a time on.
+
+    Returns
+    -------
+    Answer
+        ``table`` is `sharelag.schemas.HISTORY` with the topic's name in ``topic``, sorted by group, topic, partition
+        and record.
+    """
+    choice = choice or Choice()
+    with reading(source, engine, as_of, choice) as past:
+        table = past.history()
+        if since is not None:
+            table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
+        table = named(table, source.offsets(_topic_ids(table), as_of))
+        order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition", "record_offset")]
+        return Answer(choice.of(table.sort_by(order)), past.rejected, past.engine)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What one reading of the state topic tells of the chosen groups."""
+
+    windows: pa.Table  # sharelag.schemas.WINDOWS
+    gaps: pa.Table  # sharelag.schemas.GAPS
+    first: datetime | None  # when the first of these records was written
+    last: datetime | None
+    rejected: int
+    engine: str
+    history: Callable[[], pa.Table]  # sharelag.schemas.HISTORY
+    observe: Callable[[datetime, timedelta], pa.Table]  # sharelag.schemas.OBSERVED
+    health: Callable[[int | None], pa.Table]  # sharelag.schemas.HEALTH, given how many state partitions there are
+
+
+@contextmanager
+def reading(source: Input, engine: str, as_of: Moment, choice: Choice) -> Iterator[Past]:
+    """Read the state topic once, and keep what more can be asked of it until the end of the ``with`` block."""
+    read = _past_on_spark if choose(engine, source) == "spark" else _past_locally
+    with read(source, as_of, choice) as past:
+        yield past
+
+
+def named(table: pa.Table, offsets: pa.Table) -> pa.Table:
+    """Put the topic's name beside its id, null where it is not known."""
+    position = pc.index_in(table.column("topic_id"), offsets.column("topic_id").combine_chunks())
+    return table.append_column("topic", offsets.column("topic").combine_chunks().take(position))
 
 
 def decoded(
@@ -150,3 +208,68 @@ def _on_spark(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, i
     table = pipeline.windows_of_raw(raw, as_of, choice.groups, rejected).toArrow()
     # Spark's Arrow has microseconds and other names inside lists.
     return table.select(schemas.WINDOWS.names).cast(schemas.WINDOWS), int(rejected.value)
+
+
+@contextmanager
+def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past]:
+    rejected, counts, steps = 0, [COUNTS.empty_table()], [pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)]
+    gaps, ends, known = schemas.GAPS.empty_table(), None, None
+    for batch in source.batches(STATE_TOPIC):
+        raw = batch.filter(of_topic(batch, STATE_TOPIC))
+        # A gap can begin where the last batch ended.
+        places = as_table(raw).select(["topic", "partition", "offset"])
+        places = places if ends is None else pa.concat_tables([ends, places])
+        gaps = pa.concat_tables([gaps, missing_offsets(places)])
+        ends = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
+        ends = ends.rename_columns(places.column_names)
+        counts.append(health_counts(raw))
+        records, rejects, _ = decode_arrow(raw)
+        rejected += rejects.num_rows
+        step, known = next_history(known, up_to(of_groups(records, choice.groups), as_of), gaps)
+        steps.append(step)
+    windows = replay_arrow(schemas.RECORDS.empty_table() if known is None else known)
+    history = pa.Table.from_batches(steps)
+    history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
+    span = pc.min_max(history.column("record_timestamp")).as_py()
+    yield Past(
+        pa.Table.from_batches([windows]),
+        gaps,
+        span["min"],
+        span["max"],
+        rejected,
+        "local",
+        lambda: history,
+        lambda end, over: pa.Table.from_batches([observe(history, end, over)]),
+        lambda partitions: pa.Table.from_batches([health_arrow(pa.concat_tables(counts), partitions, history)]),
+    )
+
+
+@contextmanager
+def _past_on_spark(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past]:
+    from sharelag import pipeline
+    from sharelag.sources.spark import session
+
+    spark = session()
+    rejected = spark.sparkContext.accumulator(0)
+    # Asked several times: of a cluster, each time would be another moment.
+    raw = source.frame(spark, STATE_TOPIC).select(schemas.RAW.names).persist()
+    try:
+        gaps = pipeline.missing_offsets(raw).toArrow().cast(schemas.GAPS)
+        windows = pipeline.windows_of_raw(raw, as_of, choice.groups, rejected).toArrow().cast(schemas.WINDOWS)
+        records = pipeline.chosen(pipeline.decode(raw).records, as_of, choice.groups)
+        history = pipeline.history(records, gaps)
+        span = records.agg({"timestamp": "min"}).toArrow().column(0).cast(schemas.TIMESTAMP)
+        last = pc.max(windows.column("record_timestamp")).as_py()
+        yield Past(
+            windows,
+            gaps,
+            span[0].as_py(),
+            last,
+            int(rejected.value),
+            "spark",
+            lambda: history.toArrow().cast(schemas.HISTORY),
+            lambda end, over: pipeline.observed(history, end, over).toArrow().cast(schemas.OBSERVED),
+            lambda partitions: pipeline.health(raw, partitions, history).toArrow().cast(schemas.HEALTH),
+        )
+    finally:
+        raw.unpersist()

@@ -61,11 +61,73 @@ WINDOW_COLUMNS = {
     "WINDOW-END": "window_end_offset",
     "RUNS": "runs",
 }
+HISTORY_COLUMNS = {
+    "TIME": "record_timestamp",
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "RECORD": "record_kind",
+    "START-OFFSET": "start_offset",
+    "EFFECTIVE-START": "effective_start_offset",
+    "WINDOW-END": "window_end_offset",
+    "COMPLETE": "window_complete",
+    "AVAILABLE": "window_available",
+    "RUNS": "runs",
+    "MAX-DELIVERIES": "max_delivery_count",
+    "FINISHED": "finished",
+    "RELEASED": "released",
+    "ARCHIVED": "archived",
+    "PARTIAL": "partial",
+}
+TIMELINE_COLUMNS = {
+    "TIME": "as_of",
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+    "END-OFFSET": "end_offset",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "COMPLETE": "window_complete",
+    "WHY-UNKNOWN": "lag_reason",
+}
+IMBALANCE_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "OVER": "over",
+    "MEASURE": "measure",
+    "ITEMS": "items",
+    "TOTAL": "total",
+    "MAX": "max",
+    "MAX/MEAN": "max_mean",
+    "GINI": "gini",
+    "CV": "cv",
+    "TOP-SHARE": "top_share",
+    "JAIN": "jain",
+}
+HEALTH_COLUMNS = {
+    "PARTITION": "partition",
+    "RECORDS": "records",
+    "SNAPSHOTS": "snapshots",
+    "UPDATES": "updates",
+    "TOMBSTONES": "tombstones",
+    "REJECTS": "rejects",
+    "MISSING": "missing",
+    "BYTES": "bytes",
+    "SHARE-PARTITIONS": "share_partitions",
+    "UPDATES/SNAPSHOT": "updates_per_snapshot",
+    "BYTES/FINISHED": "bytes_per_finished",
+    "MISPLACED": "misplaced",
+    "NEEDED-FROM": "needed_from",
+    "PRUNABLE": "prunable",
+    "PINNED-BY": "pinned_by",
+}
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
-def lag_rows(table: Arrow) -> list[dict[str, Any]]:
-    """A lag table or roll-up as plain values."""
+def plain_rows(table: Arrow) -> list[dict[str, Any]]:
+    """The rows of a table as plain values: times as text."""
     return [_plain(row) for row in table.to_pylist()]
 
 
@@ -106,7 +168,7 @@ def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, 
     Parameters
     ----------
     rows : iterable of mappings
-        Plain values, as `lag_rows` and its siblings give them.
+        Plain values, as `plain_rows` and its siblings give them.
     output : {"human", "json", "yaml", "csv"}
     columns : mapping of heading to key
         What ``human`` shows; without it, every key.
@@ -125,6 +187,27 @@ def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, 
         yield from _csv(rows)
     else:
         yield from _human(list(rows), columns)
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """What the lag of a group crowds around (a row of `sharelag.metrics.skew.SKEW`), in words."""
+    from sharelag.metrics.skew import VERDICTS
+
+    return VERDICTS.get(row["verdict"], "no lag is known")
+
+
+def duration(milliseconds: float) -> str:
+    """A span of time in its two largest units: 3m 20s."""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts: list[str] = []
+    for name, size in units:
+        count, seconds = divmod(seconds, size)
+        if parts or count:
+            parts.append(f"{count:.0f}{name}")
+    return " ".join(parts[:2])
 
 
 def terminal(text: str) -> str:
@@ -151,12 +234,16 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
         value = None
     if name == "topic" and value is None:
         value = row.get("topic_id")
+    if name == "partial":
+        value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
-    if name == "runs":
+    if name == "runs" and isinstance(value, list):
         value = " ".join(_run(*run) for run in value or []) or None
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
+    if isinstance(value, float):
+        value = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return MISSING if value is None else terminal(str(value))
 
 

@@ -60,6 +60,9 @@ def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any,
                 _compare(old, n_old, new, n_new, now)
                 done = state[k.START_OFFSET] + now[COMPLETE] - before[k.START_OFFSET] - complete_old
                 has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
+                if not has_start and before[k.FROM_SNAPSHOT] == 1 and n_old == 0:
+                    # Until its first write a share partition has no start offset, and nothing was finished.
+                    has_start, done = state[k.START_OFFSET] != UNINITIALIZED_START_OFFSET, now[COMPLETE]
                 # A start offset that went back is a broker's defect, and no record became unfinished by it.
                 now[CHANGE_KNOWN], now[FINISHED] = has_start and done >= 0, done
             complete_old = now[COMPLETE]

@@ -19,9 +19,13 @@ from sharelag.arrow import as_table, one_batch
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
 from sharelag.replay import kernels as k
-from sharelag.replay.state import by_share_partition, drop_superseded, kernel_columns, last_key
+from sharelag.replay.state import KEY, by_share_partition, drop_superseded, kernel_columns, last_key
 from sharelag.schemas import Arrow
 
+#: How a history is sorted.
+HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")
+
+_IS_NEW = "_is_new"
 _KINDS = ("snapshot", "update", "tombstone", "rejected")
 
 
@@ -51,38 +55,59 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     return _table(table, kinds[order], rows, bounds[:-1], _breaks(table, gaps))
 
 
-def histories(
-    batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None, sorted_by_key: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """`history_arrow` of a stream of records, of which only what still matters is kept.
+def histories(batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None) -> Iterator[pa.RecordBatch]:
+    """`history_arrow` of a stream of records that is sorted by share partition, then offset.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`; those of a share partition come in the order of the log.
+        `sharelag.schemas.RECORDS`.
     gaps : pyarrow.RecordBatch or pyarrow.Table, optional
         As for `history_arrow`.
-    sorted_by_key : bool
-        Whether all records of a share partition come together, so that earlier ones can be forgotten.
 
     Yields
     ------
     pyarrow.RecordBatch
-        `sharelag.schemas.HISTORY`, a row a record, sorted within each batch.
+        `sharelag.schemas.HISTORY`, in the same order.
     """
-    known: pa.RecordBatch | None = None  # since each share partition's last snapshot: enough to go on from
-    seen = "_seen"
+    known = None
     for batch in batches:
-        fresh = batch.append_column(seen, pa.repeat(pa.scalar(False), batch.num_rows))
-        table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))
-        if table.num_rows == 0:
-            continue
-        history = history_arrow(table, gaps)
-        order, _ = by_share_partition(table)
-        is_new = pc.invert(table.column(seen).take(pa.array(order)))
-        yield history.filter(is_new)
-        known = drop_superseded(last_key(table) if sorted_by_key else table)
-        known = known.set_column(known.schema.get_field_index(seen), seen, pa.repeat(pa.scalar(True), known.num_rows))
+        if batch.num_rows:
+            history, known = next_history(known, batch, gaps)
+            known = last_key(known)
+            yield history
+
+
+def next_history(
+    known: pa.RecordBatch | None, records: pa.RecordBatch, gaps: Arrow | None = None
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """One step of a history that is made piece by piece.
+
+    Parameters
+    ----------
+    known : pyarrow.RecordBatch or None
+        What the step before returned; None at the beginning.
+    records : pyarrow.RecordBatch
+        `sharelag.schemas.RECORDS`, later ones of each share partition than those before.
+    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
+        As for `history_arrow`; only those among or before these records are looked at.
+
+    Returns
+    -------
+    history, known : pyarrow.RecordBatch
+        The rows of these records, sorted; and the records since each share partition's last snapshot, from which
+        the next step goes on.
+    """
+    fresh = records.append_column(_IS_NEW, pa.repeat(pa.scalar(True), records.num_rows))
+    table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))
+    history = history_arrow(table, gaps)
+    if table.num_rows == 0:
+        return history, table
+    order, _ = by_share_partition(table)
+    history = history.filter(table.column(_IS_NEW).take(pa.array(order)))
+    known = drop_superseded(table)
+    old = pa.repeat(pa.scalar(False), known.num_rows)
+    return history, known.set_column(known.schema.get_field_index(_IS_NEW), _IS_NEW, old)
 
 
 def missing_offsets(positions: Arrow) -> pa.Table:
@@ -147,7 +172,9 @@ def _table(
     created = (rows[:, c.REPLACED] == 1) & (rows[:, k.SNAPSHOT_EPOCH] == 0)
     follows = np.where(first, created, ~broken)
     whole = _whole(rows, kinds, first, broken & ~first)
-    changed = exists & (rows[:, c.CHANGE_KNOWN] == 1) & follows & whole
+    # What a snapshot adds to a partial state may have been finished long before.
+    was_whole = np.append(True, whole[:-1])
+    changed = exists & (rows[:, c.CHANGE_KNOWN] == 1) & follows & whole & was_whole
     start = rows[:, k.START_OFFSET]
     has_start = exists & (start != UNINITIALIZED_START_OFFSET)
     count = rows[:, k.COMPLETE_COUNT]

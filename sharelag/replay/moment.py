@@ -35,13 +35,21 @@ def parse_moment(text: str) -> Moment:
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
         return _offsets(text, [(int(partition), int(offset)) for partition, offset in pairs])
+    return parse_time(text, ", or offsets of state partitions such as 0:1200,3:88")
+
+
+def parse_time(text: str, alternative: str = "") -> datetime:
+    """Read a time with its zone.
+
+    Raises
+    ------
+    InputError
+        When it is none.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(
-            f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z, or offsets of state "
-            "partitions such as 0:1200,3:88"
-        ) from None
+        raise InputError(f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z{alternative}") from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
     if not _FIRST <= moment <= _LAST:

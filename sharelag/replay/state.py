@@ -6,7 +6,7 @@ away what cannot matter any more, in any subset of the records and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,9 +160,30 @@ def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tup
     return table.slice(0, table.num_rows - pending.num_rows), drop_superseded(pending)
 
 
-def last_key(table: pa.RecordBatch) -> pa.RecordBatch:
+def whole_keys(batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY) -> Iterator[pa.RecordBatch]:
+    """Cut a table that is sorted by share partition anew, so that no share partition is in two pieces."""
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        tail = last_key(batch, key) if batch.num_rows else batch
+        ready = batch.slice(0, batch.num_rows - tail.num_rows)
+        if pending and batch.num_rows and (ready.num_rows or not _same_key(pending[0], batch, key)):
+            # Of the first rows nobody knows yet whether they belong to what is pending: they come along.
+            yield one_batch(pa.Table.from_batches([*pending, ready]))
+            pending = []
+        elif ready.num_rows:
+            yield ready
+        pending += [tail] if tail.num_rows else []
+    if pending:
+        yield one_batch(pa.Table.from_batches(pending))
+
+
+def _same_key(first: pa.RecordBatch, then: pa.RecordBatch, key: Sequence[str]) -> bool:
+    return all(first.column(name)[0] == then.column(name)[0] for name in key)
+
+
+def last_key(table: pa.RecordBatch, key: Sequence[str] = KEY) -> pa.RecordBatch:
     """The rows at the end that are of one share partition."""
-    codes = [_codes(table.column(name)) for name in KEY]
+    codes = [_codes(table.column(name)) for name in key]
     same = np.logical_and.reduce([code == code[-1] for code in codes])
     begin = table.num_rows - int(np.argmin(same[::-1])) if not same.all() else 0
     return table.slice(begin)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.schemas.answers import CAUSES, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP
+from sharelag.schemas.answers import CAUSES, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP, TIMELINE
 from sharelag.schemas.records import (
     GAPS,
     GROUP_RECORDS,
@@ -56,6 +56,7 @@ __all__ = [
     "ROLLUP",
     "SETTINGS",
     "STATE_BATCH",
+    "TIMELINE",
     "TIMES",
     "TIMESTAMP",
     "TOPIC_PARTITIONS",

@@ -61,6 +61,25 @@ _SHARE_PARTITION = [
     ("partition", pa.int32()),
 ]
 
+#: One share partition at one moment of the past.
+TIMELINE = pa.schema(
+    [
+        *_SHARE_PARTITION,
+        ("as_of", TIMESTAMP),
+        ("start_offset", pa.int64()),
+        ("effective_start_offset", pa.int64()),
+        ("window_end_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("delivery_complete_count", pa.int32()),
+        ("lag", pa.int64()),
+        ("unread", pa.int64()),
+        ("window_available", pa.int64()),
+        ("window_complete", pa.int64()),
+        ("max_delivery_count", pa.int16()),
+        ("lag_reason", pa.string()),  # why lag is null
+    ]
+)
+
 #: How old is the lag of one share partition, is it growing, and how long will its records be kept?
 PROGRESS = pa.schema(
     [
@@ -71,6 +90,7 @@ PROGRESS = pa.schema(
         ("oldest_from", pa.string()),  # record: read from it; interpolated: between known times of its neighbours
         ("age_ms", pa.int64()),  # lag in time; 0 when nothing is left to do
         ("observed_ms", pa.int64()),  # the span that the rates are of
+        ("breaks", pa.int64()),  # places in it where records are missing: with any, the rates are lower bounds
         ("arrival_rate", pa.float64()),  # records a second
         ("completion_rate", pa.float64()),
         ("redelivery_rate", pa.float64()),

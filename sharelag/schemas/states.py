@@ -43,7 +43,7 @@ HISTORY = pa.schema(
         ("record_partition", pa.int32()),
         ("record_offset", pa.int64()),
         ("record_timestamp", TIMESTAMP),
-        ("record_kind", pa.string()),  # snapshot, update, or tombstone, after which there is no state
+        ("record_kind", pa.string()),  # snapshot, update, tombstone (no state after it), or rejected by replay
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),
         ("leader_epoch", pa.int32()),
@@ -76,7 +76,7 @@ OBSERVED = pa.schema(
         ("begin", TIMESTAMP),  # the span asked for, or what there is evidence of within it
         ("end", TIMESTAMP),
         ("records", pa.int64()),  # rows of history in the span
-        ("breaks", pa.int64()),  # rows among them before which records may be missing
+        ("breaks", pa.int64()),  # rows among them before which records may be missing, or whose state is partial
         ("replacements", pa.int64()),  # times the state was created or reset
         ("finished", pa.int64()),  # sums over the rows where it is known
         ("archived", pa.int64()),
@@ -87,7 +87,7 @@ OBSERVED = pa.schema(
         ("last_released", TIMESTAMP),
         ("release_every_ms", pa.int64()),  # median time between rows that gave offsets back; null: fewer than three
         ("head_offset", pa.int64()),  # the effective start offset at the end
-        ("head_since", TIMESTAMP),  # since when; also before the span
+        ("head_since", TIMESTAMP),  # since when; also before the span; null without a head
         ("head_is_older", pa.bool_()),  # true: it was so already in the first row seen, so since that or longer
         ("head_delivery_count", pa.int16()),
         ("max_delivery_count", pa.int16()),  # of the offsets not finished at the end

@@ -1,8 +1,12 @@
 """Saving and loading everything that one investigation needs, as a folder of Parquet files.
 
-records/*.parquet   raw records of __share_group_state, and the share groups' of __consumer_offsets
-offsets.parquet     log start and end offset of every topic partition
-capture.json        of which cluster, as of when, by what: no secrets
+records/*.parquet     raw records of __share_group_state, and the share groups' of __consumer_offsets
+offsets.parquet       log start and end offset of every topic partition
+past_offsets.parquet  where they ended at earlier moments         (this and what follows may be missing:
+logs.parquet          last stable offsets and retention            captures of older versions, or somebody
+times.parquet         when the oldest unfinished records are of    who was not allowed to ask)
+settings.parquet      of groups, topics and brokers
+capture.json          of which cluster, as of when, by what: no secrets
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeAlias
@@ -21,18 +25,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.errors import InputError, TopicMissingError
+from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
 from sharelag.version import __version__
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 
-_Finish: TypeAlias = Callable[[], tuple[pa.Table, "CaptureInfo"]]
+#: Takes the folder of the records; gives every other table of the capture by its file's name, and what it is of.
+_Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
 #: Of the folder's layout; a reader refuses others.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
+EXTRAS = {
+    "past_offsets": schemas.OFFSETS,
+    "logs": schemas.LOGS,
+    "times": schemas.TIMES,
+    "settings": schemas.SETTINGS,
+}
 
 
 @dataclass(frozen=True)
@@ -53,47 +64,7 @@ class Capture:
     info: CaptureInfo
     records_paths: list[str]
     offsets: pa.Table  # sharelag.schemas.OFFSETS
-
-
-def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -> CaptureInfo:
-    """Capture a running cluster.
-
-    Parameters
-    ----------
-    config : ClientConfig
-    folder : pathlib.Path
-        Must not exist, unless ``overwrite``.
-    overwrite : bool
-        Replace a capture that is there (nothing else is ever replaced).
-
-    Returns
-    -------
-    CaptureInfo
-
-    Raises
-    ------
-    InputError
-        When the folder is in the way.
-    ClusterError
-        One of its children.
-    """
-    _check_place(folder, overwrite)
-    topics = {STATE_TOPIC: len(kafka.offset_ranges(config, STATE_TOPIC))}
-    try:
-        topics[GROUP_TOPIC] = len(kafka.offset_ranges(config, GROUP_TOPIC))
-    except TopicMissingError:
-        # Share groups keep their members there, but a topic of state alone is worth capturing, too.
-        topics[GROUP_TOPIC] = 0
-    cluster = kafka.cluster_id(config)
-
-    def finish() -> tuple[pa.Table, CaptureInfo]:
-        # Only now, after the state has been read: the other way round a lag could seem negative.
-        offsets = kafka.list_offsets(config, kafka.topic_ids(config))
-        asked = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
-        return offsets, CaptureInfo(cluster, asked, topics, config.public())
-
-    records = (batch for topic, count in topics.items() if count for batch in _share_records(config, topic))
-    return write_capture(folder, records, finish, overwrite)
+    extras: Mapping[str, pa.Table]  # those of EXTRAS, empty where not captured
 
 
 def write_capture(
@@ -107,7 +78,8 @@ def write_capture(
     records : iterable of pyarrow.RecordBatch
         `sharelag.schemas.RAW`, written as they come.
     finish : callable
-        Called after the last record; returns the offsets (`sharelag.schemas.OFFSETS`) and the `CaptureInfo`.
+        Called after the last record with the folder that they are in; returns the tables by name, ``offsets`` and any
+        of `EXTRAS`, and the `CaptureInfo`.
     overwrite : bool
         Replace a capture that is there.
 
@@ -116,7 +88,7 @@ def write_capture(
     InputError
         When the folder is in the way, or cannot be written.
     """
-    _check_place(folder, overwrite)
+    check_place(folder, overwrite)
     try:
         return _write(folder, records, finish)
     except OSError as error:
@@ -134,8 +106,10 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
         with pq.ParquetWriter(half / "records" / "part-0.parquet", schemas.RAW, compression="zstd") as writer:
             for batch in records:
                 writer.write_batch(batch)
-        offsets, info = finish()
-        pq.write_table(offsets.cast(schemas.OFFSETS), half / "offsets.parquet", compression="zstd")
+        tables, info = finish(half / "records")
+        for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
+            if name in tables:
+                pq.write_table(tables[name].cast(schema), half / f"{name}.parquet", compression="zstd")
         (half / "capture.json").write_text(json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8")
         if folder.exists():
             folder.rename(old)
@@ -166,27 +140,41 @@ def read_capture(folder: Path) -> Capture:
     info = _from_json(folder / "capture.json")
     for path in paths:
         schemas.require(_read(path, pq.read_schema), schemas.RAW, path)
-    offsets = _read(str(folder / "offsets.parquet"), pq.read_table)
-    schemas.require(offsets, schemas.OFFSETS, str(folder / "offsets.parquet"))
-    return Capture(info, paths, offsets.select(schemas.OFFSETS.names).cast(schemas.OFFSETS))
+    offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
+    extras = {
+        name: _table(file, schema) if (file := folder / f"{name}.parquet").exists() else schema.empty_table()
+        for name, schema in EXTRAS.items()
+    }
+    return Capture(info, paths, offsets, extras)
 
 
-def _check_place(folder: Path, overwrite: bool) -> None:
-    # Whatever else lies in a folder is somebody's work.
-    is_capture = folder.is_dir() and {path.name for path in folder.iterdir()} == _CONTENTS
+def _table(path: Path, schema: pa.Schema) -> pa.Table:
+    table = _read(str(path), pq.read_table)
+    schemas.require(table, schema, str(path))
+    return table.select(schema.names).cast(schema)
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that a capture must not replace: whatever else lies in it is somebody's work."""
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    is_capture = there >= _CONTENTS and there <= _CONTENTS | {f"{name}.parquet" for name in EXTRAS}
     if folder.exists() and not (overwrite and is_capture):
         advice = "name another folder" + (", or add --overwrite" if is_capture else "")
         raise InputError(f"{folder} exists already: {advice}")
 
 
-def _share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
+def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
     """All state records; of the groups' topic only the share groups': others' commits are not our business."""
-    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
     for batch in kafka.read_topic(config, topic):
-        if topic == GROUP_TOPIC:
-            batch = batch.filter(pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds))
-        if batch.num_rows:
-            yield batch
+        kept = of_share_groups(batch) if topic == GROUP_TOPIC else batch
+        if kept.num_rows:
+            yield kept
+
+
+def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The share groups' records among those of ``__consumer_offsets``."""
+    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
+    return batch.filter(pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds))
 
 
 def _read(path: str, how: Any) -> Any:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources import captures, kafka
+from sharelag.sources import captures, kafka, logs
 from sharelag.sources.config import ClientConfig
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -40,11 +40,45 @@ class Input(Protocol):
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
 
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        """`sharelag.schemas.OFFSETS` at these moments, or at others in their span where those are known."""
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        """`sharelag.schemas.LOGS` of these topics, as far as known."""
+
+    def times(self, positions: pa.Table) -> pa.Table:
+        """`sharelag.schemas.TIMES` of records: ``topic topic_id partition asked_offset`` of each; as far as known."""
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        """`sharelag.schemas.SETTINGS` of these groups and topics, and the brokers'; as far as known."""
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions the topic has, where that is known."""
+
     def size(self) -> int:
         """How many raw records there are, about."""
 
     def describe(self) -> str:
         """Where the records come from and as of when, for people; no secrets."""
+
+
+class RecordsOnly:
+    """What is not known where there are records and nothing else."""
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return schemas.OFFSETS.empty_table()
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return schemas.LOGS.empty_table()
+
+    def times(self, positions: pa.Table) -> pa.Table:
+        return schemas.TIMES.empty_table()
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        return schemas.SETTINGS.empty_table()
+
+    def partitions(self, topic: str) -> int | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -62,12 +96,36 @@ class KafkaInput:
         return read_kafka(spark, self.config, topic)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        wanted = set(topic_ids)
-        names = {topic: found for topic, found in kafka.topic_ids(self.config).items() if found in wanted}
-        offsets = kafka.list_offsets(self.config, names, at=as_of if isinstance(as_of, datetime) else None)
+        at = as_of if isinstance(as_of, datetime) else None
+        offsets = kafka.list_offsets(self.config, self._names(topic_ids), at=at)
         # Offsets of the state topic tell no time, so they have no end offsets to go with.
         is_time = as_of is None or isinstance(as_of, datetime)
         return offsets if is_time else _of_moment(offsets, topic_ids, datetime.now(UTC), as_of)
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return logs.past_offsets(self.config, self._names(topic_ids), moments)
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return logs.logs(self.config, self._names(topic_ids))
+
+    def times(self, positions: pa.Table) -> pa.Table:
+        return logs.record_times(self.config, positions)
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        from sharelag.sources.settings import settings
+
+        return settings(self.config, groups, topics)
+
+    def partitions(self, topic: str) -> int | None:
+        return len(self._state_ranges) if topic == STATE_TOPIC else len(kafka.offset_ranges(self.config, topic))
+
+    def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
+        wanted = set(topic_ids)
+        return {topic: found for topic, found in self._topics.items() if found in wanted}
+
+    @cached_property
+    def _topics(self) -> dict[str, str]:
+        return kafka.topic_ids(self.config)
 
     @cached_property
     def _state_ranges(self) -> dict[int, tuple[int, int]]:
@@ -99,6 +157,23 @@ class CaptureInput:
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         return _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
 
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        past = _of_topics(self._capture.extras["past_offsets"], topic_ids)
+        times = past.column("as_of")
+        return past.filter(pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments))))
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return _of_topics(self._capture.extras["logs"], topic_ids)
+
+    def times(self, positions: pa.Table) -> pa.Table:
+        return _of_topics(self._capture.extras["times"], positions.column("topic_id").to_pylist())
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        return self._capture.extras["settings"]
+
+    def partitions(self, topic: str) -> int | None:
+        return self._capture.info.topics.get(topic)
+
     def size(self) -> int:
         return sum(pq.ParquetFile(path).metadata.num_rows for path in self._capture.records_paths)
 
@@ -112,7 +187,7 @@ class CaptureInput:
 
 
 @dataclass(frozen=True)
-class RawInput:
+class RawInput(RecordsOnly):
     """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table."""
 
     path: str
@@ -151,7 +226,7 @@ class RawInput:
 
 
 @dataclass(frozen=True)
-class SegmentsInput:
+class SegmentsInput(RecordsOnly):
     """A broker's log directory, which must be on this machine."""
 
     folder: Path
@@ -180,13 +255,17 @@ class SegmentsInput:
 
 def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:
     """The offsets of some topics; they were noted once, so those of another moment are not known."""
-    offsets = offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
+    offsets = _of_topics(offsets, topic_ids)
     if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
         return offsets
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind))
     return offsets
+
+
+def _of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
+    return table.filter(pc.is_in(table.column("topic_id"), pa.array(topic_ids, pa.string())))
 
 
 def _dataset(paths: str | list[str]) -> ds.Dataset:

@@ -19,7 +19,7 @@ from sharelag.sources.config import ClientConfig
 from sharelag.sources.fetch import Ranges, read_ranges
 from sharelag.wire.fields import STATE_TOPIC
 
-_Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
+Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
 _TOPICS_A_REQUEST = 500
 
@@ -58,8 +58,8 @@ def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]
     connection = Connection(config)
     description = connection.result(_describe(connection, [topic])[topic], topic)
     partitions = [Partition(topic, p.id) for p in description.partitions]
-    first = _list(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
-    end = _list(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
+    end = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     return {
         p.partition: (
             connection.result(first[p], topic).offset,
@@ -89,7 +89,7 @@ def topic_names(config: ClientConfig) -> list[str]:
 def topic_ids(config: ClientConfig) -> dict[str, str]:
     """Ids of all topics that we are allowed to see, by name; Kafka's internal ones are not among them."""
     connection = Connection(config)
-    described = _described(connection, connection.topic_names())
+    described = descriptions(connection, connection.topic_names())
     return {name: _id_text(found.topic_id) for name, found in described.items() if not found.is_internal}
 
 
@@ -97,8 +97,8 @@ def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]
     """First offset at or after a time (milliseconds) in each partition; the end where no record is so late."""
     connection = Connection(config)
     at = {Partition(topic, partition): OffsetSpec.for_timestamp(moment) for partition, moment in times.items()}
-    found = connection.results(_list(connection, at), topic)
-    end = connection.results(_list(connection, dict.fromkeys(at, OffsetSpec.latest())), topic)
+    found = connection.results(ask_offsets(connection, at), topic)
+    end = connection.results(ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest())), topic)
     return {p.partition: answer.offset if answer.offset >= 0 else end[p].offset for p, answer in found.items()}
 
 
@@ -121,22 +121,24 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
         whose leader does not answer has null offsets.
     """
     connection = Connection(config)
-    described = _described(connection, list(topics))
-    partitions = [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
-    then = _list(connection, dict.fromkeys(partitions, OffsetSpec.for_timestamp(_milliseconds(at) + 1))) if at else {}
-    first = _list(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
+    partitions = partitions_of(connection, list(topics))
+    later = OffsetSpec.for_timestamp(milliseconds(at) + 1) if at else None
+    then = ask_offsets(connection, dict.fromkeys(partitions, later)) if later else {}
+    first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
     asked = datetime.now(UTC)
-    latest = _list(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    latest = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    is_past = at is not None and milliseconds(at) < milliseconds(asked)
     rows = []
     for p in partitions:
-        start, end = _answer(connection, first[p]), _answer(connection, latest[p])
+        start, end = answered(connection, first[p]), answered(connection, latest[p])
+        end_offset = end_then(start, end, answered(connection, then[p]), is_past) if at else end and end.offset
         rows.append(
             {
                 "topic": p.topic,
                 "topic_id": topics[p.topic],
                 "partition": p.partition,
                 "log_start_offset": start.offset if start and not at else None,
-                "end_offset": _end_then(start, end, _answer(connection, then[p])) if at else end and end.offset,
+                "end_offset": end_offset,
                 "leader_epoch": end and end.leader_epoch,
                 "as_of": at or asked,
             }
@@ -144,20 +146,19 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-def _end_then(start: _Answer, end: _Answer, then: _Answer) -> int | None:
-    """The end offset at an earlier time, from the first record that is not older."""
+def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> int | None:
+    """The end offset at a time, from the first record that is not older; null where that may have been deleted."""
     if start is None or end is None or then is None:
         return None
-    if then.offset < 0:  # no record is so late: all there are had been written
-        return int(end.offset)
+    found = end.offset if then.offset < 0 else then.offset  # no record is so late: all there are had been written
     # What the log begins with now says nothing of where it ended before: older records may have been deleted.
-    return None if then.offset == start.offset > 0 else int(then.offset)
+    return None if found <= start.offset and start.offset > 0 and is_past else int(found)
 
 
 # ---- asking -------------------------------------------------------------------------------------------
 
 
-def _described(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
+def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     """The descriptions of those topics that are still there when they are asked for."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
@@ -169,22 +170,33 @@ def _described(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partition]:
+    """All partitions of those topics that are still there."""
+    described = descriptions(connection, topics)
+    return [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
+
+
 def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
     answers: dict[str, Any] = connection.admin.describe_topics(collection, request_timeout=connection.config.timeout)
     return answers
 
 
-def _list(connection: Connection, specs: Mapping[Partition, OffsetSpec]) -> dict[Partition, Any]:
+def ask_offsets(
+    connection: Connection,
+    specs: Mapping[Partition, OffsetSpec],
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[Partition, Any]:
+    """Ask for one offset of each partition; the answers are futures. READ_COMMITTED ends at the last stable offset."""
     if not specs:
         return {}
     answers: dict[Partition, Any] = connection.admin.list_offsets(
-        dict(specs), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=connection.config.timeout
+        dict(specs), isolation_level=isolation, request_timeout=connection.config.timeout
     )
     return answers
 
 
-def _answer(connection: Connection, future: Any) -> _Answer:
+def answered(connection: Connection, future: Any) -> Answer:
     """One partition's answer; None when its leader has none, or does not answer (others just did)."""
     try:
         return connection.result(future, "offsets")
@@ -194,7 +206,8 @@ def _answer(connection: Connection, future: Any) -> _Answer:
         return None
 
 
-def _milliseconds(moment: datetime) -> int:
+def milliseconds(moment: datetime) -> int:
+    """Kafka's number for a time."""
     return int(moment.timestamp() * 1000)
 
 

@@ -131,6 +131,11 @@ def coordinator() -> Oracle:
     return Oracle("CoordinatorOracle")
 
 
+def settings() -> Oracle:
+    """Which settings share groups have, which values they may have, and which are in force."""
+    return Oracle("SettingsOracle")
+
+
 def oracle_classes() -> Path:
     """Return the folder of the compiled programs, compiling them when they are new or have changed."""
     sources = sorted(_SOURCES.glob("*.java"))

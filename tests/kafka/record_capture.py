@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import confluent_kafka
 import pyarrow.parquet as pq
 
-from sharelag.sources.captures import capture_kafka
+from sharelag.capture import capture_kafka
 from sharelag.sources.config import ClientConfig
 from tests.kafka import oracles
 from tests.kafka.broker import KafkaBroker

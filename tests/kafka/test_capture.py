@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from sharelag import engine, schemas, show
+from sharelag.capture import capture_kafka
 from sharelag.doctor import checks
 from sharelag.errors import InputError
 from sharelag.sources import kafka
-from sharelag.sources.captures import capture_kafka, read_capture
+from sharelag.sources.captures import read_capture
 from sharelag.sources.config import ClientConfig, client_config
 from sharelag.sources.features import broker_features
 from sharelag.sources.inputs import CaptureInput, KafkaInput

@@ -47,7 +47,7 @@ RECORDS = pa.Table.from_batches(BATCHES)
 
 
 def _write(folder: Path, overwrite: bool = False, info: CaptureInfo = INFO) -> None:
-    write_capture(folder, BATCHES, lambda: (OFFSETS, info), overwrite)
+    write_capture(folder, BATCHES, lambda _: ({"offsets": OFFSETS}, info), overwrite)
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
@@ -191,7 +191,7 @@ def _fails_half_way() -> Iterator[pa.RecordBatch]:
     raise RuntimeError("the broker went away")
 
 
-def _fails_at_the_end() -> tuple[pa.Table, CaptureInfo]:
+def _fails_at_the_end(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
     raise RuntimeError("the broker went away")
 
 
@@ -202,7 +202,7 @@ def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path, there: bool, 
     if there:
         _write(folder)
     before = _tree(tmp_path)
-    records, finish = (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda: (OFFSETS, INFO))
+    records, finish = (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
     with pytest.raises(RuntimeError, match="went away"):
         write_capture(folder, records, finish, overwrite=there)
     assert _tree(tmp_path) == before

@@ -33,11 +33,11 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two groups with eleven share partitions, one of them hostile, one reject and one record of another kind."""
     folder = tmp_path_factory.mktemp("cli") / "capture"
 
-    def finish() -> tuple[pa.Table, CaptureInfo]:
+    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
         places = [{"topic": "orders", "topic_id": "A" * 22, "partition": n} for n in range(11)]
         known = {"log_start_offset": 0, "end_offset": 130, "leader_epoch": 0, "as_of": NOW}
         offsets = pa.Table.from_pylist([place | known for place in places], schemas.OFFSETS)
-        return offsets, CaptureInfo("cluster-1", NOW, {STATE_TOPIC: 1, GROUP_TOPIC: 1})
+        return {"offsets": offsets}, CaptureInfo("cluster-1", NOW, {STATE_TOPIC: 1, GROUP_TOPIC: 1})
 
     write_capture(folder, _batches(), finish)
     return folder

@@ -15,7 +15,7 @@ from sharelag.demo import CAPTURE
 from sharelag.engine import decoded
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
 from sharelag.replay import replay, replay_arrow
-from sharelag.replay.history import histories, history_arrow, missing_offsets
+from sharelag.replay.history import histories, history_arrow, missing_offsets, next_history
 from sharelag.replay.moment import up_to
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
@@ -94,7 +94,8 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
             ((_, old),), ((_, new),) = before.items(), after.items()
             was, now = per_offset(old), per_offset(new)
             done = [sum(s in TERMINAL_STATES for s, _ in offsets.values()) for offsets in (was, now)]
-            assert line["finished"] == new.start_offset + done[1] - old.start_offset - done[0]
+            begin = new.start_offset if old.start_offset == -1 else old.start_offset
+            assert line["finished"] == new.start_offset + done[1] - begin - done[0]
             assert line["archived"] == sum(s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items())
             rises = {o: (s, c, was.get(o, (0, 0))[1]) for o, (s, c) in now.items() if c > was.get(o, (0, 0))[1]}
             assert line["released"] == sum(s == 0 for s, _, _ in rises.values())
@@ -164,6 +165,21 @@ def test_what_is_missing_is_never_bridged() -> None:
     assert column(history_arrow(healed, lost), "finished") == [None, 10, None, 2]
 
 
+def test_what_a_snapshot_adds_to_a_partial_state_was_not_finished_by_it() -> None:
+    partial = encode_record(SHARE_UPDATE, row(-1, [(105, 109, 2, 1)]))
+    whole = encode_record(SHARE_SNAPSHOT, row(100, [(100, 119, 2, 1)], snapshot_epoch=1))
+    later = encode_record(SHARE_UPDATE, row(100, [(120, 121, 2, 1)]))
+    history = history_arrow(decode([partial, whole, later]))
+    assert column(history, "from_snapshot") == [False, True, True]
+    assert column(history, "finished") == [None, None, 2]
+
+
+def test_the_first_write_after_an_unknown_start_is_counted() -> None:
+    history = history_arrow(decode(story((-1, []), (40, [(40, 44, 2, 1)]), (45, [(45, 46, 4, 1)]))))
+    assert column(history, "finished") == [None, 5, 2]
+    assert column(history, "archived") == [None, 0, 2]
+
+
 def test_a_history_that_begins_in_the_middle_says_so() -> None:
     history = history_arrow(decode(story((100, []), (100, [(100, 109, 2, 1)]))[1:]))
     assert column(history, "follows") == [False]
@@ -171,19 +187,27 @@ def test_a_history_that_begins_in_the_middle_says_so() -> None:
     assert column(history, "finished") == [None]
 
 
-@pytest.mark.parametrize("sorted_by_key", [False, True])
+@pytest.mark.parametrize("by_key", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_a_stream_gives_the_same_rows(sorted_by_key: bool, size: int) -> None:
+def test_a_history_made_piece_by_piece_has_the_same_rows(by_key: bool, size: int) -> None:
     random = Random(f"stream {size}")
+    order = [(n, "ascending") for n in ("group_id", "topic_id", "partition", "record_offset")]
     for _ in range(20):
         records = decode(generators.sequence(random, length=30))
-        if sorted_by_key:
+        if by_key:
             records = records.sort_by([(n, "ascending") for n in ("group_id", "topic_id", "partition", "offset")])
         pieces = [records.slice(at, size) for at in range(0, records.num_rows, size)]
-        streamed = pa.Table.from_batches(histories(pieces, sorted_by_key=sorted_by_key))
-        order = [(n, "ascending") for n in ("group_id", "topic_id", "partition", "record_offset")]
+        made = list(histories(pieces)) if by_key else _in_log_order(pieces)
         whole = pa.Table.from_batches([history_arrow(records)])
-        assert streamed.sort_by(order).equals(whole.sort_by(order))
+        assert pa.Table.from_batches(made).sort_by(order).equals(whole.sort_by(order))
+
+
+def _in_log_order(pieces: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    known, made = None, []
+    for piece in pieces:
+        history, known = next_history(known, piece)
+        made.append(history)
+    return made
 
 
 def test_the_recorded_history_ends_in_the_recorded_windows() -> None:

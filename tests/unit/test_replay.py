@@ -16,7 +16,7 @@ from sharelag.errors import InputError, ReplayError
 from sharelag.model import SharePartition, StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
-from sharelag.replay.state import split_last_key, window_items
+from sharelag.replay.state import split_last_key, whole_keys, window_items
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
@@ -260,3 +260,15 @@ def test_moments_are_read(text: str, moment: Any) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_moment(text)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_whole_keys_parts_no_share_partition(size: int) -> None:
+    random = Random(size)
+    keys = sorted(random.choices(range(6), k=40))
+    table = pa.RecordBatch.from_pydict({"k": keys, "n": list(range(40))})
+    pieces = list(whole_keys([table.slice(at, size) for at in range(0, 40, size)], ["k"]))
+    assert pa.Table.from_batches(pieces).combine_chunks().to_pylist() == table.to_pylist()
+    seen = [key for piece in pieces for key in sorted(set(piece.column("k").to_pylist()))]
+    assert seen == sorted(set(keys))
+    assert list(whole_keys([], ["k"])) == []

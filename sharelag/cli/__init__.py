@@ -1,0 +1,59 @@
+"""The command line. Thin: it reads options, calls one public function, and prints.
+
+Results go to standard output, everything else to standard error. Exit codes: 0 fine, 1 an error with one
+line that says what to do, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+
+import click
+
+from sharelag.cli import keep, look, why
+from sharelag.cli.output import leave
+from sharelag.errors import ShareLagError
+from sharelag.version import __version__
+
+
+def main() -> None:
+    """Run the command line (the ``sharelag`` script)."""
+    # A terminal that lacks a character of a name shows its number instead of nothing at all.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        status = cli(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except Exception as error:  # the last line of defence: one line for people, the traceback on request
+        if {"-v", "--verbose"} & set(sys.argv):
+            traceback.print_exc()
+        click.echo(f"sharelag: {_one_line(error)}", err=True)
+        sys.exit(1)
+    leave(status if isinstance(status, int) else 0)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ShareLagError):
+        return str(error)
+    # Spark wraps what its workers raise into pages of text; our own line is among them.
+    ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
+    if ours:
+        return str(ours[-1])
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sharelag")
+def cli() -> None:
+    """Where is the backlog of a Kafka share group, and why is it there?"""
+
+
+for _command in (*look.COMMANDS, *why.COMMANDS, *keep.COMMANDS):
+    cli.add_command(_command)

@@ -1,0 +1,52 @@
+"""Recording a cluster, showing a recorded one, and checking the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, config_of, names_cluster, with_options
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@with_options(CLUSTER, TIMEOUT, VERBOSE)
+@click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
+def capture(folder: Path, overwrite: bool, **options: Any) -> None:
+    """Save everything an investigation needs from a cluster into FOLDER, as Parquet."""
+    from sharelag.capture import capture_kafka
+
+    info = capture_kafka(config_of(options), folder, overwrite=overwrite)
+    click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
+@with_options(ENGINE, VERBOSE)
+def demo(out: Path, engine: str) -> None:
+    """Show the lag of a cluster that was recorded: a table here, and OUT/lag.html."""
+    from sharelag.demo import run_demo
+
+    for line in run_demo(out, "spark" if engine == "auto" else engine):
+        click.echo(line)
+
+
+@click.command()
+@with_options(CLUSTER, TIMEOUT, VERBOSE)
+def doctor(**options: Any) -> int:
+    """Check this machine, and the cluster if one is given, and say what to do."""
+    from sharelag.doctor import checks
+
+    config = config_of(options) if names_cluster(options) else None
+    worst = 0
+    for check in checks(config):
+        click.echo(
+            f"{check.verdict:<5} {check.what}: {check.found}" + (f"\n      -> {check.advice}" if check.advice else "")
+        )
+        worst = max(worst, check.verdict == "fail")
+    return int(worst)
+
+
+COMMANDS = (capture, demo, doctor)

@@ -1,0 +1,151 @@
+"""What every command does around its work: choose the engine, print, and say what is not in the answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+import click
+
+from sharelag.errors import InputError
+from sharelag.model import iso
+
+#: Fewer records are read before a bar could be looked at.
+_SHOWN_FROM = 200_000
+
+
+def start(engine: str, source: Any) -> str:
+    """Choose the engine, and spare the local one what it does not need."""
+    from sharelag.engine import choose
+
+    chosen = choose(engine, source)
+    if chosen == "local":
+        without = _WithoutPandas()
+        sys.meta_path.insert(0, without)
+        click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
+    return chosen
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Lets pandas seem not installed.
+
+    pyarrow imports it for the first array it makes, which is a fifth of the whole quick look, and does without
+    where there is none. Spark does need it.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
+
+
+def write(lines: Iterable[str]) -> None:
+    """Print lines to standard output."""
+    # Not click.echo, which would take escape characters out of the data.
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads our output has seen enough; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave(0)
+
+
+def require_rows(choice: Any, moment: Any, rows: list[dict[str, Any]]) -> None:
+    """Say what was asked for and is not there; nothing at all is an error, unless it is a view of the past."""
+    missing = sorted(choice.groups - {row["group_id"] for row in rows})
+    where = f" in topic {', '.join(map(repr, sorted(choice.topics)))}" if choice.topics else ""
+    if not rows and moment is None:
+        if missing:
+            what = f"no state of share group {', '.join(map(repr, missing))}{where} is there: check the spelling, and "
+            raise InputError(what + "that the group has consumed (kafka-share-groups.sh --list)")
+        raise InputError(
+            f"no share partition{where} is there: check the spelling of topics"
+            if choice.topics
+            else "there are no share-group state records: nothing was ever consumed by a share group there"
+        )
+    for group in missing:
+        click.echo(f"sharelag: no state of share group {group!r}{where} is there", err=True)
+
+
+def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
+    """Say on standard error what the answer is of, and what is not in it."""
+    import pyarrow.compute as pc
+
+    def of_column(name: str, total: Any) -> Any:
+        return total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
+
+    count, noted, refused = answer.table.num_rows, of_column("as_of", pc.max), of_column("rejected_records", pc.sum)
+    when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
+    click.echo(
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine", err=True
+    )
+    if answer.rejected:
+        click.echo(
+            f"sharelag: {answer.rejected} records could not be decoded and are missing above; "
+            "`sharelag decode` shows them",
+            err=True,
+        )
+    if refused:
+        click.echo(
+            f"sharelag: {refused} records could not be replayed; -o json says of which share partition", err=True
+        )
+
+
+def read_by(evidence: Any, source: Any) -> None:
+    """The same of what was gathered for an investigation."""
+    click.echo(f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine", err=True)
+    if not evidence.settings.num_rows:
+        click.echo("sharelag: settings are not known there; Kafka's defaults are assumed", err=True)
+    if evidence.gaps.num_rows:
+        click.echo(
+            f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; what happened there "
+            "is not known",
+            err=True,
+        )
+    if evidence.rejected:
+        click.echo(
+            f"sharelag: {evidence.rejected} records could not be decoded; `sharelag decode` shows them", err=True
+        )
+
+
+@contextmanager
+def shown(source: Any) -> Iterator[Any]:
+    """The input, with a progress bar on a terminal while many of its records are read in this process."""
+    if not sys.stderr.isatty() or source.size() < _SHOWN_FROM:
+        yield source
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Shown(source, progress, progress.add_task("", total=source.size()))
+
+
+class _Shown:
+    """An input that tells a progress bar how many of its records were read."""
+
+    def __init__(self, source: Any, progress: Any, task: Any) -> None:
+        self._source, self._progress, self._task = source, progress, task
+
+    def batches(self, topic: str) -> Iterator[Any]:
+        for batch in self._source.batches(topic):
+            yield batch
+            self._progress.advance(self._task, batch.num_rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def leave(status: int) -> None:
+    """End the process."""
+    if "pyspark" not in sys.modules:
+        # Python would wait a quarter of a second for the threads of the Kafka client, which the system ends at once.
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)

@@ -1,0 +1,146 @@
+"""Why is there lag: what happened, what holds it, how it is spread, and how the state topic does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from sharelag.cli.output import read_by, require_rows, shown, start, summarise, write
+from sharelag.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+
+OVER = click.option(
+    "--over",
+    type=click.FloatRange(min=0.001),
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="How far back rates and trends look.",
+)
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option("--since", metavar="WHEN", help="Leave out what was before this time.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.001),
+    metavar="SECONDS",
+    help="The lag at regular moments, instead of a row a record.",
+)
+def history(output: str, engine: str, since: str | None, every: float | None, **options: Any) -> None:
+    """What happened to each share partition, record by record; or its lag at regular moments.
+
+    FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known: records before
+    it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
+    """
+    from sharelag import engine as engines
+    from sharelag import investigate, show
+    from sharelag.replay.moment import parse_time
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    engine = start(engine, source)
+    begin = parse_time(since) if since else None
+    with shown(source) as read:
+        if every is None:
+            answer = engines.history(read, engine, moment, choice, begin)
+        else:
+            answer = investigate.timeline(read, timedelta(seconds=every), engine, moment, choice, begin)
+    rows = show.plain_rows(answer.table)
+    require_rows(choice, moment or begin, rows)
+    write(show.lines(rows, output, show.HISTORY_COLUMNS if every is None else show.TIMELINE_COLUMNS))
+    summarise(answer, source, options["as_of"], "record" if every is None else "row")
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+def explain(output: str, engine: str, over: float, **options: Any) -> None:
+    """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
+    from sharelag import show
+    from sharelag.explained import explained
+    from sharelag.metrics.explain import explain as causes
+
+    evidence, source = _gather(engine, over, options)
+    table = causes(evidence)
+    if output == "human":
+        write(explained(evidence, table))
+    else:
+        write(show.lines(show.plain_rows(table), output))
+    read_by(evidence, source)
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@click.option("--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.001),
+    metavar="SECONDS",
+    help="The trend: the imbalance of lag at regular moments.",
+)
+def imbalance(output: str, engine: str, over: float, by: str | None, every: float | None, **options: Any) -> None:
+    """How evenly lag, arrivals, work and partitions are spread, and what the lag crowds around.
+
+    GINI and CV are 0 where all is even; MAX/MEAN and JAIN are 1.
+    """
+    from sharelag import investigate, show
+
+    if every is not None:
+        source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+        engine = start(engine, source)
+        with shown(source) as read:
+            answer = investigate.trend(read, timedelta(seconds=every), engine, moment, choice, by)
+        rows = show.plain_rows(answer.table)
+        require_rows(choice, moment, rows)
+        write(show.lines(rows, output, {"TIME": "as_of", **show.IMBALANCE_COLUMNS}))
+        summarise(answer, source, options["as_of"], "row")
+        return
+    evidence, source = _gather(engine, over, options)
+    rows = show.plain_rows(investigate.imbalance(evidence, by))
+    write(show.lines(rows, output, show.IMBALANCE_COLUMNS))
+    if output == "human":
+        for row in investigate.skew(evidence).to_pylist():
+            write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
+    read_by(evidence, source)
+
+
+@click.command()
+@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+def health(output: str, engine: str, **options: Any) -> None:
+    """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
+    from sharelag import investigate, show
+
+    source = source_of(options | {"as_of": None})
+    engine = start(engine, source)
+    with shown(source) as read:
+        answer, findings = investigate.health(read, engine)
+    rows = show.plain_rows(answer.table)
+    write(show.lines(rows, output, show.HEALTH_COLUMNS))
+    for finding in findings.column("summary").to_pylist():
+        click.echo(f"sharelag: {show.terminal(finding)}", err=True)
+    summarise(answer, source, None, "state partition")
+
+
+def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
+    from sharelag import investigate
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with shown(source) as read:
+        evidence = investigate.gather(read, start(engine, source), moment, choice, timedelta(seconds=over))
+    require_rows(choice, moment, evidence.lag.select(["group_id"]).to_pylist())
+    return evidence, source
+
+
+COMMANDS = (history, explain, imbalance, health)

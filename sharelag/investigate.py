@@ -1,0 +1,231 @@
+"""Why is a share group behind? Gathers what can be known of it, from one reading of the input, and judges.
+
+Each answer works for now and for any moment of the record, on either engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.engine import Answer, Choice, Past, named, reading
+from sharelag.errors import InputError
+from sharelag.metrics.age import oldest_offsets
+from sharelag.metrics.columns import milliseconds
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.imbalance import trend as imbalance_trend
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.placement import findings
+from sharelag.metrics.progress import progress_arrow
+from sharelag.metrics.skew import skew_arrow
+from sharelag.metrics.timeline import timeline_arrow
+from sharelag.replay.history import HISTORY_KEY
+from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
+from sharelag.replay.moment import Moment, of_groups
+from sharelag.sources.inputs import Input
+from sharelag.wire.decode import decode_arrow, of_topic
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: More moments than a person looks at, and a few requests to the cluster each.
+MOST_MOMENTS = 2_000
+#: How far back rates and histories are looked at.
+OVER = timedelta(hours=1)
+#: In how many parts of that the ends of topics are asked for.
+_PARTS = 10
+
+
+def gather(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Evidence:
+    """Everything that is known of some share groups.
+
+    Parameters
+    ----------
+    source : Input
+    engine : {"auto", "local", "spark"}
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+    over : timedelta
+        The span before that moment which rates are of; shorter where the records begin later.
+
+    Returns
+    -------
+    Evidence
+    """
+    choice = choice or Choice()
+    with reading(source, engine, as_of, choice) as past:
+        ids = sorted(pc.unique(past.windows.column("topic_id")).to_pylist())
+        # The state has been read before the end offsets: the other way round the lag could seem negative.
+        offsets = source.offsets(ids, as_of)
+        lag = choice.of(pa.Table.from_batches([lag_arrow(past.windows, offsets)]))
+        now = _moment(as_of, lag, past)
+        span = _span(over, now, past)
+        observed = past.observe(now, span)
+    past_offsets = source.past_offsets(ids, [now - span + n * span / _PARTS for n in range(_PARTS + 1)])
+    logs, times = source.logs(ids), source.times(oldest_offsets(lag))
+    names = sorted(set(lag.column("group_id").to_pylist()))
+    topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
+    group_records = _group_records(source, choice.groups)
+    moment = now if as_of is not None else None
+    return Evidence(
+        as_of=now,
+        lag=lag,
+        windows=past.windows,
+        observed=observed,
+        progress=pa.Table.from_batches([progress_arrow(lag, observed, past_offsets, times, logs, now)]),
+        past_offsets=past_offsets,
+        times=times,
+        members=pa.Table.from_batches([members_arrow(group_records, moment)]),
+        groups=pa.Table.from_batches([groups_arrow(group_records, moment)]),
+        settings=source.settings(names, topics),
+        logs=logs,
+        gaps=past.gaps,
+        rejected=past.rejected,
+        engine=past.engine,
+    )
+
+
+def imbalance(evidence: Evidence, by: str | None = None) -> pa.Table:
+    """How unevenly lag, arrivals, work and assignments are spread, as `sharelag.schemas.IMBALANCE`."""
+    grouped = evidence.groups if evidence.groups.num_rows else None
+    members = None if grouped is None else evidence.members
+    past = _earliest(evidence.past_offsets)
+    return pa.Table.from_batches(
+        [imbalance_arrow(evidence.lag, members, grouped, evidence.observed, past if past.num_rows else None, by)]
+    )
+
+
+def skew(evidence: Evidence) -> pa.Table:
+    """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
+    grouped = evidence.groups if evidence.groups.num_rows else None
+    members = None if grouped is None else evidence.members
+    past = _earliest(evidence.past_offsets)
+    return pa.Table.from_batches(
+        [skew_arrow(evidence.lag, members, grouped, evidence.observed, past if past.num_rows else None)]
+    )
+
+
+def timeline(
+    source: Input,
+    every: timedelta,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    since: datetime | None = None,
+) -> Answer:
+    """The lag of the chosen share partitions at regular moments, as `sharelag.schemas.TIMELINE`.
+
+    Parameters
+    ----------
+    source, engine, as_of, choice
+        As for `gather`.
+    every : timedelta
+    since : datetime, optional
+        The first moment; without it, when the first record was written.
+
+    Raises
+    ------
+    InputError
+        When that would be more than `MOST_MOMENTS` moments.
+    """
+    choice = choice or Choice()
+    with reading(source, engine, as_of, choice) as past:
+        history = past.history().sort_by([(name, "ascending") for name in HISTORY_KEY])
+        rejected, chosen = past.rejected, past.engine
+        first, last = since or past.first, _end(as_of, past)
+    if first is None:
+        return Answer(schemas.TIMELINE.empty_table(), rejected, chosen)
+    if (last - first) / every > MOST_MOMENTS:
+        raise InputError(f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step")
+    moments = [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
+    ids = sorted(pc.unique(history.column("topic_id")).to_pylist())
+    past_offsets = source.past_offsets(ids, moments)
+    rows = timeline_arrow(history, past_offsets, _known_moments(past_offsets, moments, every))
+    rows = named(rows.drop_columns("topic"), source.offsets(ids, as_of)).select(schemas.TIMELINE.names)
+    order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition", "as_of")]
+    return Answer(choice.of(rows.sort_by(order)), rejected, chosen)
+
+
+def trend(
+    source: Input,
+    every: timedelta,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    by: str | None = None,
+) -> Answer:
+    """How unevenly lag was spread at regular moments, as `sharelag.schemas.IMBALANCE`."""
+    table, rejected, chosen = timeline(source, every, engine, as_of, choice)
+    moments = pc.unique(table.column("as_of")).to_pylist()
+    lags = {at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))) for at in moments}
+    return Answer(pa.Table.from_batches([imbalance_trend(lags, by=by)]), rejected, chosen)
+
+
+def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
+    """How the state topic does.
+
+    Returns
+    -------
+    answer, findings
+        `sharelag.schemas.HEALTH`, and what should not be so as `sharelag.metrics.placement.FINDINGS`.
+    """
+    partitions = source.partitions(STATE_TOPIC)
+    with reading(source, engine, None, Choice()) as past:
+        table = past.health(partitions)
+        return Answer(table, past.rejected, past.engine), findings(table, past.windows, partitions)
+
+
+def _known_moments(past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta) -> list[datetime]:
+    """The moments themselves; of an input that noted the ends at others, the last of those before each."""
+    noted = np.sort(
+        np.array([milliseconds(at) for at in pc.unique(past_offsets.column("as_of")).to_pylist()], np.int64)
+    )
+    asked = np.array([milliseconds(at) for at in moments], np.int64)
+    place = np.searchsorted(noted, asked, side="right") - 1
+    near = (place >= 0) & (asked - noted[place] < every / timedelta(milliseconds=1)) if len(noted) else asked < 0
+    kept = np.where(near, noted[place] if len(noted) else asked, asked)
+    return pa.array(np.unique(kept)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]
+
+
+def _earliest(past_offsets: pa.Table) -> pa.Table:
+    """Of each topic partition the first known end."""
+    known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
+    first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
+    return first.rename_columns(["topic_id", "partition", "end_offset"])
+
+
+def _moment(as_of: Moment, lag: pa.Table, past: Past) -> datetime:
+    """As of when, if only offsets of the state topic were named, or nothing: then it is when the ends were asked."""
+    if isinstance(as_of, datetime):
+        return as_of
+    asked: datetime | None = None if as_of is not None else pc.max(lag.column("as_of")).as_py()
+    return asked or _end(as_of, past)
+
+
+def _end(as_of: Moment, past: Past) -> datetime:
+    return as_of if isinstance(as_of, datetime) else past.last or datetime.now(UTC)
+
+
+def _span(over: timedelta, now: datetime, past: Past) -> timedelta:
+    known = now - past.first if past.first else over
+    return max(min(over, known), timedelta(milliseconds=_PARTS))
+
+
+def _group_records(source: Input, groups: frozenset[str]) -> pa.RecordBatch:
+    """The share groups' own records: few, since what is superseded is dropped while reading."""
+
+    def records() -> Iterator[pa.RecordBatch]:
+        for batch in source.batches(GROUP_TOPIC):
+            yield of_groups(decode_arrow(batch.filter(of_topic(batch, GROUP_TOPIC)), GROUP_TOPIC).records, groups)
+
+    return latest_group_records(records(), schemas.GROUP_RECORDS)

@@ -1,0 +1,110 @@
+"""How long has the oldest unfinished record of each share partition been waiting?
+
+Its time is that of the record at the effective start offset, where it was read; otherwise it is interpolated between
+the moments at which the end of the topic partition is known. Where only transaction markers or compacted offsets are
+left, or the log is empty, nobody waits for anything, and the age is 0 as it is without lag.
+
+Times are the records' own: with ``message.timestamp.type=CreateTime`` those of the producers' clocks, and with
+``LogAppendTime`` those of the brokers'. A record from the future has an age of 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table, flat
+from sharelag.metrics.columns import beside, keys, numbers
+from sharelag.metrics.ends import Ends, time_of
+from sharelag.schemas import Arrow
+
+RECORD = "record"
+INTERPOLATED = "interpolated"
+
+
+@dataclass(frozen=True)
+class Oldest:
+    """The oldest unfinished offset of each row of a lag table; numbers are 0 where they are not known."""
+
+    offset: NDArray[np.int64]
+    unfinished: NDArray[np.bool_]  # whether there is one
+    idle: NDArray[np.bool_]  # known: no record is left to deliver
+    timestamp: NDArray[np.int64]  # milliseconds
+    dated: NDArray[np.bool_]  # whether its time is known
+    interpolated: NDArray[np.bool_]
+
+
+def oldest_offsets(lag: Arrow) -> pa.Table:
+    """The offsets whose times `oldest` wants to know, each once.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``topic topic_id partition asked_offset`` of `sharelag.schemas.TIMES`.
+    """
+    waiting = as_table(lag).filter(pc.greater(lag.column("effective_lag"), 0))
+    names = ["topic", "topic_id", "partition", "effective_start_offset"]
+    distinct = waiting.select(names).group_by(names, use_threads=False).aggregate([])
+    return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
+
+
+def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
+    """The oldest unfinished offset of each share partition, and when its record was produced.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    times : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the asked offset was compacted
+        away, the time is that of the next record: the oldest may be younger, if that one is finished, but never older.
+    ends : Ends
+        Of the same lag table.
+    """
+    left, left_known = numbers(lag, "effective_lag")
+    offset, _ = numbers(lag, "effective_start_offset")
+    unfinished = left_known & (left > 0)
+    names = ["topic_id", "partition", "asked_offset"]
+    asked = keys(as_table(lag).append_column("asked_offset", lag.column("effective_start_offset")), names)
+    found = beside(asked, times, names)
+    there, has_record = numbers(found, "offset")
+    timestamp, timed = numbers(found, "timestamp")
+    was_read = unfinished & flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
+    (end, ended), (log_start, has_log_start) = numbers(lag, "end_offset"), numbers(lag, "log_start_offset")
+    # A record beyond the end of that moment has come since, so none was left then either.
+    only_markers = was_read & (~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0])))
+    # Wherever a group begins that has not fetched yet: in an empty log nothing waits for it.
+    empty = ~left_known & ended & has_log_start & (end <= log_start)
+    dated = was_read & ~only_markers & timed & (timestamp >= 0)  # -1: a record without a time
+    between, interpolated = time_of(ends, offset)
+    interpolated &= unfinished & ~only_markers & ~dated
+    return Oldest(
+        offset=offset,
+        unfinished=unfinished,
+        idle=(left_known & (left == 0)) | only_markers | empty,
+        timestamp=np.where(dated, timestamp, np.where(interpolated, between, 0)),
+        dated=dated | interpolated,
+        interpolated=interpolated,
+    )
+
+
+def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
+    """The columns of `sharelag.schemas.PROGRESS` that tell the age, at a moment in milliseconds."""
+    source = np.where(found.interpolated, INTERPOLATED, RECORD)
+    age = np.where(found.idle, 0, np.maximum(as_of - found.timestamp, 0))
+    return {
+        "oldest_offset": pa.array(found.offset, mask=~found.unfinished),
+        "oldest_timestamp": pa.array(found.timestamp, mask=~found.dated).view(schemas.TIMESTAMP),
+        "oldest_from": pa.array(source, pa.string(), mask=~(found.dated | (found.unfinished & found.idle))),
+        "age_ms": pa.array(age, mask=~(found.dated | found.idle)),
+    }

@@ -1,0 +1,124 @@
+"""Where did a topic partition end at any moment, and when did it reach an offset? By the moments at which it is known.
+
+Between two known ends we draw a straight line. Before the first and after the last nothing is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sharelag.arrow import flat
+from sharelag.metrics.columns import keys, numbers
+from sharelag.schemas import Arrow
+
+PARTITION = ("topic_id", "partition")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Known ends of topic partitions, sorted by topic partition and time; and the topic partition of each row.
+
+    ``place`` and ``rows`` number the topic partitions alike, from 0.
+    """
+
+    place: NDArray[np.int64]  # [known ends]
+    time: NDArray[np.int64]
+    end: NDArray[np.int64]  # never falls from one to the next
+    rows: NDArray[np.int64]  # [rows]
+
+
+def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
+    """The ends that are known of the topic partitions in a lag table, each row's own among them.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    past_offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS` of any moments, in any order.
+    until : int
+        Milliseconds: what is later does not count.
+    """
+    texts = pa.chunked_array([keys(lag, PARTITION), keys(past_offsets, PARTITION)])
+    codes = flat(texts).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    time, timed = _of_both(lag, past_offsets, "as_of")
+    end, ended = _of_both(lag, past_offsets, "end_offset")
+    is_past = np.arange(len(codes)) >= lag.num_rows
+    used = np.flatnonzero(timed & ended & (codes >= 0) & (~is_past | (time <= until)))
+    order = used[np.lexsort((end[used], time[used], codes[used]))]
+    return Ends(codes[order], time[order], _risen(codes[order], end[order]), codes[: lag.num_rows])
+
+
+def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """When each row's topic partition ended at an offset, about: before, the record there had not been written.
+
+    Parameters
+    ----------
+    ends : Ends
+    offset : int64[rows]
+
+    Returns
+    -------
+    int64[rows], bool[rows]
+        Milliseconds, and whether they are known. Should it have ended there for long, then the end of that time.
+    """
+    return _between(ends, ends.end, ends.time, offset)
+
+
+def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each row's topic partition ended at a time, about.
+
+    Parameters
+    ----------
+    ends : Ends
+    time : int64[rows]
+        Milliseconds.
+
+    Returns
+    -------
+    int64[rows], bool[rows]
+        Offsets, and whether they are known.
+    """
+    return _between(ends, ends.time, ends.end, time)
+
+
+def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The first moment at which the end of each row's topic partition is known."""
+    at = np.searchsorted(ends.place, ends.rows, side="left")
+    known = at < np.searchsorted(ends.place, ends.rows, side="right")
+    return np.append(ends.time, 0)[np.where(known, at, -1)], known
+
+
+def _between(
+    ends: Ends, x: NDArray[np.int64], y: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The line through the last point that is not beyond and the first that is, at the wanted place."""
+    if not len(x):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    # One ascending number for (topic partition, x), so that all rows are looked up at once.
+    steps = np.unique(x)
+    numbered = ends.place * (len(steps) + 1) + np.searchsorted(steps, x, side="right")
+    sought = ends.rows * (len(steps) + 1) + np.searchsorted(steps, wanted, side="right")
+    after = np.searchsorted(numbered, sought, side="right")
+    known = (after > 0) & (after < len(x))
+    after = np.where(known, after, 0)
+    before = np.maximum(after - 1, 0)
+    known &= (ends.place[before] == ends.rows) & (ends.place[after] == ends.rows)
+    share = np.where(known, wanted - x[before], 0) / np.where(known, x[after] - x[before], 1)
+    return y[before] + np.rint(share * (y[after] - y[before])).astype(np.int64), known
+
+
+def _of_both(lag: Arrow, past_offsets: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    (now, now_known), (past, past_known) = numbers(lag, name), numbers(past_offsets, name)
+    return np.concatenate([now, past]), np.concatenate([now_known, past_known])
+
+
+def _risen(place: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ends that fell (an unclean election lost records) are lifted to the highest before."""
+    steps, rank = np.unique(end, return_inverse=True)
+    highest = np.maximum.accumulate(place * len(steps) + rank)
+    return np.asarray(steps[highest - place * len(steps)] if len(steps) else end)

@@ -1,0 +1,30 @@
+"""What is there to judge by? Everything that was gathered about some share groups as of one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from sharelag import schemas
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Tables of `sharelag.schemas`, of the same share partitions. Those that could not be had are empty."""
+
+    as_of: datetime
+    lag: pa.Table  # LAG
+    windows: pa.Table = field(default_factory=schemas.WINDOWS.empty_table)
+    observed: pa.Table = field(default_factory=schemas.OBSERVED.empty_table)
+    progress: pa.Table = field(default_factory=schemas.PROGRESS.empty_table)
+    past_offsets: pa.Table = field(default_factory=schemas.OFFSETS.empty_table)
+    times: pa.Table = field(default_factory=schemas.TIMES.empty_table)
+    members: pa.Table = field(default_factory=schemas.MEMBERS.empty_table)
+    groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)
+    settings: pa.Table = field(default_factory=schemas.SETTINGS.empty_table)
+    logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
+    gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
+    rejected: int = 0  # records that could not be decoded
+    engine: str = "local"

@@ -1,0 +1,94 @@
+"""Which causes explain the lag of each group, the weightiest first?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.metrics.causes import CAUSES, CRITICAL, NOTE, WARNING, Cause, Found
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.facts import Bools, Facts, texts
+
+_SEVERITIES = (CRITICAL, WARNING, NOTE)
+#: Partitions that are named one by one.
+_NAMED = 20
+
+
+def explain(evidence: Evidence) -> pa.RecordBatch:
+    """Why the share groups lag.
+
+    Parameters
+    ----------
+    evidence : Evidence
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.CAUSES`: a row a group, topic and cause, ranked within the group by severity, then by how many
+        offsets it holds. Where a cause holds in one partition only, ``partition`` is that. A group without rows has
+        nothing wrong with it.
+    """
+    facts = Facts(evidence)
+    found = {cause.name: cause.find(facts) for cause in CAUSES}
+    explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in CAUSES}
+    for cause in CAUSES:
+        for name in cause.includes & found.keys():
+            explained[name] |= found[cause.name].where & ~explained[cause.name]
+    rows = [
+        row
+        for cause in CAUSES
+        for row in _rows(facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name])
+    ]
+    order = {cause.name: place for place, cause in enumerate(CAUSES)}
+    rows.sort(
+        key=lambda row: (
+            row["group_id"],
+            _SEVERITIES.index(row["severity"]),
+            -(row["held"] or 0),
+            order[row["cause"]],
+            row["topic"] or "",
+        )
+    )
+    ranks: dict[str, int] = {}
+    for row in rows:
+        row["rank"] = ranks[row["group_id"]] = ranks.get(row["group_id"], 0) + 1
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.CAUSES)
+
+
+def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
+    """One row for each group and topic in which a cause holds."""
+    lag = facts.evidence.lag
+    hit = np.flatnonzero(where)
+    places = lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
+    together: dict[tuple[Any, ...], list[tuple[int, dict[str, Any]]]] = {}
+    for row, place in zip(hit.tolist(), places, strict=True):
+        together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append((row, place))
+    return [_row(cause, found, key, members) for key, members in together.items()]
+
+
+def _row(cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+    rows = np.array([row for row, _ in members])
+    held, since = found.held[rows], found.since[rows]
+    # The evidence is that of the share partition where most is held.
+    worst = rows[int(np.argmax(np.nan_to_num(held, nan=-1)))]
+    evidence = {name: values[worst] for name, values in found.evidence.items() if not np.isnan(values[worst])}
+    partitions = [place["partition"] for _, place in members]
+    where = {"partitions": ",".join(map(str, partitions[:_NAMED])) + (",..." if len(partitions) > _NAMED else "")}
+    shown = zip(evidence, texts(evidence.values()), strict=True)
+    return {
+        "group_id": key[0],
+        "topic": key[1],
+        "topic_id": key[2],
+        "partition": partitions[0] if len(partitions) == 1 else None,
+        "cause": cause.name,
+        "severity": cause.severity,
+        "held": None if np.isnan(held).all() else int(np.nansum(held)),
+        "since": None if np.isnan(since).all() else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
+        "summary": cause.summary,
+        "advice": cause.advice,
+        "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
+    }

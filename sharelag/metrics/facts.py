@@ -1,0 +1,227 @@
+"""What is known of each share partition, side by side: the numbers that causes are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.arrow import as_table, flat
+from sharelag.metrics.columns import beside, keys, milliseconds, numbers
+from sharelag.metrics.ends import PARTITION
+from sharelag.metrics.evidence import Evidence
+from sharelag.model import DeliveryState
+from sharelag.settings import in_force
+
+_SHARE_PARTITION = ("group_id", "topic_id", "partition")
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A row a share partition, in the order of the lag table; numbers are NaN where unknown, so that no test holds."""
+
+    evidence: Evidence
+
+    @cached_property
+    def now(self) -> int:
+        """Milliseconds."""
+        return milliseconds(self.evidence.as_of)
+
+    def lag(self, name: str) -> Floats:
+        """A column of the lag table."""
+        return _floats(self.evidence.lag, name)
+
+    def progress(self, name: str) -> Floats:
+        """A column of the progress table; times in milliseconds."""
+        return _floats(self._progress, name)
+
+    def observed(self, name: str) -> Floats:
+        """A column of the observed table; times in milliseconds."""
+        return _floats(self._observed, name)
+
+    @cached_property
+    def groups(self) -> NDArray[Any]:
+        """The group of each share partition."""
+        names: NDArray[Any] = flat(self.evidence.lag.column("group_id")).to_numpy(zero_copy_only=False)
+        return names
+
+    @cached_property
+    def behind(self) -> Bools:
+        """There are unfinished records."""
+        return self.lag("effective_lag") > 0
+
+    # ---- what the group is allowed and made of
+
+    def setting(self, name: str) -> Floats:
+        """A setting of each share partition's group as a number."""
+        return self._of_group({group: _number(values[name].value) for group, values in self._settings.items()})
+
+    def setting_text(self, name: str) -> NDArray[Any]:
+        """A setting of each share partition's group as text."""
+        return np.array([str(self._settings[group][name].value) for group in self.groups], object)
+
+    @cached_property
+    def members(self) -> Floats:
+        """How many members the group has; NaN where the group's own records are not there."""
+        counts = dict(
+            zip(*(self.evidence.groups.column(name).to_pylist() for name in ("group_id", "members")), strict=True)
+        )
+        return self._of_group({group: _number(counts.get(group)) for group in self._names})
+
+    @cached_property
+    def assigned(self) -> Floats:
+        """How many members the share partition is assigned to; NaN where the group's own records are not there."""
+        pairs = [
+            f"{member['group_id']}:{topic['topic_id']}:{partition}"
+            for member in self.evidence.members.to_pylist()
+            for topic in member["assigned_partitions"] or []
+            for partition in topic["partitions"]
+        ]
+        found = pc.value_counts(pa.array(pairs, pa.string()))
+        counts = pa.table({"key": found.field("values"), "count": found.field("counts")})
+        mine = counts.column("count").take(pc.index_in(self._keys, counts.column("key").combine_chunks()))
+        return np.where(np.isnan(self.members), np.nan, mine.fill_null(0).to_numpy().astype(float))
+
+    @cached_property
+    def emptied(self) -> Floats:
+        """When the group's last member left, in milliseconds."""
+        table = self.evidence.groups
+        times = dict(zip(table.column("group_id").to_pylist(), _floats(table, "emptied"), strict=True))
+        return self._of_group({group: times.get(group, np.nan) for group in self._names})
+
+    # ---- the log
+
+    @cached_property
+    def stable_end(self) -> Floats:
+        """The last stable offset: a read_committed group gets no further."""
+        return _floats(self._logs, "last_stable_offset")
+
+    @cached_property
+    def is_compacted(self) -> Bools:
+        """The topic's cleanup policy has compact in it."""
+        policy = flat(self._logs.column("cleanup_policy")).cast(pa.string())
+        return np.asarray(pc.match_substring(policy, "compact").fill_null(False).to_numpy(zero_copy_only=False), bool)
+
+    @cached_property
+    def next_record(self) -> tuple[Bools, Floats]:
+        """Whether it was asked for the first record from the oldest unfinished offset on, and its offset."""
+        names = ["topic_id", "partition", "asked_offset"]
+        lag = self.evidence.lag.append_column("asked_offset", self.evidence.lag.column("effective_start_offset"))
+        found = beside(keys(lag, names), self.evidence.times, names)
+        asked = flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
+        return np.asarray(asked, bool), _floats(found, "offset")
+
+    @cached_property
+    def arrivals(self) -> Floats:
+        """Records that arrived in each part of the span, [share partitions, parts]; NaN where not known."""
+        past = self.evidence.past_offsets
+        moments = np.unique(_floats(past, "as_of"))
+        moments = moments[~np.isnan(moments)]
+        ends = np.full((len(self.groups), len(moments) + 1), np.nan)
+        place = pc.index_in(keys(past, PARTITION), pc.unique(keys(self.evidence.lag, PARTITION)))
+        known = place.is_valid().to_numpy(zero_copy_only=False)
+        rows = place.fill_null(-1).to_numpy()
+        log = np.full((int(rows.max(initial=-1)) + 1, len(moments)), np.nan)
+        log[rows[known], np.searchsorted(moments, _floats(past, "as_of")[known])] = _floats(past, "end_offset")[known]
+        mine = pc.index_in(keys(self.evidence.lag, PARTITION), pc.unique(keys(self.evidence.lag, PARTITION))).to_numpy()
+        there = mine < len(log)
+        ends[there, :-1] = log[mine[there]]
+        ends[:, -1] = self.lag("end_offset")
+        return np.diff(ends, axis=1)
+
+    @cached_property
+    def given_up(self) -> Floats:
+        """Finished offsets in the window that were archived with the last delivery that the group allows."""
+        limit = self.setting("share.delivery.count.limit")
+        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        return _offsets(windows, "batches", DeliveryState.ARCHIVED, limit)
+
+    @cached_property
+    def head_length(self) -> Floats:
+        """How many unfinished offsets stand together at the effective start offset, as far as the window tells."""
+        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        runs = flat(windows.column("runs"))
+        filled = pc.if_else(pc.greater(pc.list_value_length(runs), 0), runs, pa.scalar(None, runs.type))
+        first = pc.list_element(pc.drop_null(filled), 0)
+        head, last = np.full(len(runs), np.nan), np.full(len(runs), np.nan)
+        has_runs = filled.is_valid().to_numpy(zero_copy_only=False)
+        head[has_runs] = pc.struct_field(first, 0).to_numpy()
+        last[has_runs] = pc.struct_field(first, 1).to_numpy()
+        start = self.lag("effective_start_offset")
+        return np.where(head > start, head - start, last + 1 - head)
+
+    @cached_property
+    def topic_of_group(self) -> NDArray[Any]:
+        """Numbers that are the same for share partitions of one group and topic."""
+        codes: NDArray[Any] = keys(self.evidence.lag, _SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
+        return codes
+
+    # ---- helpers
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(set(self.groups))
+
+    @cached_property
+    def _settings(self) -> dict[str, dict[str, Any]]:
+        return {group: in_force(self.evidence.settings, group) for group in self._names}
+
+    @cached_property
+    def _keys(self) -> pa.Array:
+        return keys(self.evidence.lag, _SHARE_PARTITION)
+
+    @cached_property
+    def _progress(self) -> pa.Table:
+        return beside(self._keys, self.evidence.progress, _SHARE_PARTITION)
+
+    @cached_property
+    def _observed(self) -> pa.Table:
+        return beside(self._keys, self.evidence.observed, _SHARE_PARTITION)
+
+    @cached_property
+    def _logs(self) -> pa.Table:
+        return beside(keys(self.evidence.lag, PARTITION), self.evidence.logs, PARTITION)
+
+    def _of_group(self, values: dict[str, float]) -> Floats:
+        return np.array([values[group] for group in self.groups], float)
+
+
+def sums(values: Floats, of: NDArray[Any]) -> Floats:
+    """For each row the sum over all rows of the same group, unknown ones left out."""
+    return np.bincount(of, np.nan_to_num(values))[of] if len(of) else np.zeros(0)
+
+
+def _offsets(windows: pa.Table, column: str, state: int, least: Floats) -> Floats:
+    """Offsets in a state with at least so many deliveries, in each window."""
+    lists = flat(windows.column(column))
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy()
+    batches = pc.list_flatten(lists)
+    first, last, states, deliveries = (pc.struct_field(batches, i).to_numpy() for i in range(4))
+    row = np.repeat(np.arange(len(counts)), counts)
+    chosen = (states == state) & (deliveries >= least[row])
+    return np.asarray(np.bincount(row[chosen], (last - first + 1)[chosen], len(counts)), float)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    column = flat(as_table(table).column(name))
+    if pa.types.is_floating(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False), float)
+    values, known = numbers(table, name)
+    return np.where(known, values.astype(float), np.nan)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int) else np.nan
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """Numbers as people write them: whole ones without a point."""
+    return [f"{value:.0f}" if isinstance(value, float) and value == int(value) else f"{value}" for value in values]

@@ -1,0 +1,278 @@
+"""How well is the state topic itself? Its records counted in one pass, and what keeps it from being pruned.
+
+Counts of any pieces of the topic add up, in any order: `health_counts` of each piece, `combine` of several,
+`health_arrow` of all. Each record has to be in one piece only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.arrow import as_table, flat, one_batch
+from sharelag.metrics.columns import keys as texts
+from sharelag.metrics.placement import Partitions, partition_counts, state_partitions
+from sharelag.schemas import Arrow
+from sharelag.wire.decode import decode_arrow, of_topic
+from sharelag.wire.fields import STATE_TOPIC
+
+#: Kinds of records, by column and as people read them.
+KINDS = {
+    "snapshots": "snapshot v0",
+    "snapshots_with_count": "snapshot v0 with count",
+    "updates": "update v0",
+    "updates_with_count": "update v0 with count",
+    "tombstones": "tombstone",
+    "update_tombstones": "tombstone of an update",
+}
+_OF_A_KIND = (
+    ["snapshots", "snapshots_with_count"],
+    ["updates", "updates_with_count"],
+    ["tombstones", "update_tombstones"],
+)
+_STATE_PARTITION = ["topic", "partition"]
+_SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
+#: Aggregate by column; rows of a share partition and rows of the state partition as a whole have different ones.
+_TOTALS = dict.fromkeys(["rows", "bytes", "rejects", "finished", *KINDS, "unknown_tags"], "sum")
+_RANGES = {"first_offset": "min", "last_offset": "max", "first_timestamp": "min", "last_timestamp": "max"}
+_LASTS = dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
+_AGGREGATES = _TOTALS | _RANGES | _LASTS
+
+#: What is counted, a row a share partition, and a row with nulls in its place for all of a state partition.
+COUNTS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),  # of the state topic
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("share_partition", pa.int32()),
+        *[(name, pa.int64()) for name in _TOTALS],
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("first_timestamp", schemas.TIMESTAMP),
+        ("last_timestamp", schemas.TIMESTAMP),
+        ("last_snapshot", pa.int64()),  # offset of the last one
+        ("last_tombstone", pa.int64()),
+        ("last_state", pa.int64()),  # offset of the last snapshot or update
+    ]
+)
+_GATHER = 64
+
+
+def health_arrow(counts: Arrow, partitions: Partitions = None, history: Arrow | None = None) -> pa.RecordBatch:
+    """The health of every partition of the state topic.
+
+    Parameters
+    ----------
+    counts : pyarrow.RecordBatch or pyarrow.Table
+        `COUNTS` of every piece of the topic, one after another or combined.
+    partitions : int, mapping of topic to int, or None
+        How many partitions the topic has; without it nobody knows which records are misplaced.
+    history : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.HISTORY` of the same records; without it nobody knows how many offsets they finished.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is what Kafka's coordinator deletes
+        up to the next time it prunes; ``prunable`` is null where records are missing, so that they cannot be counted.
+
+    Notes
+    -----
+    ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka 4.3.1: needed is
+    the last snapshot of every share partition that was not deleted, and of those only. Where all were deleted, the
+    last tombstone remains.
+    """
+    table = as_table(counts).select(COUNTS.names).cast(COUNTS)
+    if history is not None:
+        table = pa.concat_tables([table, finished_counts(history)])
+    summed = _by_state_partition(_judged(combine(table), partitions))
+    seen = summed.filter(pc.greater(summed.column("rows"), 0))
+    return _health(seen).sort_by([(name, "ascending") for name in _STATE_PARTITION])
+
+
+def health_counts(raw: Arrow) -> pa.Table:
+    """Count one piece of the state topic.
+
+    Parameters
+    ----------
+    raw : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RAW`; records of other topics are left out.
+
+    Returns
+    -------
+    pyarrow.Table
+        `COUNTS`.
+    """
+    chosen = raw.filter(of_topic(raw, STATE_TOPIC))
+    records, rejects, _ = decode_arrow(chosen, STATE_TOPIC)
+    return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
+
+
+def combine(counts: Arrow) -> pa.Table:
+    """Counts of several pieces added up: a row a share partition, and one a state partition."""
+    by = [*_STATE_PARTITION, *_SHARE_PARTITION]
+    return _aggregated(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
+
+
+def gather(batches: Iterable[Arrow]) -> pa.Table:
+    """Count a stream of pieces, holding little more than a row a share partition."""
+    pieces = [COUNTS.empty_table()]
+    for batch in batches:
+        pieces.append(health_counts(batch))
+        if len(pieces) > _GATHER:
+            pieces = [combine(pa.concat_tables(pieces))]
+    return combine(pa.concat_tables(pieces))
+
+
+def finished_counts(history: Arrow) -> pa.Table:
+    """How many offsets the records of each state partition finished, as `COUNTS`; null where none is known."""
+    places = {"topic": "record_topic", "partition": "record_partition"}
+    chosen = {name: flat(history.column(source)) for name, source in places.items()}
+    summed = _aggregated(_counts(chosen | {"finished": flat(history.column("finished"))}), _STATE_PARTITION)
+    return _counts({name: flat(summed.column(name)) for name in (*_STATE_PARTITION, "finished")})
+
+
+# ---- counting -----------------------------------------------------------------------------------------
+
+
+def _sizes(raw: Arrow) -> pa.Table:
+    offset, moment = flat(raw.column("offset")), flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False)
+    lengths = [pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64()) for name in ("key", "value")]
+    return _counts(
+        {name: flat(raw.column(name)) for name in _STATE_PARTITION}
+        | {"rows": _ones(len(offset)), "bytes": pc.add(*lengths)}
+        | {"first_offset": offset, "last_offset": offset, "first_timestamp": moment, "last_timestamp": moment}
+    )
+
+
+def _rejects(rejects: pa.RecordBatch) -> pa.Table:
+    place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
+    return _counts(place | {"rejects": _ones(rejects.num_rows)})
+
+
+def _records(records: pa.RecordBatch) -> pa.Table:
+    offset, tombstone = records.column("offset"), records.column("tombstone")
+    update = pc.equal(records.column("record_type"), 1)
+    counted = pc.is_valid(records.column("delivery_complete_count"))
+    state = pc.invert(tombstone)
+    snapshot = pc.and_(state, pc.invert(update))
+    removal = pc.and_(tombstone, pc.invert(update))
+    kinds = {
+        "snapshots": pc.and_(snapshot, pc.invert(counted)),
+        "snapshots_with_count": pc.and_(snapshot, counted),
+        "updates": pc.and_(pc.and_(state, update), pc.invert(counted)),
+        "updates_with_count": pc.and_(pc.and_(state, update), counted),
+        "tombstones": removal,
+        "update_tombstones": pc.and_(tombstone, update),
+        "unknown_tags": pc.greater(pc.list_value_length(records.column("unknown_tags")), 0),
+    }
+    lasts = {"last_snapshot": snapshot, "last_tombstone": removal, "last_state": state}
+    nothing = pa.scalar(None, pa.int64())
+    return _counts(
+        {"topic": records.column("topic"), "partition": records.column("record_partition")}
+        | {"group_id": records.column("group_id"), "topic_id": records.column("topic_id")}
+        | {"share_partition": records.column("partition")}
+        | {name: mask.cast(pa.int64()) for name, mask in kinds.items()}
+        | {name: pc.if_else(mask, offset, nothing) for name, mask in lasts.items()}
+    )
+
+
+def _ones(count: int) -> pa.Array:
+    return pa.array(np.ones(count, np.int64))
+
+
+def _counts(columns: dict[str, pa.Array]) -> pa.Table:
+    """`COUNTS` of some of its columns; the others do not apply to these rows."""
+    count = len(next(iter(columns.values())))
+    arrays = [columns.get(field.name, pa.nulls(count)).cast(field.type) for field in COUNTS]
+    return pa.Table.from_arrays(arrays, schema=COUNTS)
+
+
+def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
+    wanted = _AGGREGATES | dict(more or {})
+    known = pc.ScalarAggregateOptions(min_count=1)
+    # One thread: the first of a column is the first row's.
+    grouped = table.group_by(by, use_threads=False).aggregate([(name, how, known) for name, how in wanted.items()])
+    return grouped.rename_columns({f"{name}_{how}": name for name, how in wanted.items()} | {name: name for name in by})
+
+
+# ---- judging ------------------------------------------------------------------------------------------
+
+_JUDGED = {"share_partitions": "sum", "misplaced": "sum", "needed_from": "min", "pinned_by": "first"}
+
+
+def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
+    """What is to be said of each share partition: alive, needed from where, misplaced. Sorted by what is needed."""
+    nothing = pa.scalar(None, pa.int64())
+    removed = table.column("last_tombstone").fill_null(-1)
+    snapshot = table.column("last_snapshot")
+    needed = pc.if_else(pc.greater(snapshot, removed), snapshot, nothing)
+    alive = pc.greater(table.column("last_state"), removed).fill_null(False).cast(pa.int64())
+    key = texts(table, _SHARE_PARTITION)
+    belongs = state_partitions(key, partition_counts(flat(table.column("topic")), partitions))
+    records = flat(_total(table, list(KINDS)))
+    misplaced = pc.if_else(pc.equal(belongs, flat(table.column("partition"))), 0, records)
+    columns = {
+        "share_partitions": alive,
+        "misplaced": pc.if_else(pc.is_valid(key), misplaced, nothing),
+        "needed_from": needed,
+        "pinned_by": pc.if_else(flat(pc.is_valid(needed)), key, pa.scalar(None, pa.string())),
+    }
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table.sort_by([("needed_from", "ascending")])
+
+
+def _by_state_partition(judged: pa.Table) -> pa.Table:
+    summed = _aggregated(judged, _STATE_PARTITION, _JUDGED)
+    # With no share partition left, the last tombstone is all that is needed.
+    needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
+    return summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)
+
+
+def _total(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
+    total = table.column(names[0]).fill_null(0)
+    for name in names[1:]:
+        total = pc.add(total, table.column(name).fill_null(0))
+    return total
+
+
+def _health(summed: pa.Table) -> pa.RecordBatch:
+    snapshots, updates, tombstones = (_total(summed, names) for names in _OF_A_KIND)
+    first, end = summed.column("first_offset"), pc.add(summed.column("last_offset"), 1)
+    missing = pc.subtract(pc.subtract(end, first), summed.column("rows"))
+    below = pc.max_element_wise(pc.subtract(summed.column("needed_from"), first), 0, skip_nulls=False)
+    columns = {name: summed.column(name) for name in schemas.HEALTH.names if name in summed.column_names} | {
+        "end_offset": end,
+        "records": _total(summed, list(KINDS)),
+        "snapshots": snapshots,
+        "updates": updates,
+        "tombstones": tombstones,
+        "rejects": _total(summed, ["rejects"]),
+        "share_partitions": _total(summed, ["share_partitions"]),
+        "missing": missing,
+        "updates_per_snapshot": _ratio(updates, snapshots),
+        "bytes_per_finished": _ratio(summed.column("bytes"), summed.column("finished")),
+        "prunable": pc.if_else(pc.equal(missing, 0), below, pa.scalar(None, pa.int64())),
+        "generations": _generations(summed),
+    }
+    arrays = [columns[field.name].cast(field.type) for field in schemas.HEALTH]
+    return one_batch(pa.Table.from_arrays(arrays, schema=schemas.HEALTH))
+
+
+def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
+    some = pc.if_else(pc.greater(whole, 0), whole, pa.scalar(None, pa.int64())).cast(pa.float64())
+    return pc.divide(part.cast(pa.float64()), some)
+
+
+def _generations(summed: pa.Table) -> pa.ChunkedArray:
+    names = KINDS | {"unknown_tags": "tags that are not known"}
+    rows = summed.select(list(names)).to_pylist()
+    return pa.chunked_array(
+        [[[names[name] for name, count in row.items() if count] for row in rows]], pa.list_(pa.string())
+    )

@@ -1,0 +1,152 @@
+"""Is the load of a share group spread badly? Figures over its partitions, topics and members, now and in the past.
+
+What is spread (the measure) over what:
+
+    lag         over partitions, topics and members; that of a partition is divided equally among its members
+    arrived     over partitions and topics: how far the end offset went since an earlier moment
+    finished    over partitions and topics: work actually done, offsets an hour
+    members     over partitions: how many members may fetch from each
+    partitions  over members: how many each was told to fetch
+
+`sharelag.metrics.spread` says what the figures mean, `sharelag.metrics.skew` what they say together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import flat, one_batch
+from sharelag.errors import InputError
+from sharelag.metrics.loads import member_loads, partition_loads, topic_loads
+from sharelag.metrics.spread import spread_columns
+from sharelag.schemas import Arrow
+
+OVER = ("partition", "topic", "member")
+
+
+def imbalance_arrow(
+    lag: Arrow,
+    members: Arrow | None = None,
+    groups: Arrow | None = None,
+    observed: Arrow | None = None,
+    past: Arrow | None = None,
+    by: str | None = None,
+) -> pa.RecordBatch:
+    """How unevenly each measure is spread, in each group and in each topic of it.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table, optional
+        As for `sharelag.metrics.loads.partition_loads`; measures that need one that is not given have no rows.
+    by : {"partition", "topic", "member"}, optional
+        Only the rows over these.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.IMBALANCE`, sorted by group, topic (the whole group first), ``over`` and ``measure``.
+
+    Raises
+    ------
+    InputError
+        When ``by`` is none of these, or a table does not fit.
+    """
+    if by is not None and by not in OVER:
+        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    partitions = partition_loads(lag, members, groups, observed, past)
+    measures = [
+        name
+        for name, given in (("lag", lag), ("arrived", past), ("finished", observed), ("members", members))
+        if given is not None
+    ]
+    whole = _Segments(partitions, "group_id")
+    found = [schemas.IMBALANCE.empty_table()]
+    if by in (None, "partition"):
+        each_topic = _Segments(partitions, "group_id", "topic_id")
+        found += [at.rows(partitions, "partition", measure) for at in (whole, each_topic) for measure in measures]
+    if by in (None, "topic"):
+        topics = topic_loads(partitions)
+        at = _Segments(topics, "group_id")
+        found += [at.rows(topics, "topic", measure) for measure in measures if measure != "members"]
+    if by in (None, "member") and members is not None:
+        loads = member_loads(partitions, members)
+        position = pc.index_in(loads.column("group_id"), flat(whole.keys["group_id"]))
+        loads = loads.append_column("as_of", whole.keys["as_of"].take(position))
+        at = _Segments(loads, "group_id")
+        found += [at.rows(loads, "member", measure) for measure in ("lag", "partitions")]
+    rows = pa.concat_tables(found)
+    rows = rows.append_column("of_topic", rows.column("topic_id").is_valid().cast(pa.int8()))
+    keys = ("group_id", "of_topic", "topic", "topic_id", "over", "measure")
+    return one_batch(rows.sort_by([(name, "ascending") for name in keys]).select(schemas.IMBALANCE.names))
+
+
+def trend(
+    lags: Mapping[datetime, Arrow], members: Mapping[datetime, Arrow] | None = None, by: str | None = None
+) -> pa.RecordBatch:
+    """The imbalance at several moments.
+
+    Parameters
+    ----------
+    lags : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG` at each moment. What arrived is counted since the moment before, if there is one.
+    members : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.MEMBERS` at the same moments, or some of them.
+    by : {"partition", "topic", "member"}, optional
+        Only the rows over these.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as `imbalance_arrow`.
+    """
+    found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
+    past = None
+    for moment in sorted(lags):
+        rows = imbalance_arrow(lags[moment], (members or {}).get(moment), past=past, by=by)
+        as_of = pa.repeat(pa.scalar(moment, schemas.TIMESTAMP), rows.num_rows)
+        found.append(rows.set_column(rows.schema.get_field_index("as_of"), "as_of", as_of))
+        past = lags[moment]
+    return one_batch(pa.Table.from_batches(found))
+
+
+class _Segments:
+    """The rows of a table of loads that are compared with each other."""
+
+    def __init__(self, table: pa.Table, *names: str) -> None:
+        self.code = _codes(table, names)
+        self.size = int(self.code.max(initial=-1)) + 1
+        topic = table.column("topic") if "topic_id" in names else pa.nulls(table.num_rows, pa.string())
+        about = {name: table.column(name) for name in (*names, "as_of")} | {"topic": topic, "code": self.code}
+        keys = pa.table(about).group_by(["code", *names]).aggregate([("as_of", "min"), ("topic", "max")])
+        keys = keys.sort_by("code")
+        self.keys = {name: keys.column(name) for name in names}
+        self.keys |= {"as_of": keys.column("as_of_min"), "topic": keys.column("topic_max")}
+
+    def rows(self, table: pa.Table, over: str, measure: str) -> pa.Table:
+        """The figures of one measure, a row a segment, as `sharelag.schemas.IMBALANCE`."""
+        values = flat(table.column(measure)).to_numpy(zero_copy_only=False)
+        figures = spread_columns(values, self.code, self.size)._asdict()
+        columns = {
+            "over": pa.repeat(over, self.size),
+            "measure": pa.repeat(measure, self.size),
+            **self.keys,
+            **{name: pa.array(figure, from_pandas=True) for name, figure in figures.items()},
+        }
+        empty = pa.nulls(self.size)
+        arrays = [columns.get(field.name, empty).cast(field.type) for field in schemas.IMBALANCE]
+        return pa.Table.from_arrays(arrays, schema=schemas.IMBALANCE)
+
+
+def _codes(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """A number from 0 on for each group, or each topic of a group (a topic id holds no blank)."""
+    key = pc.binary_join_element_wise(*[flat(table.column(name)) for name in reversed(names)], " ")
+    return np.asarray(key.dictionary_encode().indices.to_numpy(), np.int64)

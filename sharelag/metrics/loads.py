@@ -1,0 +1,231 @@
+"""What does each partition, topic and member of a share group carry? The numbers whose spread is an imbalance.
+
+Each measure is a column of float64, null where it is not known. Members stand in the group records only, the others
+in the lag table, the history and the offsets; they meet here by group, topic id and partition.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table, flat
+from sharelag.schemas import Arrow
+
+#: What identifies the rows of `partition_loads`.
+KEYS = ["group_id", "topic", "topic_id", "partition"]
+
+
+def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+#: The columns that are read of each table; the rest may be missing.
+NEEDED = {
+    "lag": _columns(schemas.LAG, *KEYS, "as_of", "lag", "end_offset"),
+    "members": _columns(schemas.MEMBERS, "group_id", "member_id", "assigned_partitions"),
+    "groups": _columns(schemas.GROUPS, "group_id", "initialized_topics"),
+    "observed": _columns(schemas.OBSERVED, "group_id", "topic_id", "partition", "begin", "end", "finished"),
+    "past": _columns(schemas.OFFSETS, "topic_id", "partition", "end_offset"),
+}
+_MS_AN_HOUR = 3_600_000
+
+
+def partition_loads(
+    lag: Arrow,
+    members: Arrow | None = None,
+    groups: Arrow | None = None,
+    observed: Arrow | None = None,
+    past: Arrow | None = None,
+) -> pa.Table:
+    """What each share partition carries.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    members : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.MEMBERS` of all groups.
+    groups : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.GROUPS`: adds the initialized partitions without a row of lag; the members of groups that
+        are not in it are not known.
+    observed : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.OBSERVED`.
+    past : pyarrow.RecordBatch or pyarrow.Table, optional
+        Earlier ``end_offset`` by ``topic_id`` and ``partition`` (`sharelag.schemas.OFFSETS`, or an earlier lag table).
+
+    Returns
+    -------
+    pyarrow.Table
+        `KEYS`, ``as_of``, and of float64: ``lag``; ``arrived`` since ``past``; ``finished`` an hour, as observed;
+        ``members``, how many may fetch from it. Null where not known or not given.
+
+    Raises
+    ------
+    InputError
+        When a table lacks one of its `NEEDED` columns, or has it in another type.
+    """
+    given = {"lag": lag, "members": members, "groups": groups, "observed": observed, "past": past}
+    for name, rows in given.items():
+        if rows is not None:
+            schemas.require(rows, NEEDED[name], name)
+    table = as_table(lag).select(NEEDED["lag"].names)
+    if groups is not None:
+        table = _with_initialized(table, as_table(groups))
+    place = _place(table)
+    return pa.table(
+        {
+            **{name: table.column(name) for name in (*KEYS, "as_of")},
+            "lag": table.column("lag").cast(pa.float64()),
+            "arrived": _arrived(table, past),
+            "finished": _finished(place, observed),
+            "members": _member_counts(place, flat(table.column("group_id")), members, groups),
+        }
+    )
+
+
+def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
+    """What each member carries.
+
+    Parameters
+    ----------
+    partitions : pyarrow.Table
+        What `partition_loads` gave, with the same members.
+    members : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.MEMBERS`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``group_id``, ``member_id``, and of float64: ``partitions`` assigned to it; ``lag``, where that of a partition
+        is divided equally among its members. An idle member has none; null when no lag of its partitions is known.
+    """
+    table = as_table(members)
+    row, place, _ = exploded(table, "assigned_partitions")
+    lags, shared_by = (_numbers(partitions.column(name)) for name in ("lag", "members"))
+    position = pc.index_in(place, _place(partitions))
+    part = np.append(lags / np.maximum(shared_by, 1), np.nan)[position.fill_null(-1).to_numpy()]
+    lag, counts = known_sums(part, row, table.num_rows), np.bincount(row, minlength=table.num_rows)
+    return pa.table(
+        {
+            "group_id": table.column("group_id"),
+            "member_id": table.column("member_id"),
+            "partitions": pa.array(counts, pa.float64()),
+            "lag": pa.array(np.where(counts == 0, 0.0, lag), from_pandas=True),
+        }
+    )
+
+
+def topic_loads(partitions: pa.Table) -> pa.Table:
+    """What each topic of a group carries: sums over its partitions, as far as they are known.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``group_id``, ``topic``, ``topic_id``, ``as_of``, and of float64 ``lag``, ``arrived`` and ``finished``.
+    """
+    measures = ("lag", "arrived", "finished")
+    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in measures]
+    summed = partitions.group_by(["group_id", "topic_id"]).aggregate([("topic", "max"), ("as_of", "min"), *sums])
+    return pa.table(
+        {
+            "group_id": summed.column("group_id"),
+            "topic": summed.column("topic_max"),
+            "topic_id": summed.column("topic_id"),
+            "as_of": summed.column("as_of_min"),
+            **{name: summed.column(f"{name}_sum") for name in measures},
+        }
+    )
+
+
+def known_sums(values: NDArray[np.float64], code: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Sums of the known values of each code; NaN where none is known."""
+    known = ~np.isnan(values)
+    sums = np.bincount(code[known], values[known], size)
+    return np.where(np.bincount(code[known], minlength=size) > 0, sums, np.nan)
+
+
+def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
+    """Row, place, and topic with partition (a struct), of each partition in the lists of a column of assignments."""
+    lists = flat(table.column(column))
+    topics = pc.list_flatten(lists)
+    partitions = pc.struct_field(topics, "partitions")
+    topic = pc.list_parent_indices(partitions)
+    row = pc.list_parent_indices(lists).take(topic)
+    fields = {f.name: pc.struct_field(topics, f.name).take(topic) for f in topics.type if f.name != "partitions"}
+    fields["partition"] = pc.list_flatten(partitions)
+    each = pa.table({"group_id": flat(table.column("group_id")).take(row), **fields})
+    return row.to_numpy(), _place(each), pa.StructArray.from_arrays(list(fields.values()), list(fields))
+
+
+# ---- measures of partitions -----------------------------------------------------------------------------
+
+
+def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
+    """Add the partitions that can be assigned but have no state yet, and topic names that only the group knows."""
+    row, place, topics = exploded(groups, "initialized_topics")
+    names = pc.struct_field(topics, "topic_name")
+    names = pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
+    have = _place(table)
+    known_names = names.take(pc.index_in(have, place))
+    topic = pc.coalesce(flat(table.column("topic")), known_names)
+    table = table.set_column(table.column_names.index("topic"), "topic", topic)
+    new = {
+        "group_id": flat(groups.column("group_id")).take(pa.array(row)),
+        "topic": names,
+        "topic_id": pc.struct_field(topics, "topic_id"),
+        "partition": pc.struct_field(topics, "partition"),
+    }
+    added = pa.table({name: new.get(name, pa.nulls(len(row))) for name in table.column_names})
+    missing = pc.invert(pc.is_in(place, have))
+    return pa.concat_tables([table, added.filter(missing).cast(table.schema)])
+
+
+def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
+    if past is None:
+        return pa.nulls(table.num_rows, pa.float64())
+    then, now = as_table(past), flat(table.column("end_offset"))
+    position = pc.index_in(_place(table, "topic_id", "partition"), _place(then, "topic_id", "partition"))
+    growth = pc.subtract(now, flat(then.column("end_offset")).take(position)).cast(pa.float64())
+    # An end offset that went back is of a log that lost its end, or of another topic: nothing to count.
+    return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
+
+
+def _finished(place: pa.Array, observed: Arrow | None) -> pa.Array:
+    """How many an hour, in the span of which there is evidence."""
+    if observed is None:
+        return pa.nulls(len(place), pa.float64())
+    table = as_table(observed)
+    begin, end = (_numbers(table.column(n).cast(schemas.TIMESTAMP).cast(pa.int64())) for n in ("begin", "end"))
+    hours = np.where(end > begin, end - begin, np.nan) / _MS_AN_HOUR
+    rate = pa.array(_numbers(table.column("finished")) / hours, from_pandas=True)
+    return rate.take(pc.index_in(place, _place(table)))
+
+
+def _member_counts(place: pa.Array, group_id: pa.Array, members: Arrow | None, groups: Arrow | None) -> pa.Array:
+    if members is None:
+        return pa.nulls(len(place), pa.float64())
+    encoded = place.dictionary_encode()
+    assigned = pc.index_in(exploded(as_table(members), "assigned_partitions")[1], encoded.dictionary).drop_null()
+    counts = np.bincount(assigned.to_numpy(), minlength=len(encoded.dictionary))[encoded.indices.to_numpy()]
+    told = np.ones(len(place), bool)
+    if groups is not None:
+        told = pc.is_in(group_id, flat(groups.column("group_id"))).to_numpy(zero_copy_only=False)
+    return pa.array(counts.astype(np.float64), mask=~told)
+
+
+# ---- places ---------------------------------------------------------------------------------------------
+
+
+def _place(table: pa.Table, *names: str) -> pa.Array:
+    """One text a share partition. The group comes last, since its name may hold anything."""
+    keys = [flat(table.column(name)).cast(pa.string()) for name in names or ("topic_id", "partition", "group_id")]
+    return pc.binary_join_element_wise(*keys, ":")
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """As float64, NaN where null."""
+    return np.asarray(flat(column).cast(pa.float64()).to_numpy(zero_copy_only=False))

@@ -1,0 +1,281 @@
+"""Is every share partition's state where Kafka's hash puts it, and which coordinators carry the most?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.arrow import as_table, flat
+from sharelag.metrics.columns import keys as texts
+from sharelag.metrics.spread import spread_columns
+from sharelag.model import DeliveryState
+from sharelag.schemas import Arrow
+
+#: How many partitions the state topic has, or each of several state topics by its name; None: not known.
+Partitions: TypeAlias = int | Mapping[str, int] | None
+#: Partitions of the state topic unless a broker was told otherwise.
+DEFAULT_PARTITIONS = 50
+
+#: The load of one partition of the state topic, or of the broker that leads some of them.
+HOT_SPOTS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("over", pa.string()),  # partition or broker
+        ("item", pa.int32()),  # the partition or the broker's id
+        ("state_partitions", pa.int64()),
+        ("share_partitions", pa.int64()),  # alive
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("record_share", pa.float64()),  # of all records of the topic; null: there are none
+        ("byte_share", pa.float64()),
+        ("even_share", pa.float64()),  # what each would have if all had the same
+        ("max_mean", pa.float64()),  # of the records over all items: 1 is even
+        ("jain", pa.float64()),  # likewise; 1 is even, 1 / items is all on one
+    ]
+)
+
+#: One thing about the state topic that should not be so.
+FINDINGS = pa.schema(
+    [
+        ("finding", pa.string()),  # misplaced, non_durable_state, undecodable, missing or holds_pruning
+        ("group_id", pa.string()),  # null where it concerns a partition of the state topic as a whole
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("record_topic", pa.string()),
+        ("record_partition", pa.int32()),  # where the records are ...
+        ("belongs", pa.int32()),  # ... and where Kafka's hash puts them
+        ("summary", pa.string()),
+    ]
+)
+
+# Kafka writes these; 3 and 5 belong to proposals, so newer brokers may write them.
+_DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.ACQUIRED]
+#: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: by then every snapshot is renewed.
+_COLD_MS = 600_000
+_SHARE_PARTITION = ["group_id", "topic_id", "partition"]
+_PLACE = [*_SHARE_PARTITION, "record_topic", "record_partition"]
+_LOAD = ["topic", "partition", "share_partitions", "records", "bytes"]
+
+
+def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
+    """Where Kafka puts the records of share partitions; `sharelag.wire.state_partition` for whole columns.
+
+    Parameters
+    ----------
+    keys : pyarrow.Array of string
+        ``group:topic id:partition``, as ``SharePartitionKey.asCoordinatorKey`` writes it.
+    partitions : pyarrow.Array of int32
+        How many partitions the state topic has.
+
+    Returns
+    -------
+    pyarrow.Array of int32
+        Null where one of the two is null.
+    """
+    known = pc.and_(pc.is_valid(keys), pc.is_valid(partitions))
+    mask = np.asarray(known.to_numpy(zero_copy_only=False), bool)
+    placed = np.zeros(len(keys), np.int64)
+    placed[mask] = _abs_hashes(keys.filter(known)) % partitions.filter(known).to_numpy()
+    return pa.array(placed, pa.int32(), mask=~mask)
+
+
+def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa.Table:
+    """How many share partitions each partition of the state topic gets.
+
+    Parameters
+    ----------
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        ``group_id``, ``topic_id`` and ``partition`` of the share partitions, such as `sharelag.schemas.WINDOWS`.
+    partitions : int
+        How many partitions the state topic has, or is to have.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``partition`` from 0 on and ``share_partitions``, a row for every partition.
+    """
+    key = texts(windows, _SHARE_PARTITION)
+    placed = state_partitions(key, pa.array(np.full(len(key), partitions), pa.int32()))
+    counts = np.bincount(placed.to_numpy(), minlength=partitions)
+    return pa.table({"partition": pa.array(np.arange(partitions), pa.int32()), "share_partitions": counts})
+
+
+def coordinator_hot_spots(
+    health: Arrow, partitions: Partitions = None, leaders: Mapping[int, int] | None = None
+) -> pa.Table:
+    """Which partitions of the state topic, and so which share coordinators, carry the most?
+
+    Parameters
+    ----------
+    health : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HEALTH`.
+    partitions : int, mapping of topic to int, or None
+        How many partitions the topic has: those without records count as idle. Without it they are left out.
+    leaders : mapping of partition to broker, optional
+        Who leads each partition; that broker is the coordinator of all share partitions in it.
+
+    Returns
+    -------
+    pyarrow.Table
+        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers where they are known.
+    """
+    load = pa.concat_tables([as_table(health).select(_LOAD), _idle(as_table(health), partitions)])
+    over = [_spots(load, "partition", load.column("partition"))]
+    if leaders is not None:
+        led = pc.index_in(load.column("partition"), pa.array(list(leaders), pa.int32()))
+        over.append(_spots(load, "broker", pa.array(list(leaders.values()), pa.int32()).take(led.combine_chunks())))
+    order = [("topic", "ascending"), ("over", "descending"), ("records", "descending"), ("item", "ascending")]
+    return pa.concat_tables(over).sort_by(order)
+
+
+def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa.Table:
+    """What should not be so in the state topic, named.
+
+    Parameters
+    ----------
+    health : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HEALTH`.
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS` of the same records.
+    partitions : int, mapping of topic to int, or None
+        How many partitions the topic has; without it nothing is found misplaced.
+
+    Returns
+    -------
+    pyarrow.Table
+        `FINDINGS`: ``misplaced`` (a share partition whose state its coordinator does not look for there),
+        ``non_durable_state`` (a state that Kafka never writes, kept as it is), ``undecodable`` (records that keep
+        Kafka from loading the partition), ``missing`` (offsets that were not among the records), and
+        ``holds_pruning`` (a last snapshot so much older than the partition's last record that it should have been
+        renewed).
+    """
+    rows = [*_misplaced(windows, partitions), *_non_durable(windows)]
+    rows += [finding for row in as_table(health).to_pylist() for finding in _of_state_partition(row)]
+    return pa.Table.from_pylist([*rows, *_holds_pruning(health, windows)], schema=FINDINGS)
+
+
+# ---- the hash -----------------------------------------------------------------------------------------
+
+
+def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
+    """``Utils.abs`` of Java's ``String.hashCode``, the sum of unit[i] * 31 ** (n - 1 - i) over UTF-16 units.
+
+    No text may be empty.
+    """
+    units = np.frombuffer("".join(keys.to_pylist()).encode("utf-16-le"), np.uint16).astype(np.uint32)
+    # What lies beyond 16 bits is two units to Java.
+    lengths = pc.add(pc.utf8_length(keys), pc.count_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")).to_numpy()
+    ends = np.cumsum(lengths)
+    exponents = np.repeat(ends, lengths) - 1 - np.arange(len(units))
+    powers = np.cumprod(np.concatenate([[1], np.full(lengths.max(initial=0), 31)]), dtype=np.uint32)
+    if not len(units):
+        return np.zeros(0, np.int64)
+    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(np.int32)
+    return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
+
+
+def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
+    """How many partitions the state topic of each row has; null where nobody said."""
+    if partitions is None or isinstance(partitions, int):
+        return pa.array([partitions], pa.int32()).take(pa.array(np.zeros(len(topics), np.int64)))
+    return pa.array(list(partitions.values()), pa.int32()).take(
+        pc.index_in(topics, pa.array(list(partitions), pa.string()))
+    )
+
+
+# ---- hot spots ----------------------------------------------------------------------------------------
+
+
+def _idle(health: pa.Table, partitions: Partitions) -> pa.Table:
+    """Partitions that hold no record."""
+    topics = flat(health.column("topic")).unique()
+    counts = zip(topics.to_pylist(), partition_counts(topics, partitions).to_pylist(), strict=True)
+    seen = set(zip(health.column("topic").to_pylist(), health.column("partition").to_pylist(), strict=True))
+    zeros = dict.fromkeys(_LOAD, 0)
+    rows = [zeros | {"topic": t, "partition": p} for t, n in counts for p in range(n or 0) if (t, p) not in seen]
+    return pa.Table.from_pylist(rows, schema=health.select(_LOAD).schema)
+
+
+def _spots(load: pa.Table, over: str, item: pa.Array | pa.ChunkedArray) -> pa.Table:
+    table = load.append_column("item", item)
+    sums = [("partition", "count"), ("share_partitions", "sum"), ("records", "sum"), ("bytes", "sum")]
+    grouped = table.group_by(["topic", "item"]).aggregate(sums)
+    topic = flat(grouped.column("topic")).dictionary_encode()
+    segment = topic.indices.to_numpy().astype(np.int64)
+    records, size = (grouped.column(f"{name}_sum").to_numpy().astype(np.float64) for name in ("records", "bytes"))
+    by_records = spread_columns(records, segment, len(topic.dictionary))
+    by_bytes = spread_columns(size, segment, len(topic.dictionary))
+    columns: dict[str, Any] = {
+        "topic": grouped.column("topic"),
+        "over": pa.array([over] * grouped.num_rows),
+        "item": grouped.column("item"),
+        "state_partitions": grouped.column("partition_count"),
+        **{name: grouped.column(f"{name}_sum") for name in _LOAD[2:]},
+        "record_share": _part(records, by_records.total[segment]),
+        "byte_share": _part(size, by_bytes.total[segment]),
+        "even_share": _part(np.ones(len(segment)), by_records.items[segment].astype(np.float64)),
+        "max_mean": pa.array(by_records.max_mean[segment], from_pandas=True),
+        "jain": pa.array(by_records.jain[segment], from_pandas=True),
+    }
+    return pa.table(columns).select(HOT_SPOTS.names).cast(HOT_SPOTS)
+
+
+def _part(part: NDArray[np.float64], whole: NDArray[np.float64]) -> pa.Array:
+    return pa.array(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0), mask=~(whole > 0))
+
+
+# ---- findings -----------------------------------------------------------------------------------------
+
+
+def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
+    counts = partition_counts(flat(windows.column("record_topic")), partitions)
+    belongs = state_partitions(texts(windows, _SHARE_PARTITION), counts)
+    wrong = pc.not_equal(belongs, flat(windows.column("record_partition"))).fill_null(False)
+    places = as_table(windows).select(_PLACE).append_column("belongs", belongs).filter(wrong)
+    return [
+        _finding("misplaced", place, "its coordinator looks for it in partition {belongs}, not in {record_partition}")
+        for place in places.to_pylist()
+    ]
+
+
+def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
+    batches = flat(windows.column("batches"))
+    rows, states = pc.list_parent_indices(batches), batches.flatten().field("delivery_state")
+    odd = pc.invert(pc.is_in(states, pa.array(_DURABLE, pa.int8())))
+    found = pa.table({"row": rows.filter(odd), "state": states.filter(odd)}).group_by(["row", "state"]).aggregate([])
+    places = as_table(windows).select(_PLACE).take(found.column("row")).append_column("state", found.column("state"))
+    return [_finding("non_durable_state", place, "non-durable state code {state}") for place in places.to_pylist()]
+
+
+def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
+    place = {"record_topic": row["topic"], "record_partition": row["partition"]}
+    found = []
+    if row["rejects"]:
+        words = f"{row['rejects']} records cannot be decoded, and Kafka would not load this partition"
+        found.append(_finding("undecodable", place, words))
+    if row["missing"]:
+        words = f"{row['missing']} offsets from {row['first_offset']} to {row['end_offset'] - 1} were not there"
+        found.append(_finding("missing", place, words))
+    return found
+
+
+def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
+    pinned = as_table(health)
+    window = as_table(windows).take(pc.index_in(pinned.column("pinned_by"), texts(windows, _SHARE_PARTITION)))
+    written = flat(window.column("write_timestamp")).cast(pa.int64())
+    behind = pc.subtract(flat(pinned.column("last_timestamp")).cast(pa.int64()), written)
+    late = pc.greater(behind, _COLD_MS).fill_null(False)
+    kept = pc.subtract(flat(pinned.column("end_offset")), flat(pinned.column("needed_from")))
+    places = window.select(_PLACE).append_column("behind", behind).append_column("kept", kept).filter(late)
+    words = "its last snapshot is {behind} ms older than the last record, so {kept} records cannot be pruned"
+    return [_finding("holds_pruning", place, words) for place in places.to_pylist()]
+
+
+def _finding(kind: str, place: dict[str, Any], words: str) -> dict[str, Any]:
+    row = {name: place.get(name) for name in FINDINGS.names}
+    return row | {"finding": kind, "summary": words.format(**place)}

@@ -1,0 +1,108 @@
+"""How old is the lag of each share partition, will it go away, and will Kafka keep its records for so long?
+
+`sharelag.metrics.age` and `sharelag.metrics.rates` answer the first two; retention is answered here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.arrow import as_table, flat
+from sharelag.metrics.age import Oldest, age_columns, oldest
+from sharelag.metrics.columns import beside, keys, known_times, milliseconds, numbers
+from sharelag.metrics.ends import PARTITION, known_ends
+from sharelag.metrics.rates import drain_columns, rate_columns, rates
+from sharelag.schemas import Arrow
+
+#: Kafka's ``group.share.record.lock.duration.ms`` by default: so long a member may work on what it has acquired.
+PATIENCE = timedelta(seconds=30)
+
+_MS = timedelta(milliseconds=1)
+_LONGEST = 2**61  # milliseconds, so that two of them can be added
+_SHARE_PARTITION = ("group_id", "topic_id", "partition")
+
+
+def progress_arrow(
+    lag: Arrow,
+    observed: Arrow,
+    past_offsets: Arrow,
+    times: Arrow,
+    logs: Arrow,
+    as_of: datetime,
+    patience: timedelta = PATIENCE,
+) -> pa.RecordBatch:
+    """Age, rates, drain and retention of every share partition.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG` at the moment ``as_of``.
+    observed : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OBSERVED` of the span before. Of a share partition with several states we cannot tell which
+        one the lag is of, so it counts as not observed.
+    past_offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals, more of them for ages.
+    times : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.TIMES` of `sharelag.metrics.age.oldest_offsets`.
+    logs : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LOGS`.
+    as_of : datetime
+    patience : timedelta
+        For how long nothing may be finished before a share partition with lag is called stalled.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.PROGRESS`, a row a row of the lag table, in its order.
+    """
+    tables = {"LAG": lag, "OBSERVED": observed, "OFFSETS": past_offsets, "TIMES": times, "LOGS": logs}
+    for name, table in tables.items():
+        schemas.require(table, getattr(schemas, name), name.lower())
+    now = milliseconds(as_of)
+    ends = known_ends(lag, past_offsets, now)
+    old = oldest(lag, times, ends)
+    seen = beside(keys(lag, _SHARE_PARTITION), _unambiguous(observed), _SHARE_PARTITION)
+    found = rates(lag, seen, ends)
+    columns = {name: flat(lag.column(name)) for name in (*_SHARE_PARTITION, "topic")}
+    columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
+    columns |= age_columns(old, now) | rate_columns(found) | drain_columns(lag, old, found, now, patience // _MS)
+    columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {"lost": _lost(lag)}
+    columns["breaks"] = flat(seen.column("breaks"))
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in schemas.PROGRESS], schema=schemas.PROGRESS
+    )
+
+
+def _unambiguous(observed: Arrow) -> pa.Table:
+    codes = keys(observed, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
+    return as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1)) if len(codes) else as_table(observed)
+
+
+def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
+    """When the oldest unfinished record may be deleted for its age, by the settings of its topic.
+
+    Kafka deletes whole segments, by the time of their youngest record, so it may last longer; retention by size
+    (``retention.bytes``) may delete it sooner.
+    """
+    retention, known = numbers(logs, "retention_ms")
+    policy = flat(logs.column("cleanup_policy"))
+    deletes = pc.match_substring_regex(policy, r"\bdelete\b").fill_null(False).to_numpy(zero_copy_only=False)
+    limited = known & deletes & (retention >= 0) & old.dated
+    margin = np.minimum(old.timestamp, _LONGEST) + np.minimum(retention, _LONGEST) - as_of
+    return {
+        "retention_ms": pa.array(retention, mask=~known),
+        "margin_ms": pa.array(np.maximum(margin, 0), mask=~limited),
+    }
+
+
+def _lost(lag: Arrow) -> pa.Array:
+    """Unfinished offsets below the log start: all that are unfinished, less those that are still there."""
+    names = ("start_offset", "end_offset", "window_end_offset", "log_start_offset", "window_complete", "effective_lag")
+    (start, end, window_end, _, complete, left), known = zip(*[numbers(lag, name) for name in names], strict=True)
+    unfinished = np.maximum(end, window_end) - start - complete
+    return pa.array(unfinished - left, mask=~np.logical_and.reduce(known))

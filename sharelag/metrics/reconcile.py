@@ -1,0 +1,255 @@
+"""Why do two ways of measuring the same lag differ? Each difference is a sum of reasons.
+
+    described = lag + ...             Kafka's command, against the same formula over what is persisted
+    naive     = lag + ...             end - start: the lag of a consumer group that had committed the start offset
+    effective = lag + ...             what the batches say is unfinished and still in the log
+    true      = effective + ...       what is a record that is not aborted
+
+The dots are the ``differences`` of the row with that ``number``; where both numbers are known they add up exactly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table, flat, one_batch
+from sharelag.metrics.columns import beside, keys, numbers
+from sharelag.schemas import Arrow
+from sharelag.schemas.comparisons import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED
+
+DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
+
+# Why a number differs from the one it is held against.
+COMPLETE_IN_WINDOW = "complete_in_window"
+COUNT_DIFFERS = "count_differs"
+BELOW_LOG_START = "below_log_start"
+STALE_END_OFFSET = "stale_end_offset"
+MARKERS_OR_COMPACTED = "markers_or_compacted"
+ABORTED = "aborted"
+ANOTHER_MOMENT = "another_moment"
+NO_STATE = "no_state"
+NOT_DESCRIBED = "not_described"
+UNKNOWN = "unknown"
+REASONS = {
+    COMPLETE_IN_WINDOW: "offsets at or after the start offset whose delivery is complete, by the broker's count",
+    COUNT_DIFFERS: "the broker's delivery complete count differs from the finished offsets in its batches",
+    BELOW_LOG_START: "records below the log start were deleted unread; Kafka's lag still counts them",
+    STALE_END_OFFSET: "the end offset is older than the state",
+    MARKERS_OR_COMPACTED: "offsets without a record: markers of transactions, and what compaction removed",
+    ABORTED: "records of aborted transactions; a read_uncommitted group is given them, a read_committed one is not",
+    ANOTHER_MOMENT: "the two were asked at different moments",
+    NO_STATE: "no state of this share partition was among the records",
+    NOT_DESCRIBED: "Kafka's command printed no row of this share partition",
+    UNKNOWN: "nothing that is known here explains it",
+}
+
+_Numbers = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
+
+
+def reconcile_arrow(lag: Arrow, described: Arrow | None = None, scanned: Arrow | None = None) -> pa.RecordBatch:
+    """The lag of every share partition in five ways, and why they differ.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    described : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.comparisons.DESCRIBED`: what Kafka's command printed.
+    scanned : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.comparisons.SCANNED`, of the same windows and offsets.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.comparisons.RECONCILED`: a row a share partition of ``lag``, and one for each that only
+        Kafka described; sorted by group, topic, partition. The true lag of a read_uncommitted group leaves out the
+        aborted records, which it will be given; the difference says how many.
+    """
+    schemas.require(lag, schemas.LAG, "lag")
+    rows = as_table(lag).select(schemas.LAG.names)
+    if described is not None:
+        schemas.require(described, DESCRIBED, "described")
+        rows = _with_rows_of(rows, as_table(described))
+    if scanned is not None:
+        schemas.require(scanned, SCANNED, "scanned")
+    kafkas = _beside(rows, DESCRIBED.empty_table() if described is None else described, "topic")
+    seen = _beside(rows, SCANNED.empty_table() if scanned is None else scanned, "topic_id")
+    terms = _Terms(rows)
+    true = _add(seen, "records", "undecided")
+    differences = [*_naive(terms), *_effective(terms), *_true(terms, seen, true)]
+    if described is not None:
+        differences += _described(terms, kafkas)
+    ways = {"described_lag": _number(kafkas, "lag"), "naive_lag": terms.naive, "true_lag": true}
+    columns: dict[str, pa.Array] = {name: number.array() for name, number in ways.items()}
+    columns["matches"] = _matches(terms.lag, kafkas)
+    columns["differences"] = _lists(differences)
+    columns |= {name: flat(rows.column(name)) for name in RECONCILED.names if name not in columns}
+    table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in RECONCILED], schema=RECONCILED)
+    return one_batch(table.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]))
+
+
+# ---- the reasons ----------------------------------------------------------------------------------------
+
+
+class _Known(NamedTuple):
+    """A number a row, zero where it is not known."""
+
+    values: _Numbers
+    known: _Flags
+
+    def array(self) -> pa.Array:
+        return pa.array(self.values, mask=~self.known)
+
+
+class _Difference(NamedTuple):
+    """One reason, in the rows where it holds; its size is null in those where only the reason is known."""
+
+    number: str
+    reason: str
+    offsets: _Known
+    holds: _Flags
+
+
+class _Terms:
+    """What the formulas are made of, zero where unknown."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.start, self.end = _number(rows, "start_offset"), _number(rows, "end_offset")
+        self.count = _number(rows, "delivery_complete_count")
+        self.lag, self.effective = _number(rows, "lag"), _number(rows, "effective_lag")
+        self.complete = _number(rows, "window_complete")
+        self.log_start = _number(rows, "log_start_offset")
+        self.naive = _Known(self.end.values - self.start.values, self.end.known & self.start.known)
+        #: How far lag was raised to be zero: the formula had given less.
+        self.raised = self.lag.values - (self.naive.values - self.count.values)
+        #: What the window holds beyond the end offset.
+        self.beyond = np.maximum(_number(rows, "window_end_offset").values - self.end.values, 0)
+
+
+def _naive(t: _Terms) -> list[_Difference]:
+    both = t.lag.known & t.naive.known
+    return [
+        _sized(NAIVE, COMPLETE_IN_WINDOW, t.count.values, both),
+        _sized(NAIVE, STALE_END_OFFSET, -t.raised, both),
+    ]
+
+
+def _effective(t: _Terms) -> list[_Difference]:
+    both = t.lag.known & t.effective.known
+    stale = t.beyond - t.raised
+    differs = t.count.values - t.complete.values
+    rest = t.effective.values - t.lag.values - stale - differs
+    # Only the batches tell how many of the deleted offsets were finished; the lag table has their sum no more.
+    deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
+    return [
+        _sized(EFFECTIVE, STALE_END_OFFSET, stale, both),
+        _sized(EFFECTIVE, COUNT_DIFFERS, differs, both),
+        _sized(EFFECTIVE, BELOW_LOG_START, deleted, both),
+        _sized(EFFECTIVE, UNKNOWN, rest - deleted, both),
+    ]
+
+
+def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
+    both = t.effective.known & true.known
+    terms = {
+        MARKERS_OR_COMPACTED: -_number(seen, "no_record").values,
+        ABORTED: -_number(seen, "aborted").values,
+        BELOW_LOG_START: -_number(seen, "deleted").values,
+    }
+    rest = true.values - t.effective.values - np.sum(list(terms.values()), axis=0)
+    elsewhen = _differ(t.rows, seen, "as_of")
+    return [
+        *(_sized(TRUE, reason, offsets, both) for reason, offsets in terms.items()),
+        _sized(TRUE, ANOTHER_MOMENT, rest, both & elsewhen),
+        _sized(TRUE, UNKNOWN, rest, both & ~elsewhen),
+    ]
+
+
+def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
+    lag = _number(kafkas, "lag")
+    there = _number(kafkas, "partition").known
+    ours = flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)  # not a row that only Kafka has
+    both = lag.known & t.lag.known
+    elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
+    rest = lag.values - t.lag.values
+    # Where only one of them knows a lag, or a row, there is a reason without a size.
+    one_sided = there & ours & (lag.known != t.lag.known)
+    negative = one_sided & t.lag.known & (t.raised > 0)  # Kafka prints a dash for a lag below zero
+    return [
+        _sized(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
+        _sized(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),
+        _unsized(DESCRIBED_LAG, STALE_END_OFFSET, negative),
+        _unsized(DESCRIBED_LAG, ANOTHER_MOMENT, one_sided & ~negative & elsewhen),
+        _unsized(DESCRIBED_LAG, UNKNOWN, one_sided & ~negative & ~elsewhen),
+        _unsized(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
+        _unsized(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
+    ]
+
+
+def _matches(lag: _Known, kafkas: pa.Table) -> pa.Array:
+    theirs = _number(kafkas, "lag")
+    same = (lag.known == theirs.known) & (~lag.known | (lag.values == theirs.values))
+    return pa.array(same, mask=~_number(kafkas, "partition").known)
+
+
+# ---- tables side by side --------------------------------------------------------------------------------
+
+
+def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
+    """The rows, and below them those that only Kafka's command printed."""
+    place = ("group_id", "topic", "partition")
+    only = described.filter(pc.invert(pc.is_in(keys(described, place), keys(lag, place))))
+    same = ("group_id", "topic", "partition", "as_of")
+    empty = {field.name: pa.nulls(only.num_rows, field.type) for field in schemas.LAG}
+    columns = [only.column(n) if n in same else empty[n] for n in schemas.LAG.names]
+    casts = [column.cast(field.type) for column, field in zip(columns, schemas.LAG, strict=True)]
+    return pa.concat_tables([lag.cast(schemas.LAG), pa.Table.from_arrays(casts, schema=schemas.LAG)])
+
+
+def _beside(rows: pa.Table, other: Arrow, topic: str) -> pa.Table:
+    """The rows of the other table in the order of ours; null where there is no partner."""
+    place = ("group_id", topic, "partition")
+    return beside(keys(rows, place), other, place)
+
+
+def _sized(number: str, reason: str, offsets: _Numbers, both: _Flags) -> _Difference:
+    return _Difference(number, reason, _Known(offsets, both), both & (offsets != 0))
+
+
+def _unsized(number: str, reason: str, holds: _Flags) -> _Difference:
+    return _Difference(number, reason, _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_)), holds)
+
+
+def _lists(differences: list[_Difference]) -> pa.Array:
+    holds = np.stack([d.holds for d in differences], axis=1)
+    rows, which = np.nonzero(holds)
+    sizes = np.stack([d.offsets.values for d in differences], axis=1)[rows, which]
+    known = np.stack([d.offsets.known for d in differences], axis=1)[rows, which]
+    names = [pa.array([getattr(d, name) for d in differences], pa.string()) for name in ("number", "reason")]
+    taken = [name.take(pa.array(which)) for name in names]
+    structs = pa.StructArray.from_arrays([*taken, pa.array(sizes, pa.int64(), mask=~known)], fields=list(DIFFERENCE))
+    ends = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), structs)
+
+
+def _number(table: pa.Table, name: str) -> _Known:
+    return _Known(*numbers(table, name))
+
+
+def _add(table: pa.Table, *names: str) -> _Known:
+    parts = [_number(table, name) for name in names]
+    return _Known(np.sum([p.values for p in parts], axis=0), np.logical_and.reduce([p.known for p in parts]))
+
+
+def _differ(one: pa.Table, other: pa.Table, name: str) -> _Flags:
+    """Where both know a value, and not the same."""
+    a, b = _number(one, name), _number(other, name)
+    return np.asarray(a.known & b.known & (a.values != b.values), bool)

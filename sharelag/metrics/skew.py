@@ -1,0 +1,225 @@
+"""Why is the lag of a share group spread unevenly? Data skew, consumer starvation, or assignment skew.
+
+Each of the three names partitions (or members) that differ in something other than lag, and holds when the lag
+crowds there: their part of the lag is larger than their part of the partitions (or members) by `EXCESS` or more.
+
+    data_skew        partitions into which more arrived than into the average one
+    starvation       partitions with fewer members than the average one
+    assignment_skew  members with more partitions than the average one, by two or more
+
+An uneven lag that crowds in none of these is only `uneven`: look at single partitions then, at what holds their start
+offset.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.arrow import flat, one_batch
+from sharelag.metrics.loads import known_sums, member_loads, partition_loads
+from sharelag.metrics.spread import spread_columns
+from sharelag.schemas import TIMESTAMP, Arrow
+
+NO_MEMBERS = "no_members"  # there is lag, and nobody to consume it: no matter of balance
+STARVATION = "starvation"
+ASSIGNMENT_SKEW = "assignment_skew"
+DATA_SKEW = "data_skew"
+UNEVEN = "uneven"
+EVEN = "even"
+NO_LAG = "no_lag"
+VERDICTS = {
+    NO_MEMBERS: "there is lag and no member: start consumers before balancing anything",
+    STARVATION: "the lag is on partitions that fewer members than average may fetch from",
+    ASSIGNMENT_SKEW: "the lag is with members that have more partitions than the others",
+    DATA_SKEW: "the lag is on partitions into which more records arrive than into the others",
+    UNEVEN: "the lag is uneven, but neither arrivals nor members, as far as known, say why",
+    EVEN: "the lag is spread evenly",
+    NO_LAG: "there is no lag",
+}
+
+#: How much larger the part of the lag has to be: one in five offsets would have to move for it to be even.
+EXCESS = 0.2
+#: How much larger the part of the arrivals has to be for them to be called uneven.
+_ARRIVALS_EXCESS = 0.1
+
+#: What the lag of one group crowds around, with the figures that show it. All parts are between 0 and 1.
+SKEW = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("verdict", pa.string()),  # one of `VERDICTS`; null: no lag is known
+        ("findings", pa.list_(pa.string())),  # all of the three that hold, the clearest first
+        ("lag", pa.float64()),
+        ("lag_gini", pa.float64()),
+        ("lag_max_mean", pa.float64()),
+        ("lag_hoover", pa.float64()),  # the part of the lag that would have to move for it to be even
+        ("partitions", pa.int64()),
+        ("unknown_lags", pa.int64()),
+        ("busy_partitions", pa.float64()),  # the part of the partitions with more arrivals than the average one
+        ("busy_arrived", pa.float64()),  # their part of the arrivals
+        ("busy_lag", pa.float64()),  # their part of the lag
+        ("finished_gini", pa.float64()),  # how unevenly work was done
+        ("members", pa.int64()),
+        ("idle_members", pa.int64()),  # with no partition assigned
+        ("unattended_partitions", pa.int64()),  # with no member
+        ("starved_partitions", pa.float64()),  # the part of the partitions with fewer members than the average one
+        ("starved_lag", pa.float64()),
+        ("max_partitions", pa.int64()),  # of one member
+        ("loaded_members", pa.float64()),  # the part of the members with more partitions than the average one
+        ("loaded_lag", pa.float64()),
+        ("as_of", TIMESTAMP),
+    ]
+)
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+
+
+def skew_arrow(
+    lag: Arrow,
+    members: Arrow | None = None,
+    groups: Arrow | None = None,
+    observed: Arrow | None = None,
+    past: Arrow | None = None,
+) -> pa.RecordBatch:
+    """What the lag of each group crowds around.
+
+    Parameters
+    ----------
+    lag, members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table
+        As for `sharelag.metrics.loads.partition_loads`. Without ``past`` no data skew can be told, without
+        ``members`` no other.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `SKEW`, a row a group, sorted by group.
+    """
+    partitions = partition_loads(lag, members, groups, observed, past)
+    if partitions.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=SKEW)
+    g = _Groups(partitions)
+    columns = g.of_partitions() | (g.of_members(member_loads(partitions, members)) if members is not None else {})
+    unknown = np.full(g.size, np.nan)
+    figure = {field.name: columns.get(field.name, unknown) for field in SKEW}
+    crowding = {
+        STARVATION: figure["starved_lag"] - figure["starved_partitions"],
+        ASSIGNMENT_SKEW: np.where(
+            columns.get("uneven_partitions", unknown) >= 2, figure["loaded_lag"] - figure["loaded_members"], np.nan
+        ),
+        DATA_SKEW: np.where(
+            figure["busy_arrived"] - figure["busy_partitions"] >= _ARRIVALS_EXCESS,
+            figure["busy_lag"] - figure["busy_partitions"],
+            np.nan,
+        ),
+    }
+    findings = _findings(crowding)
+    arrays: dict[str, pa.Array] = {name: pa.array(values, from_pandas=True) for name, values in figure.items()}
+    arrays |= {
+        "group_id": g.ids,
+        "findings": findings,
+        "verdict": _verdicts(figure, findings),
+        "as_of": g.as_of,
+    }
+    rows = pa.RecordBatch.from_arrays([arrays[field.name].cast(field.type) for field in SKEW], schema=SKEW)
+    return one_batch(rows.sort_by([("group_id", "ascending")]))
+
+
+class _Groups:
+    """Sums and shares for each group."""
+
+    def __init__(self, partitions: pa.Table) -> None:
+        encoded = flat(partitions.column("group_id")).dictionary_encode()
+        self.ids, self.size = encoded.dictionary, len(encoded.dictionary)
+        self.code: _Ints = encoded.indices.to_numpy().astype(np.int64)
+        first = pa.table({"code": self.code, "as_of": partitions.column("as_of")}).group_by("code")
+        self.as_of = flat(first.aggregate([("as_of", "min")]).sort_by("code").column("as_of_min"))
+        self.lag, self.arrived, self.finished, self.members = (
+            flat(partitions.column(name)).to_numpy(zero_copy_only=False)
+            for name in ("lag", "arrived", "finished", "members")
+        )
+
+    def of_partitions(self) -> dict[str, _Floats | _Ints]:
+        spread = spread_columns(self.lag, self.code, self.size)
+        busy = self._above(self.arrived, self.code)
+        starved = self._above(-self.members, self.code)
+        one = np.where(np.isnan(self.lag), np.nan, 1.0)  # parts of what has a lag, so that they can be compared
+        return {
+            "lag": spread.total,
+            "lag_gini": spread.gini,
+            "lag_max_mean": spread.max_mean,
+            "lag_hoover": spread.hoover,
+            "partitions": spread.items,
+            "unknown_lags": spread.unknown,
+            "busy_partitions": self._part(busy, one, self.arrived, self.code),
+            "busy_arrived": self._part(busy, self.arrived * one, self.arrived, self.code),
+            "busy_lag": self._part(busy, self.lag, self.arrived, self.code),
+            "finished_gini": spread_columns(self.finished, self.code, self.size).gini,
+            "unattended_partitions": known_sums(
+                np.where(np.isnan(self.members), np.nan, self.members == 0), self.code, self.size
+            ),
+            "starved_partitions": self._part(starved, one, self.members, self.code),
+            "starved_lag": self._part(starved, self.lag, self.members, self.code),
+        }
+
+    def of_members(self, loads: pa.Table) -> dict[str, _Floats | _Ints]:
+        position = pc.index_in(flat(loads.column("group_id")), self.ids)
+        of_known_group = position.is_valid()
+        code = position.drop_null().to_numpy().astype(np.int64)
+        partitions, lag = (
+            flat(loads.column(name).filter(of_known_group)).to_numpy(zero_copy_only=False)
+            for name in ("partitions", "lag")
+        )
+        spread = spread_columns(partitions, code, self.size)
+        loaded = self._above(partitions, code)
+        told = ~np.isnan(known_sums(self.members, self.code, self.size))
+        return {
+            "members": np.where(told, spread.items, np.nan),
+            "idle_members": np.where(told, np.bincount(code[partitions == 0], minlength=self.size), np.nan),
+            "max_partitions": spread.max,
+            "uneven_partitions": spread.max - spread.min,
+            "loaded_members": self._part(loaded, np.where(np.isnan(lag), np.nan, 1.0), partitions, code),
+            "loaded_lag": self._part(loaded, lag, partitions, code),
+        }
+
+    def _above(self, values: _Floats, code: _Ints) -> _Bools:
+        """Which are larger than the mean of their group, by more than rounding."""
+        number = np.bincount(code[~np.isnan(values)], minlength=self.size)
+        mean = known_sums(values, code, self.size) / np.maximum(number, 1)
+        return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
+
+    def _part(self, chosen: _Bools, weight: _Floats, told_by: _Floats, code: _Ints) -> _Floats:
+        """Part of the weight that the chosen have, among those of which it is known whether they are chosen."""
+        known = ~np.isnan(told_by) & ~np.isnan(weight)
+        whole = known_sums(np.where(known, weight, np.nan), code, self.size)
+        part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)
+        return part / np.where(whole > 0, whole, np.nan)
+
+
+def _findings(crowding: dict[str, _Floats]) -> pa.Array:
+    """The names of those that hold in each group, the clearest first."""
+    excess = np.stack(list(crowding.values()), axis=1)
+    excess = np.where(excess >= EXCESS - 1e-9, excess, -np.inf)  # NaN, too
+    order = np.argsort(-excess, axis=1, kind="stable")
+    holds = np.take_along_axis(excess, order, axis=1) > 0
+    offsets = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(list(crowding)).take(pa.array(order[holds])))
+
+
+def _verdicts(figure: dict[str, _Floats], findings: pa.Array) -> pa.Array:
+    clearest = pc.list_flatten(pc.list_slice(findings, 0, 1))
+    found = pc.list_value_length(findings).to_numpy() > 0
+    first = pa.nulls(len(findings), pa.string())
+    first = pc.replace_with_mask(first, pa.array(found), clearest)
+    cases = [
+        (np.isnan(figure["lag"]), pa.scalar(None, pa.string())),
+        (figure["lag"] == 0, pa.scalar(NO_LAG)),
+        (figure["members"] == 0, pa.scalar(NO_MEMBERS)),
+        (found, first),
+        (figure["lag_hoover"] >= EXCESS, pa.scalar(UNEVEN)),
+    ]
+    conditions = pc.make_struct(*[pa.array(condition) for condition, _ in cases])
+    return pc.case_when(conditions, *[verdict for _, verdict in cases], pa.scalar(EVEN))

@@ -1,0 +1,264 @@
+"""Who consumes, and what was each member told to fetch? What Kafka's group coordinator knows of share groups.
+
+It holds the last record of each key (record types 10 to 15 of ``__consumer_offsets``, as
+``GroupMetadataManager.replay`` reads them), so nothing is merged here: the last records are found for whole
+columns at once and put together by group and member.
+
+The topic is compacted. As of now nothing is missing; as of an earlier moment, whatever was written again since then
+is gone from the topic, and only an archive still has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import flat, one_batch
+from sharelag.replay.moment import Moment, up_to
+from sharelag.schemas import Arrow
+
+#: What tells one group from another; records of one normally share the partition of ``__consumer_offsets``.
+GROUP_KEY = ("topic", "record_partition", "group_id")
+#: What replay reads of the group records; the rest may be missing.
+REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != "unknown_tags"])
+#: As Kafka calls a group with and without members (``ShareGroup.ShareGroupState``).
+STABLE, EMPTY = "Stable", "Empty"
+
+_MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
+#: What the coordinator holds of a member's epoch while the member leaves (``LEAVE_GROUP_MEMBER_EPOCH``).
+_NO_EPOCH = -1
+#: Records to gather before they are thinned out together.
+_THIN_EVERY = 250_000
+
+_Ints: TypeAlias = NDArray[np.int64]
+_Bools: TypeAlias = NDArray[np.bool_]
+
+
+def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
+    """The members of every share group.
+
+    Parameters
+    ----------
+    group_records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.GROUP_RECORDS`, in any order: they are sorted by offset here.
+    as_of : datetime, mapping of partition to offset, or None
+        The last record to take into account; offsets are those of ``__consumer_offsets``.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.MEMBERS`, a row a member that has not left, sorted by group and member. Columns of a
+        record that was not seen are null; after a tombstone epochs are -1 and nothing is assigned.
+    """
+    last = _replayed(group_records, as_of)
+    if last is None:
+        return pa.RecordBatch.from_pylist([], schema=schemas.MEMBERS)
+    member = np.flatnonzero(last.is_member)
+    about, target, current = (last.of_member[kind][member] for kind in (_MEMBER, _TARGET, _CURRENT))
+    newest = np.stack([about, target, current])
+    newest = np.take_along_axis(newest, np.argmax(last.offset_of(newest), axis=0)[None], axis=0)[0]
+    columns = {
+        "group_id": last.column("group_id", newest),
+        "member_id": last.column("member_id", newest),
+        "assigned_partitions": last.column("assigned_partitions", current, []),
+        "target_partitions": last.column("topic_partitions", target, []),
+        "joined": last.column("timestamp", last.joined[member]),
+        "changed": last.column("timestamp", newest),
+    }
+    for name in ("client_id", "client_host", "rack_id", "subscribed_topic_names"):
+        columns[name] = last.column(name, about)
+    for name in ("member_epoch", "previous_member_epoch"):
+        columns[name] = last.column(name, current, _NO_EPOCH)
+    return _sorted(columns, schemas.MEMBERS, ("group_id", "member_id"))
+
+
+def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
+    """The share groups that exist.
+
+    Parameters
+    ----------
+    group_records, as_of
+        As for `members_arrow`.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.GROUPS`, a row a group, sorted by group. Epochs are null where no record tells them: Kafka
+        begins with an epoch of its own then, which differs from version to version (1 in 4.3).
+    """
+    last = _replayed(group_records, as_of)
+    if last is None:
+        return pa.RecordBatch.from_pylist([], schema=schemas.GROUPS)
+    group = np.flatnonzero(last.is_group)
+    about, assignment, topics = (last.of_group[kind][group] for kind in (_GROUP, _ASSIGNMENT_EPOCH, _TOPICS))
+    members = np.bincount(last.group_of_member[last.is_member], minlength=len(last.is_group))[group]
+    newest = last.newest_of_group[group]
+    columns = {
+        "group_id": last.column("group_id", newest),
+        "state": pc.if_else(pa.array(members > 0), STABLE, EMPTY),
+        "group_epoch": last.column("epoch", about),
+        "assignment_epoch": last.column("assignment_epoch", assignment),
+        "assignment_timestamp": last.column("assignment_timestamp", assignment),
+        "members": pa.array(members),
+        "emptied": last.column("timestamp", np.where(members > 0, -1, last.last_leave[group])),
+        "changed": last.column("timestamp", newest),
+    }
+    for name in ("initialized_topics", "initializing_topics", "deleting_topics"):
+        columns[name] = last.column(name, topics, [])
+    return _sorted(columns, schemas.GROUPS, ("group_id",))
+
+
+def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
+    """Leave out the records that a later one of the same key replaces.
+
+    Right for any subset of the records, so each Spark task and each chunk can do it on its own. All records of type
+    10 stay: the first of them tells when a member joined, and Kafka writes few.
+    """
+    table = one_batch(group_records)
+    if table.num_rows == 0:
+        return table
+    rows = _Rows(table)
+    keep = np.sort(np.append(rows.last_of_key(), np.flatnonzero(rows.kind == _MEMBER)))
+    return table.take(pa.array(np.unique(keep)))
+
+
+def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """What is not superseded in a stream of records, holding no more than about twice that at a time.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.GROUP_RECORDS`, or the columns of it in `REPLAYED`.
+    schema : pyarrow.Schema
+        That of the answer when there are none.
+    """
+    gathered: list[pa.RecordBatch] = []
+    rows = kept = 0
+    for batch in batches:
+        gathered.append(drop_superseded_group_records(batch))
+        rows += gathered[-1].num_rows
+        if rows > max(_THIN_EVERY, 2 * kept):
+            gathered = [drop_superseded_group_records(pa.Table.from_batches(gathered))]
+            rows = kept = gathered[0].num_rows
+    return drop_superseded_group_records(pa.Table.from_batches(gathered, None if gathered else schema))
+
+
+# ---- the last record of each key ------------------------------------------------------------------------
+
+
+def _replayed(group_records: Arrow, as_of: Moment) -> _Last | None:
+    schemas.require(group_records, REPLAYED, "group records")
+    table = one_batch(up_to(group_records, as_of))
+    return _Last(_Rows(table)) if table.num_rows else None
+
+
+class _Rows:
+    """The records as numbers: which group, which member, which kind, and where in the log."""
+
+    def __init__(self, table: pa.RecordBatch) -> None:
+        self.table = table
+        self.kind = np.asarray(table.column("record_type").to_numpy(), np.int64)
+        self.offset: _Ints = table.column("offset").to_numpy()
+        self.tombstone: _Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
+        self.group = _numbered(*(_codes(table.column(name)) for name in GROUP_KEY))
+        # Kinds that are about the whole group have no member; they share a number that no member has.
+        self.member = _numbered(self.group, _codes(table.column("member_id")))
+
+    def last_of_key(self) -> _Ints:
+        """Rows, one for each group, kind and member."""
+        order = np.lexsort((self.offset, self.member, self.kind))
+        key = np.stack([self.kind[order], self.member[order]])
+        is_last = np.append((key[:, 1:] != key[:, :-1]).any(axis=0), True)
+        return np.asarray(order[is_last])
+
+
+class _Last:
+    """For each group and member, the row of the last record of each kind that counts; -1 where there is none.
+
+    A member that left and came back, or a group that was deleted and made again, has lost what was written before:
+    Kafka writes the other tombstones first, and refuses to load a log in which they are missing.
+    """
+
+    def __init__(self, rows: _Rows) -> None:
+        self.rows = rows
+        self._offsets = np.append(rows.offset, -1)  # so that row -1 is before all others
+        groups, members = int(rows.group.max()) + 1, int(rows.member.max()) + 1
+        self.group_of_member = np.empty(members, np.int64)
+        self.group_of_member[rows.member] = rows.group
+        in_order = np.argsort(rows.offset, kind="stable")
+        last = rows.last_of_key()
+
+        # What was forgotten: up to a group's tombstone, and up to a member's.
+        deletions = _last(rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups)
+        leaves = in_order[(rows.kind[in_order] == _MEMBER) & rows.tombstone[in_order]]
+        deleted = self.offset_of(deletions)
+        left = np.maximum(self.offset_of(_last(rows.member, leaves, members)), deleted[self.group_of_member])
+        since_deleted = last[rows.offset[last] > deleted[rows.group[last]]]
+        since_left = last[rows.offset[last] > left[rows.member[last]]]
+
+        self.of_group = {
+            _GROUP: _last(rows.group, _of_kind(rows, since_deleted, _GROUP), groups),
+            _ASSIGNMENT_EPOCH: _last(rows.group, _of_kind(rows, since_deleted, _ASSIGNMENT_EPOCH), groups),
+            _TOPICS: _last(rows.group, _of_kind(rows, last, _TOPICS), groups),  # outlives the group in Kafka, too
+        }
+        self.of_member = {
+            kind: _last(rows.member, _of_kind(rows, since_left, kind), members) for kind in (_MEMBER, _TARGET, _CURRENT)
+        }
+        makes_member = since_left[np.isin(rows.kind[since_left], (_MEMBER, _CURRENT)) & ~rows.tombstone[since_left]]
+        self.is_member = _last(rows.member, makes_member, members) >= 0
+        # Any record but a tombstone makes the group, if it is not there.
+        self.is_group = _last(rows.group, since_deleted[~rows.tombstone[since_deleted]], groups) >= 0
+        joins = in_order[(rows.kind == _MEMBER)[in_order] & (rows.offset > left[rows.member])[in_order]]
+        self.joined = _last(rows.member, joins[::-1], members)
+        self.last_leave = _last(rows.group, leaves[rows.offset[leaves] > deleted[rows.group[leaves]]], groups)
+        self.newest_of_group = _last(rows.group, in_order, groups)
+
+    def offset_of(self, row: _Ints) -> _Ints:
+        """Offsets of rows; -1 of none."""
+        return np.asarray(self._offsets[row])
+
+    def column(self, name: str, row: _Ints, after_tombstone: object = None) -> pa.Array:
+        """Values of a column at these rows: null at row -1, and the given value where the row is a tombstone."""
+        values = flat(self.rows.table.column(name)).take(pa.array(row, mask=row < 0))
+        if after_tombstone is None:
+            return values
+        emptied = pa.array((row >= 0) & self.rows.tombstone[row])
+        return pc.if_else(emptied, pa.scalar(after_tombstone, values.type), values)
+
+
+def _last(code: _Ints, rows: _Ints, size: int) -> _Ints:
+    """For each code the last of these rows that has it; -1 where none has."""
+    found = np.full(size, -1, np.int64)
+    found[code[rows]] = rows
+    return found
+
+
+def _of_kind(rows: _Rows, which: _Ints, kind: int) -> _Ints:
+    return np.asarray(which[rows.kind[which] == kind])
+
+
+def _codes(column: pa.Array) -> _Ints:
+    """Numbers that are equal where the values are."""
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.to_numpy(), np.int64)
+    return np.asarray(column.fill_null("").dictionary_encode().indices.to_numpy(), np.int64)
+
+
+def _numbered(*codes: _Ints) -> _Ints:
+    """One number from 0 on for each combination of codes."""
+    combined = codes[0]
+    for code in codes[1:]:
+        pairs = combined * (int(code.max()) + 1) + code
+        combined = np.unique(pairs, return_inverse=True)[1]
+    return np.asarray(combined, np.int64)
+
+
+def _sorted(columns: dict[str, pa.Array], schema: pa.Schema, by: tuple[str, ...]) -> pa.RecordBatch:
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema).sort_by([(name, "ascending") for name in by])

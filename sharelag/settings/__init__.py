@@ -1,0 +1,23 @@
+"""What can be set for share groups, on brokers, groups and clients, and which values hold? Data and rules, no I/O."""
+
+from sharelag.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
+from sharelag.settings.clients import lint_consumer
+from sharelag.settings.force import Value, effective, effective_lock_ms, in_force
+from sharelag.settings.rules import Problem, check, check_all, parse
+
+__all__ = [
+    "CATALOGUE",
+    "DRAFT",
+    "PROFILES",
+    "Problem",
+    "Setting",
+    "Value",
+    "catalogue",
+    "check",
+    "check_all",
+    "effective",
+    "effective_lock_ms",
+    "in_force",
+    "lint_consumer",
+    "parse",
+]

@@ -1,0 +1,145 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.kafka.common.config.AbstractConfig;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.errors.InvalidConfigurationException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
+import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
+import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
+
+/**
+ * The settings of share groups as Kafka's own classes declare, check and apply them.
+ *
+ * in:  {"list": true}
+ * out: {"settings": [{"name": s, "scope": "broker" | "group", "type": s, "default": s | null, "range": s | null,
+ *                     "internal": b, "dynamic": b, "synonym": the broker's name | null}, ...]}
+ *
+ * in:  {"validate": {name: text, ...}, "broker": {name: text, ...}}
+ * out: {"refused": text | null}    whether settings of a group may be set; the broker's alone with none
+ *
+ * in:  {"stored": {name: text, ...}, "broker": {name: text, ...}}
+ * out: {"effective": {name: text, ...}}    what a group that has these settings stored works with
+ *
+ * in:  {"client": {name: text, ...}}
+ * out: {"refused": text | null}    whether a share consumer may have these properties
+ */
+public final class SettingsOracle {
+    private static final ConfigDef BROKER = merged(
+        GroupCoordinatorConfig.CONFIG_DEF, ShareGroupConfig.CONFIG_DEF, ShareCoordinatorConfig.CONFIG_DEF);
+
+    private SettingsOracle() {
+    }
+
+    /** What a broker with these settings has. */
+    private record Broker(GroupCoordinatorConfig group, ShareGroupConfig share, ShareCoordinatorConfig coordinator) {
+        static Broker of(JsonNode settings) {
+            var all = new AbstractConfig(BROKER, texts(settings), false);
+            return new Broker(new GroupCoordinatorConfig(all), new ShareGroupConfig(all), new ShareCoordinatorConfig(all));
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        Lines.serve(question -> question.has("list") ? list()
+            : question.has("validate") ? validate(question)
+            : question.has("client") ? client(question) : evaluate(question));
+    }
+
+    private static ObjectNode list() {
+        ObjectNode answer = Lines.JSON.createObjectNode();
+        ArrayNode settings = answer.putArray("settings");
+        show(settings, "broker", BROKER, Set.of("group.share.", "share."));
+        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share."));
+        return answer;
+    }
+
+    private static void show(ArrayNode settings, String scope, ConfigDef definitions, Set<String> prefixes) {
+        new TreeMap<>(definitions.configKeys()).forEach((name, key) -> {
+            if (prefixes.stream().anyMatch(name::startsWith)) {
+                settings.addObject()
+                    .put("name", name)
+                    .put("scope", scope)
+                    .put("type", key.type.toString())
+                    .put("default", ConfigDef.convertToString(key.defaultValue, key.type))
+                    .put("range", key.validator == null ? null : key.validator.toString())
+                    .put("internal", key.internalConfig)
+                    .put("dynamic", GroupCoordinatorConfig.RECONFIGURABLE_CONFIGS.contains(name)
+                        || ShareCoordinatorConfig.RECONFIGURABLE_CONFIGS.contains(name))
+                    .put("synonym", scope.equals("group") ? GroupConfig.brokerSynonym(name).orElse(null) : null);
+            }
+        });
+    }
+
+    private static ObjectNode validate(JsonNode question) {
+        ObjectNode answer = Lines.JSON.createObjectNode();
+        try {
+            Broker broker = Broker.of(question.get("broker"));
+            GroupConfig.validate(texts(question.get("validate")), broker.group(), broker.share());
+            return answer.putNull("refused");
+        } catch (ConfigException | InvalidConfigurationException | IllegalArgumentException refused) {
+            return answer.put("refused", refused.getMessage());
+        }
+    }
+
+    private static ObjectNode evaluate(JsonNode question) {
+        Broker broker = Broker.of(question.get("broker"));
+        var stored = new Properties();
+        stored.putAll(texts(question.get("stored")));
+        Properties clamped = GroupConfig.evaluate(stored, "a group", broker.group(), broker.share());
+        GroupConfig config = GroupConfig.fromProps(broker.group().extractGroupConfigMap(broker.share()), clamped);
+        ObjectNode answer = Lines.JSON.createObjectNode();
+        ObjectNode effective = answer.putObject("effective");
+        new TreeMap<>(config.values()).forEach((name, value) -> {
+            if (name.startsWith("share.")) {
+                effective.put(name, ConfigDef.convertToString(value, GroupConfig.configType(name).orElseThrow()));
+            }
+        });
+        // The one setting that groups look up on the broker at every use.
+        effective.put("share.assignment.interval.ms", String.valueOf(
+            config.shareAssignmentIntervalMs().orElse(broker.group().shareGroupAssignmentIntervalMs())));
+        return answer;
+    }
+
+    private static ObjectNode client(JsonNode question) throws ReflectiveOperationException {
+        Map<String, Object> properties = new TreeMap<>(Map.of(
+            "bootstrap.servers", "localhost:9092",
+            "key.deserializer", ByteArrayDeserializer.class,
+            "value.deserializer", ByteArrayDeserializer.class));
+        properties.putAll(texts(question.get("client")));
+        Constructor<?> make = Class.forName("org.apache.kafka.clients.consumer.ShareConsumerConfig")
+            .getDeclaredConstructor(Map.class);
+        make.setAccessible(true);
+        ObjectNode answer = Lines.JSON.createObjectNode();
+        try {
+            make.newInstance(properties);
+            return answer.putNull("refused");
+        } catch (InvocationTargetException refused) {
+            return answer.put("refused", refused.getCause().getMessage());
+        }
+    }
+
+    private static ConfigDef merged(ConfigDef... parts) {
+        var all = new ConfigDef();
+        for (ConfigDef part : parts) {
+            part.configKeys().values().forEach(all::define);
+        }
+        return all;
+    }
+
+    private static Map<String, String> texts(JsonNode settings) {
+        var texts = new TreeMap<String, String>();
+        if (settings != null) {
+            settings.fields().forEachRemaining(entry -> texts.put(entry.getKey(), entry.getValue().asText()));
+        }
+        return texts;
+    }
+}

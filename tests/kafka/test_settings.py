@@ -1,0 +1,247 @@
+"""Is the catalogue Kafka's, do its rules judge as Kafka judges, and does a broker have what we say is in force?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import ConfigEntry, ConfigSource
+
+from sharelag.settings import CATALOGUE, Setting, check_all, effective, in_force, lint_consumer
+from sharelag.settings.catalogue import Typed
+from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
+from tests.conftest import _Cases
+from tests.kafka import oracles
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.oracles import Oracle
+from tests.kafka.workload import create_topics, set_group_config
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with oracles.settings() as running:
+        yield running
+
+
+def test_the_catalogue_is_kafkas(oracle: Oracle) -> None:
+    theirs = {(s["scope"], s["name"]): s for s in oracle.ask({"list": True})["settings"]}
+    assert {(s.scope, s.name) for s in CATALOGUE} == set(theirs)
+    for setting in CATALOGUE:
+        kafkas = theirs[setting.scope, setting.name]
+        kinds = {"INT": "int", "SHORT": "short", "BOOLEAN": "bool", "STRING": "text", "LIST": "list"}
+        assert setting.kind == kinds[kafkas["type"]]
+        assert as_text(setting.default) == kafkas["default"]
+        assert setting.internal == kafkas["internal"]
+        if setting.scope == "group":
+            assert setting.broker == kafkas["synonym"]
+        # Of this one the definition has no range, and the broker refuses what it does not know all the same.
+        if setting.kind in ("int", "short") and not setting.name.endswith("compression.codec"):
+            assert ranged(setting) == kafkas["range"]
+
+
+def as_text(value: Typed) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def ranged(setting: Setting) -> str | None:
+    if setting.least is None:
+        return None
+    return f"[{setting.least},...{'' if setting.greatest is None else f',{setting.greatest}'}]"
+
+
+def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: _Cases) -> None:
+    random = Random("accepts")
+    asked = [(some(random, "group"), some(random, "broker")) for _ in range(cases(1500, 20_000))]
+    answers = oracle.ask_many({"validate": group, "broker": broker} for group, broker in asked)
+    outcomes = []
+    for (group, broker), answer in zip(asked, answers, strict=True):
+        refused = answer.get("refused", answer.get("error"))
+        problems = check_all(group | broker)
+        assert bool(problems) == (refused is not None), (group, broker, refused, list(map(str, problems)))
+        outcomes.append(refused is None)
+    assert 0.1 < sum(outcomes) / len(outcomes) < 0.9
+
+
+def test_what_is_in_force_is_what_kafka_works_with(oracle: Oracle) -> None:
+    random = Random("in force")
+    asked = []
+    while len(asked) < 500:
+        group, broker = some(random, "group"), some(random, "broker")
+        # Brokers do not start on settings that contradict each other, and store only what can be read.
+        if not check_all(broker) and not any(problem.why.startswith("'") for problem in check_all(group)):
+            asked.append((group, broker))
+    answers = oracle.ask_many({"stored": group, "broker": broker} for group, broker in asked)
+    clamped = 0
+    for (group, broker), answer in zip(asked, answers, strict=True):
+        if "error" in answer:  # a stored value that the definition itself refuses: no broker stores it
+            continue
+        ours = effective(group, broker)
+        assert {n: as_text(v.value) for n, v in ours.items() if n.startswith("share.")} == answer["effective"], (
+            group,
+            broker,
+        )
+        for name, value in ours.items():
+            assert (value.source == "group") <= (name in group)
+            clamped += name in group and value.source == "broker"
+    assert clamped > 50
+
+
+def some(random: Random, scope: str) -> dict[str, str]:
+    """A few settings at, near and beyond their bounds; most of them are fine."""
+    chosen = random.sample([s for s in CATALOGUE if s.scope == scope], random.randint(0, 3))
+    return {setting.name: value(random, setting) for setting in chosen}
+
+
+def value(random: Random, setting: Setting) -> str:
+    if setting.kind == "bool":
+        return random.choice(["true", "false", "TRUE", " true", "yes"])
+    if setting.kind == "list":
+        return random.choice(["simple", "simple,simple", " simple ", ""])
+    if setting.kind == "text":
+        durations = ["PT1H", "P1D", "p1dt2h3m4.5s", "PT", "P", "-PT1H", "PT-1H", "P1Y", "PT1.1234567891S", "pt0s", ""]
+        resets = [f"by_duration:{text}" for text in durations]
+        more = resets if setting.pattern else ["read_committed", "READ_COMMITTED", "serializable"]
+        return random.choice([*setting.choices, *(more if setting.choices else ["a.B"]), *setting.choices])
+    assert isinstance(setting.default, int)
+    edges = [setting.default, setting.least or 0, setting.greatest or setting.default * 2]
+    number = random.choice([*edges, 45_000, 60_000, 15_000, 5000]) + random.choice([0, 0, 0, -1, 1])
+    return random.choice([str(number)] * 20 + [f" {number} ", f"+{abs(number)}", "x", "1e3", "99999999999", "1_0"])
+
+
+def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
+    properties: dict[str, Any] = {
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "session.timeout.ms": "45000",
+        "heartbeat.interval.ms": "3000",
+        "enable.auto.commit": "false",
+        "auto.commit.interval.ms": "100",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor",
+        "group.remote.assignor": "uniform",
+        "interceptor.classes": "",
+        "group.instance.id": "a",
+        "group.protocol": "consumer",
+        "max.poll.records": "10",
+        "share.acknowledgement.mode": "explicit",
+        "client.id": "c",
+    }
+    for name, text in properties.items():
+        refused = oracle.ask({"client": {name: text}})["refused"] is not None
+        found = lint_consumer({name: text})
+        assert refused == any(problem.why == "share consumers refuse it" for problem in found), name
+
+
+@pytest.fixture(scope="module")
+def configured() -> Iterator[KafkaBroker]:
+    """A broker with settings at every level, whose bounds have narrowed since a group's value was stored."""
+    name = "group.share.max.record.lock.duration.ms"
+    with KafkaBroker(properties={name: "90000"}, secure=True) as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"kept": 1}, {"retention.ms": "1234567", "cleanup.policy": "compact,delete"})
+        create_topics(servers, {"plain": 1})
+        settings = {"share.record.lock.duration.ms": "80000", "share.delivery.count.limit": "7"}
+        set_group_config(servers, HOSTILE, **settings, **{"share.renew.acknowledge.enable": "false"})
+        assert in_table(broker, HOSTILE)["share.record.lock.duration.ms"] == ("80000", "group")
+        broker.stop()
+        narrowed = broker.log_dir.parent / "server.properties"
+        narrowed.write_text(narrowed.read_text().replace(f"{name}=90000", f"{name}=60000"))
+        broker.start()
+        yield broker
+
+
+HOSTILE = "settings <b>&'quoted'"
+
+
+def in_table(broker: KafkaBroker, group: str, scope: str = "group") -> dict[str, tuple[str | None, str | None]]:
+    table = settings(client_config(broker.bootstrap_servers), [group], ["kept", "plain", "gone"])
+    entity = None if scope == "broker" else group
+    rows = [row for row in table.to_pylist() if (row["scope"], row["entity"]) == (scope, entity)]
+    return {row["name"]: (row["value"], row["source"]) for row in rows}
+
+
+def test_a_groups_settings_are_told_with_where_they_come_from(configured: KafkaBroker) -> None:
+    found = in_table(configured, HOSTILE)
+    assert found == {
+        "share.record.lock.duration.ms": ("60000", "broker"),  # stored are 80000, and the bound is lower now
+        "share.delivery.count.limit": ("7", "group"),
+        "share.renew.acknowledge.enable": ("false", "group"),
+        "share.heartbeat.interval.ms": ("250", "broker"),
+        "share.assignment.interval.ms": ("0", "broker"),
+        "share.session.timeout.ms": ("45000", "default"),
+        "share.partition.max.record.locks": ("2000", "default"),
+        "share.auto.offset.reset": ("latest", "default"),
+        "share.isolation.level": ("read_uncommitted", "default"),
+    }
+    table = settings(client_config(configured.bootstrap_servers), [HOSTILE, "nobody"], [])
+    typed = in_force(table, HOSTILE)
+    assert typed["share.record.lock.duration.ms"] == (60_000, "broker")
+    assert typed["share.renew.acknowledge.enable"] == (False, "group")
+    assert typed["group.share.min.record.lock.duration.ms"] == (1000, "broker")
+    assert in_force(table, "nobody")["share.delivery.count.limit"] == (5, "default")
+
+
+def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:
+    found = in_table(configured, HOSTILE, "broker")
+    assert set(found) == {s.name for s in CATALOGUE if s.scope == "broker" and not s.internal}
+    for setting in CATALOGUE:
+        if found.get(setting.name, ("", ""))[1] == "default":
+            assert found[setting.name] == (as_text(setting.default), "default")
+    assert found["share.coordinator.state.topic.num.partitions"] == ("4", "broker")
+
+
+def test_a_topics_settings_tell_how_long_records_stay(configured: KafkaBroker) -> None:
+    table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
+    rows = {(r["entity"], r["name"]): (r["value"], r["source"]) for r in table.to_pylist() if r["scope"] == "topic"}
+    assert {entity for entity, _ in rows} == {"kept", "plain"}
+    assert len(rows) == 2 * len(TOPIC_SETTINGS)
+    assert rows["kept", "retention.ms"] == ("1234567", "topic")
+    assert rows["kept", "cleanup.policy"] == ("compact,delete", "topic")
+    assert rows["plain", "retention.ms"] == ("604800000", "default")
+
+
+def test_what_we_may_not_see_is_null_with_a_warning(configured: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
+    config = ClientConfig(configured.client_config("bob"))
+    with caplog.at_level("WARNING", logger="sharelag"):
+        table = settings(config, ["g"], ["kept"])
+    assert {(row["value"], row["source"]) for row in table.to_pylist()} == {(None, None)}
+    assert {row["scope"] for row in table.to_pylist()} == {"group", "topic", "broker"}
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 3
+    assert "the settings of group 'g' are not known: grant DESCRIBE_CONFIGS on group 'g'" in warnings
+    assert {value.source for value in in_force(table, "g").values()} == {"assumed"}
+
+
+def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> None:
+    told: dict[str, tuple[str | None, str]] = {"share.record.lock.duration.ms": ("45000", "group")}
+    brokers: dict[str, tuple[str | None, str]] = {
+        "group.share.delivery.count.limit": ("4", "broker"),
+        "group.share.max.record.lock.duration.ms": ("40000", "broker"),
+    }
+    assert _in_force(told, brokers) == {
+        "share.record.lock.duration.ms": ("40000", "broker"),
+        "share.delivery.count.limit": ("4", "broker"),
+    }
+    # Where the brokers' bounds are hidden from us, what is stored is all we know.
+    assert _in_force(told, None) == told
+
+
+def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:
+    name = "group.share.max.size"
+    with caplog.at_level("WARNING", logger="sharelag"):
+        agreed = _agreed([{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}])
+    assert agreed == {name: (None, "broker"), "x": ("1", "broker")}
+    assert "brokers disagree on group.share.max.size (200, 300)" in caplog.text
+    assert _agreed([{name: ("200", "default")}, None]) is None
+
+
+def test_secrets_are_null() -> None:
+    entries = {
+        name: ConfigEntry(name, "hidden", source=ConfigSource.STATIC_BROKER_CONFIG.value, is_sensitive=secret)
+        for name, secret in (("a", True), ("b", False))
+    }
+    assert _told(entries) == {"a": (None, "broker"), "b": ("hidden", "broker")}

@@ -1,0 +1,316 @@
+"""Does the replay of group records end with what Kafka's group coordinator would hold, in whatever order they come?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag import schemas
+from sharelag.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.metrics.drift import drift_arrow
+from sharelag.replay.members import (
+    drop_superseded_group_records,
+    groups_arrow,
+    latest_group_records,
+    members_arrow,
+)
+from sharelag.sources.inputs import CaptureInput
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC
+
+MEMBER, GROUP, ASSIGNMENT_EPOCH, TARGET, CURRENT, TOPICS = range(10, 16)
+START = datetime(2026, 11, 21, tzinfo=UTC)
+TOPIC_ID = "A" * 22
+
+
+def at(offset: int) -> datetime:
+    return START + timedelta(seconds=offset)
+
+
+def partitions(*numbers: int) -> list[dict[str, Any]]:
+    return [{"topic_id": TOPIC_ID, "partitions": list(numbers)}] if numbers else []
+
+
+def record(kind: int, group: str, member: str | None = None, **value: Any) -> dict[str, Any]:
+    """One row of the group records; without a value it is a tombstone."""
+    return {"record_type": kind, "tombstone": not value, "group_id": group, "member_id": member} | value
+
+
+def log(rows: list[dict[str, Any]], partition: int = 0) -> pa.Table:
+    """The rows as one partition of the topic, a second apart."""
+    placed = [
+        row | {"topic": GROUP_TOPIC, "record_partition": partition, "offset": n, "timestamp": at(n)}
+        for n, row in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(placed, schema=schemas.GROUP_RECORDS)
+
+
+def join(group: str, member: str, epoch: int, *assigned: int) -> list[dict[str, Any]]:
+    """What the coordinator writes when a member joins and is given partitions at once."""
+    return [
+        record(MEMBER, group, member, client_id="c", client_host="/h", subscribed_topic_names=["orders"]),
+        record(GROUP, group, epoch=epoch, metadata_hash=7),
+        record(TARGET, group, member, topic_partitions=partitions(*assigned)),
+        record(ASSIGNMENT_EPOCH, group, assignment_epoch=epoch),
+        assign(group, member, epoch, *assigned),
+    ]
+
+
+def assign(group: str, member: str, epoch: int, *assigned: int) -> dict[str, Any]:
+    values = {"member_epoch": epoch, "previous_member_epoch": epoch - 1, "state": 0}
+    return record(CURRENT, group, member, assigned_partitions=partitions(*assigned), **values)
+
+
+def leave(group: str, member: str, epoch: int) -> list[dict[str, Any]]:
+    tombstones = [record(kind, group, member) for kind in (CURRENT, TARGET, MEMBER)]
+    return [*tombstones, record(GROUP, group, epoch=epoch, metadata_hash=7)]
+
+
+def delete(group: str) -> list[dict[str, Any]]:
+    return [record(kind, group) for kind in (TOPICS, ASSIGNMENT_EPOCH, GROUP)]
+
+
+def initialized(group: str, *numbers: int) -> dict[str, Any]:
+    topics = [topic | {"topic_name": "orders"} for topic in partitions(*numbers)]
+    return record(TOPICS, group, initialized_topics=topics, initializing_topics=[], deleting_topics=[])
+
+
+def one_member(table: pa.Table, as_of: Any = None) -> dict[str, Any]:
+    (row,) = members_arrow(table, as_of).to_pylist()
+    return dict(row)
+
+
+def one_group(table: pa.Table, as_of: Any = None) -> dict[str, Any]:
+    (row,) = groups_arrow(table, as_of).to_pylist()
+    return dict(row)
+
+
+def test_a_member_joins_is_told_more_and_leaves() -> None:
+    rows = [*join("g", "m", 2), initialized("g", 0, 1)]
+    rows += [record(GROUP, "g", epoch=3, metadata_hash=7), record(TARGET, "g", "m", topic_partitions=partitions(0, 1))]
+    table = log([*rows, record(ASSIGNMENT_EPOCH, "g", assignment_epoch=3)])
+    member, group = one_member(table), one_group(table)
+    assert (member["member_epoch"], member["assigned_partitions"]) == (2, [])  # not told yet
+    assert member["target_partitions"] == partitions(0, 1)
+    assert (group["group_epoch"], group["assignment_epoch"], group["state"], group["members"]) == (3, 3, "Stable", 1)
+    assert group["initialized_topics"] == [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}]
+    rows = [*table.to_pylist(), assign("g", "m", 3, 0, 1)]
+    member = one_member(log(rows))
+    assert (member["member_epoch"], member["previous_member_epoch"]) == (3, 2)
+    assert member["assigned_partitions"] == partitions(0, 1)
+    assert (member["joined"], member["changed"]) == (at(0), at(9))
+    assert (member["client_id"], member["client_host"], member["rack_id"]) == ("c", "/h", None)
+    rows += leave("g", "m", 4)
+    assert members_arrow(log(rows)).num_rows == 0
+    group = one_group(log(rows))
+    assert (group["group_epoch"], group["state"], group["members"]) == (4, "Empty", 0)
+    assert (group["emptied"], group["changed"]) == (at(12), at(13))
+    assert groups_arrow(log([*rows, *delete("g")])).num_rows == 0
+
+
+def test_between_its_tombstones_a_member_is_assigned_nothing() -> None:
+    table = log([*join("g", "m", 2, 0), *leave("g", "m", 3)])
+    member = one_member(table, at(6))
+    assert (member["member_epoch"], member["previous_member_epoch"]) == (-1, -1)
+    assert member["assigned_partitions"] == member["target_partitions"] == []
+    assert one_member(table, {0: 4})["member_epoch"] == 2
+    assert members_arrow(table, {0: 7}).num_rows == 0
+    assert members_arrow(table, {1: 7}).num_rows == 0
+
+
+def test_who_comes_back_begins_anew() -> None:
+    rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), record(MEMBER, "g", "m", subscribed_topic_names=["orders"])]
+    member = one_member(log(rows))
+    assert (member["joined"], member["member_epoch"], member["assigned_partitions"]) == (at(9), None, None)
+    rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g"), initialized("g", 5)]
+    group = one_group(log(rows))
+    assert (group["group_epoch"], group["assignment_epoch"], group["emptied"]) == (None, None, None)
+    assert group["initialized_topics"][0]["partitions"] == [5]
+
+
+def test_what_no_record_tells_is_null() -> None:
+    table = log([assign("g", "m", 3, 1)])
+    member, group = one_member(table), one_group(table)
+    assert (member["client_id"], member["target_partitions"], member["joined"]) == (None, None, None)
+    assert (group["group_epoch"], group["initialized_topics"], group["members"]) == (None, None, 1)
+    assert groups_arrow(log([record(MEMBER, "g", "m"), record(TARGET, "g", "m")])).num_rows == 0
+
+
+def test_the_same_names_elsewhere_are_others() -> None:
+    both = pa.concat_tables([log(join("g", "m", 2, 0)), log(join("g", "m", 2, 0) + leave("g", "m", 3), partition=1)])
+    assert [row["members"] for row in groups_arrow(both).to_pylist()] in ([0, 1], [1, 0])
+    hostile = log([*join("a:b", "c", 2, 0), *join("a", "b:c", 2, 1), *leave("a", "b:c", 3)])
+    assert [row["group_id"] for row in members_arrow(hostile).to_pylist()] == ["a:b"]
+
+
+def test_no_records_no_rows_and_a_wrong_table_is_refused() -> None:
+    empty = schemas.GROUP_RECORDS.empty_table()
+    assert (members_arrow(empty).schema, groups_arrow(empty).schema) == (schemas.MEMBERS, schemas.GROUPS)
+    assert drop_superseded_group_records(empty).num_rows == 0
+    with pytest.raises(InputError, match=r"group records: 1 of .* member_id: expected string"):
+        members_arrow(empty.drop(["member_id"]))
+
+
+def test_the_recorded_group_at_its_second_rebalance() -> None:
+    """The target is told to both at once, to the newcomer first: partitions move without waiting."""
+    batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
+    records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
+    told = {}
+    for millisecond in (383, 385, 388):
+        moment = datetime(2026, 11, 21, 6, 3, 11, millisecond * 1000, tzinfo=UTC)
+        members = [row for row in members_arrow(records, moment).to_pylist() if row["group_id"] == "billing"]
+        told[millisecond] = {
+            row["member_id"][:2]: (row["member_epoch"], [len(t["partitions"]) for t in row["assigned_partitions"]])
+            for row in members
+        }
+    assert told == {
+        383: {"TD": (6, [6, 4])},
+        385: {"TD": (6, [6, 4]), "oQ": (7, [2, 3])},
+        388: {"TD": (7, [4, 1]), "oQ": (7, [2, 3])},
+    }
+    assert members_arrow(records).num_rows == 0
+    assert {row["state"] for row in groups_arrow(records).to_pylist()} == {"Empty"}
+
+
+@pytest.mark.row("GRP-03")
+def test_a_member_has_the_fields_of_the_protocol_and_no_instance_id() -> None:
+    text = pa.string()
+    wanted = {"member_id": text, "rack_id": text, "client_id": text, "client_host": text}
+    wanted["subscribed_topic_names"] = pa.list_(text)
+    assert {name: schemas.MEMBERS.field(name).type for name in wanted} == wanted
+    assert not [name for name in schemas.MEMBERS.names if "instance" in name]
+
+
+@pytest.mark.row("GRP-04")
+def test_the_assignment_epoch_is_never_beyond_the_group_epoch() -> None:
+    batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
+    records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
+    compared = 0
+    for partition, offset in zip(*(records.column(n).to_pylist() for n in ("record_partition", "offset")), strict=True):
+        for row in groups_arrow(records, {partition: offset}).to_pylist():
+            if row["assignment_epoch"] is not None:
+                compared += 1
+                assert row["assignment_epoch"] <= row["group_epoch"]
+    assert compared > 400
+
+
+@pytest.mark.row("GRP-05")
+def test_who_is_an_epoch_behind_its_target_drifts() -> None:
+    rows = [*join("g", "m", 4, 0, 1), *join("g", "n", 5, 1, 2)]
+    rows += [record(TARGET, "g", "m", topic_partitions=partitions(0)), *join("h", "m", 4, 0)]
+    table = log(rows)
+    drifting = drift_arrow(members_arrow(table), groups_arrow(table)).to_pylist()
+    behind = {"group_id": "g", "member_id": "m", "member_epoch": 4, "assignment_epoch": 5, "since": None}
+    assert drifting == [behind | {"missing": 0, "surplus": 1}]
+    told = log([*rows, assign("g", "m", 5, 0), record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2))])
+    (more,) = drift_arrow(members_arrow(told), groups_arrow(told)).to_pylist()
+    assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
+    nobody = schemas.MEMBERS.empty_table()
+    assert drift_arrow(nobody, groups_arrow(table)).num_rows == 0
+
+
+# ---- against a coordinator that replays one record after the other -----------------------------------------
+
+
+def story(random: Random) -> list[dict[str, Any]]:
+    """What a coordinator writes while members come, are assigned, go, come back, and groups are deleted."""
+    alive: dict[str, set[str]] = {"g": set(), "h:1": set()}
+    epochs = dict.fromkeys(alive, 1)
+    told: set[str] = set()  # groups with a record of their own, which hold until it is a tombstone
+    rows: list[dict[str, Any]] = []
+    for _ in range(random.randint(1, 25)):
+        group, member = random.choice(list(alive)), random.choice(["m", "n", "o"])
+        epochs[group] += 1
+        some = random.sample(range(4), random.randint(0, 4))
+        if group in told and not alive[group] and random.random() < 0.3:
+            rows += delete(group)
+            told.remove(group)
+        elif random.random() < 0.2:
+            rows.append(initialized(group, *some))
+        elif member not in alive[group]:
+            rows += join(group, member, epochs[group], *some)
+            alive[group].add(member)
+            told.add(group)
+        elif random.random() < 0.4:
+            rows += leave(group, member, epochs[group])
+            alive[group].remove(member)
+        else:
+            rows.append(assign(group, member, epochs[group], *some))
+    return rows[: random.randint(1, len(rows))]  # may end in the middle of a write
+
+
+def coordinator(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Members and groups after replaying in the order of the log, step by step."""
+    members: dict[Any, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    topics: dict[str, Any] = {}
+    for row in table.to_pylist():
+        group, kind, key = row["group_id"], row["record_type"], (row["group_id"], row["member_id"])
+        if kind == TOPICS:
+            topics[group] = [] if row["tombstone"] else row["initialized_topics"]
+        if row["tombstone"] and group not in groups:
+            continue
+        held = groups.setdefault(group, {"group_epoch": None, "assignment_epoch": None})
+        if kind == GROUP and row["tombstone"]:
+            del groups[group]
+        elif kind == GROUP:
+            held["group_epoch"] = row["epoch"]
+        elif kind == ASSIGNMENT_EPOCH:
+            held["assignment_epoch"] = row["assignment_epoch"]
+        elif kind == MEMBER and row["tombstone"]:
+            members.pop(key, None)
+        elif kind != TOPICS and not (row["tombstone"] and key not in members):
+            member = members.setdefault(key, {"joined": row["timestamp"], "target": None, "told": None})
+            member["changed"] = row["timestamp"]
+            if kind == TARGET:
+                member["target"] = [] if row["tombstone"] else row["topic_partitions"]
+            if kind == CURRENT:
+                told = (-1, []) if row["tombstone"] else (row["member_epoch"], row["assigned_partitions"])
+                member["told"] = told
+    for group, held in groups.items():
+        held["topics"] = topics.get(group)
+        held["members"] = sum(key[0] == group for key in members)
+    return members, groups
+
+
+def ours(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
+    members = {
+        (row["group_id"], row["member_id"]): {
+            "joined": row["joined"],
+            "changed": row["changed"],
+            "target": row["target_partitions"],
+            "told": None if row["member_epoch"] is None else (row["member_epoch"], row["assigned_partitions"]),
+        }
+        for row in members_arrow(table).to_pylist()
+    }
+    names = {"group_epoch": "group_epoch", "assignment_epoch": "assignment_epoch", "members": "members"}
+    groups = {
+        row["group_id"]: {name: row[column] for name, column in (names | {"topics": "initialized_topics"}).items()}
+        for row in groups_arrow(table).to_pylist()
+    }
+    return members, groups
+
+
+@given(st.integers(0, 10**9))
+def test_any_story_ends_as_step_by_step_in_any_order_and_any_pieces(seed: int) -> None:
+    random = Random(seed)
+    table = log(story(random))
+    expected = coordinator(table)
+    shuffled = table.take(random.sample(range(table.num_rows), table.num_rows))
+    assert ours(shuffled) == expected
+    cuts = sorted(random.choices(range(table.num_rows + 1), k=random.randint(0, 4)))
+    pieces = [
+        drop_superseded_group_records(shuffled.slice(begin, end - begin))
+        for begin, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True)
+    ]
+    thin = latest_group_records(pieces, schemas.GROUP_RECORDS)
+    assert ours(thin) == expected
+    assert members_arrow(thin).equals(members_arrow(table))
+    assert groups_arrow(thin).equals(groups_arrow(table))

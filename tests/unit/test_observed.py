@@ -1,0 +1,360 @@
+"""Does one row say of a span of time what thousands of rows of history say?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag import schemas
+from sharelag.demo import CAPTURE
+from sharelag.engine import decoded
+from sharelag.errors import InputError
+from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
+from sharelag.replay import replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.sources.inputs import CaptureInput
+from sharelag.wire.fields import STATE_TOPIC
+
+MS = timedelta(milliseconds=1)
+MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)
+END, OVER = MIDNIGHT + 1000 * MS, 1000 * MS
+CHANGES = ("finished", "archived", "released", "redelivered")
+CREATED = {"replaced": True} | dict.fromkeys(CHANGES)
+FIRST_SEEN = {"follows": False} | dict.fromkeys(CHANGES)
+
+
+def at(millisecond: int) -> datetime:
+    return MIDNIGHT + millisecond * MS
+
+
+def line(millisecond: int, start: int | None = 0, head: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A row of history that follows the one before and changes nothing but what is said."""
+    return {
+        "group_id": "G1",
+        "topic_id": "A" * 22,
+        "partition": 0,
+        "record_topic": STATE_TOPIC,
+        "record_partition": 0,
+        "record_timestamp": at(millisecond),
+        "record_kind": "update",
+        "snapshot_epoch": 0,
+        "start_offset": start,
+        "effective_start_offset": start if head is None else head,
+        "delivery_complete_count": 0,
+        "max_delivery_count": 0,
+        "head_delivery_count": 0,
+        **dict.fromkeys(CHANGES, 0),
+        "replaced": False,
+        "from_snapshot": True,
+        "follows": True,
+    } | changes
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schemas.HISTORY)
+
+
+def only(*rows: dict[str, Any], end: datetime = END, over: timedelta = OVER) -> dict[str, Any]:
+    (row,) = observe(table(list(rows)), end, over).to_pylist()
+    return dict(row)
+
+
+# ---- what each column means ---------------------------------------------------------------------------
+
+
+def test_sums_are_of_the_span_alone() -> None:
+    rows = [
+        line(0, **CREATED),
+        line(500, finished=7, archived=1),
+        line(501, finished=10, archived=2, released=3, redelivered=4),
+        line(1000, finished=20, released=5),
+        line(1001, finished=40),
+    ]
+    row = only(*rows, over=500 * MS)
+    assert {name: row[name] for name in CHANGES} == {"finished": 30, "archived": 2, "released": 8, "redelivered": 4}
+    assert (row["begin"], row["end"], row["records"], row["breaks"]) == (at(500), at(1000), 2, 0)
+    assert row["finished_bins"] == [10, 0, 0, 0, 0, 0, 0, 0, 0, 20]
+    assert (row["last_finished"], row["last_released"]) == (at(1000), at(1000))
+    quiet = only(*rows, end=at(5000), over=100 * MS)
+    assert (quiet["records"], quiet["finished"], quiet["last_finished"]) == (0, 0, at(1001))
+    assert quiet["last_released"] == at(1000)
+
+
+def test_the_span_begins_where_the_history_does() -> None:
+    assert only(line(300, **CREATED), line(700, finished=4))["begin"] == at(300)
+    assert only(line(300, **FIRST_SEEN), line(700, finished=4))["begin"] == at(300)
+    assert only(line(300, **FIRST_SEEN), line(700, finished=4))["breaks"] == 0
+    lone = only(line(1000, **FIRST_SEEN))
+    assert (lone["begin"], lone["end"], lone["finished"], lone["finished_bins"]) == (END, END, 0, [0] * BINS)
+
+
+def test_a_state_without_its_snapshot_tells_nothing_until_the_next() -> None:
+    blind = {"from_snapshot": False} | dict.fromkeys(CHANGES)
+    rows = [line(100, **blind | {"follows": False}), line(200, **blind), line(300, **dict.fromkeys(CHANGES))]
+    row = only(*rows, line(400, finished=5))
+    assert (row["begin"], row["finished"], row["breaks"], row["records"]) == (at(300), 5, 0, 4)
+    later = only(line(50, **CREATED), *rows, line(400, finished=5))
+    assert (later["begin"], later["finished"], later["breaks"]) == (at(50), 5, 2)  # what they changed is missing
+
+
+def test_a_tombstone_takes_the_share_partition_away_and_a_snapshot_brings_it_back() -> None:
+    gone = line(300, None, record_kind="tombstone", snapshot_epoch=None, **FIRST_SEEN | {"follows": True})
+    rows = [line(0, **CREATED), line(200, finished=5), gone]
+    assert observe(table(rows), END, OVER).num_rows == 0
+    assert only(*rows, end=at(299))["finished"] == 5
+    again = only(*rows, line(400, **CREATED), line(500, 3, finished=2))
+    assert (again["finished"], again["replacements"], again["head_since"]) == (7, 1, at(500))
+    assert (again["breaks"], again["start_back"]) == (0, 0)
+
+
+def test_how_often_offsets_are_given_back() -> None:
+    times = [line(ms, released=1) for ms in (100, 130, 190)]
+    assert only(line(0, **CREATED), *times[:2])["release_every_ms"] is None
+    assert only(line(0, **CREATED), *times)["release_every_ms"] == 45
+    assert only(line(0, **CREATED), *times, line(1000, released=9))["release_every_ms"] == 60
+    assert only(line(0, **CREATED), *times, line(195), over=900 * MS)["release_every_ms"] is None  # one is before
+
+
+def test_since_when_the_head_stands() -> None:
+    rows = [line(0, 0, **CREATED), line(100, 0, 4), line(200, 2, 4), line(300, 4, 4, head_delivery_count=3)]
+    row = only(*rows, over=100 * MS)
+    assert (row["head_offset"], row["head_since"], row["head_is_older"]) == (4, at(100), False)
+    assert row["head_delivery_count"] == 3
+    seen_so = only(line(100, 4, **FIRST_SEEN), line(200, 4))
+    assert (seen_so["head_since"], seen_so["head_is_older"]) == (at(100), True)
+    moved = only(line(100, 4, **FIRST_SEEN), line(200, 5))
+    assert (moved["head_since"], moved["head_is_older"]) == (at(200), False)
+    broken = only(line(100, 4, **CREATED), line(200, 4, follows=False), line(300, 4))
+    assert (broken["head_since"], broken["head_is_older"], broken["breaks"]) == (at(200), True, 1)
+    reset = only(line(100, 4, **CREATED), line(200, 4, **CREATED), line(300, 4))
+    assert (reset["head_since"], reset["head_is_older"], reset["replacements"]) == (at(200), False, 2)
+    created = only(line(100, 4, **CREATED), line(200, 4))
+    assert (created["head_since"], created["head_is_older"]) == (at(100), False)
+    unknown = only(line(100, None, **CREATED))
+    assert (unknown["head_offset"], unknown["head_since"], unknown["head_is_older"]) == (None, None, None)
+
+
+def test_what_went_back_is_noticed_unless_it_was_asked_for() -> None:
+    rows = [line(0, 10, **CREATED), line(100, 20, delivery_complete_count=5)]
+    start = only(*rows, line(200, 18, finished=None, delivery_complete_count=7), line(300, 19))
+    assert (start["start_back"], start["start_back_at"]) == (1, at(200))
+    assert (start["count_back"], start["count_back_at"]) == (1, at(300))  # 18 + 7 to 19 + 0
+    assert start["breaks"] == 0
+    for excuse in (CREATED, FIRST_SEEN):
+        row = only(*rows, line(200, 3, **excuse))
+        assert (row["start_back"], row["count_back"], row["count_back_at"]) == (0, 0, None)
+    unknown = only(*rows, line(200, 20, delivery_complete_count=None), line(300, 20, delivery_complete_count=1))
+    assert (unknown["count_back"], unknown["start_back_at"]) == (0, None)
+
+
+def test_a_row_that_a_clock_dates_later_is_missing() -> None:
+    row = only(line(0, **CREATED), line(1500, 5, finished=5), line(900, 6, finished=1))
+    assert (row["finished"], row["breaks"], row["head_since"], row["head_is_older"]) == (1, 1, at(900), True)
+
+
+def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
+    with pytest.raises(InputError, match="ask for a millisecond or more"):
+        observe(table([]), END, timedelta())
+    assert observe(table([]), END, OVER).num_rows == 0
+    assert observe(table([line(2000, **CREATED)]), END, OVER).num_rows == 0
+    with pytest.raises(InputError, match="follows"):
+        observe(table([]).drop_columns(["follows"]), END, OVER)
+
+
+# ---- any history --------------------------------------------------------------------------------------
+
+CHANGE = st.one_of(st.none(), st.integers(0, 9))
+ROW = st.fixed_dictionaries(
+    {
+        "step": st.integers(-20, 300),
+        "start": st.one_of(st.none(), st.integers(0, 5)),
+        "head": st.integers(0, 2),
+        "delivery_complete_count": st.one_of(st.none(), st.integers(0, 3)),
+        "gone": st.sampled_from([False, False, False, True]),
+        "replaced": st.sampled_from([False, False, True]),
+        "from_snapshot": st.sampled_from([True, True, False]),
+        "follows": st.sampled_from([True, True, False]),
+        "head_delivery_count": st.integers(0, 5),
+        "max_delivery_count": st.integers(0, 5),
+        **dict.fromkeys(CHANGES, CHANGE),
+    }
+)
+
+
+def rows_of(share: int, drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A history of one share partition; the fourth is the third one's state in another state partition."""
+    place = {"group_id": f"g:{share % 3}", "record_partition": share // 3}
+    rows, now = [], 0
+    for values in drawn:
+        values = dict(values)
+        now += values.pop("step")
+        start, head, gone = values.pop("start"), values.pop("head"), values.pop("gone")
+        if gone:
+            values |= {"record_kind": "tombstone", "snapshot_epoch": None, **dict.fromkeys(CHANGES)}
+            start = None
+        rows.append(line(now, start, None if start is None else start + head, **values, **place))
+    return rows
+
+
+HISTORIES = st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=4).map(
+    lambda shares: [rows_of(share, drawn) for share, drawn in enumerate(shares)]
+)
+
+
+def lead_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The row after which it is known what happened."""
+    lead = rows[0]
+    for row in rows:
+        begins_whole = row["replaced"] and row["start_offset"] is not None
+        if row["finished"] is not None or begins_whole or row["snapshot_epoch"] is None:
+            break
+        lead = row
+    return lead
+
+
+def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[str, Any] | None:
+    """The same row by row: a small machine that reads a history as a person would."""
+    seen: list[dict[str, Any]] = []
+    skipped = False
+    for number, row in enumerate(rows):
+        if row["record_timestamp"] > end:
+            skipped = True
+            continue
+        seen.append(row | {"follows": row["follows"] and not skipped, "first": not seen, "number": number})
+        skipped = False
+    if not seen or seen[-1]["snapshot_epoch"] is None:
+        return None
+    lead = lead_of(seen)
+    begin = max(end - over, lead["record_timestamp"])
+    span = [row for row in seen if row["record_timestamp"] > end - over]
+    after = [row for row in span if row["number"] > lead["number"]]
+    bins = [0] * BINS
+    for row in span:
+        width = (end - begin) / BINS
+        at_part = next((i for i in range(BINS) if row["record_timestamp"] <= begin + (i + 1) * width), BINS - 1)
+        bins[at_part] += row["finished"] or 0
+    given_back = [row["record_timestamp"] for row in span if row["released"]]
+    distances = [abs(b - a) // MS for a, b in pairwise(given_back)]
+    head = [seen[-1]]
+    for earlier, later in pairwise(seen[::-1]):
+        if earlier["replaced"] or not earlier["follows"]:
+            break
+        if later["effective_start_offset"] != earlier["effective_start_offset"]:
+            break
+        head.append(later)
+    known = seen[-1]["effective_start_offset"] is not None
+    fell: dict[str, list[datetime]] = {"start": [], "count": []}
+    for before, row in pairwise(seen):
+        if row["record_timestamp"] <= end - over or row["replaced"] or not row["follows"]:
+            continue
+        starts = (before["start_offset"], row["start_offset"])
+        counts = (before["delivery_complete_count"], row["delivery_complete_count"])
+        if None not in starts and starts[1] < starts[0]:
+            fell["start"].append(row["record_timestamp"])
+        if None not in starts + counts and starts[1] + counts[1] < starts[0] + counts[0]:
+            fell["count"].append(row["record_timestamp"])
+
+    def last(name: str) -> datetime | None:
+        return next((row["record_timestamp"] for row in seen[::-1] if row[name]), None)
+
+    return {
+        **{name: seen[-1][name] for name in ("group_id", "topic_id", "partition", "max_delivery_count")},
+        "begin": begin,
+        "end": end,
+        "records": len(span),
+        "breaks": sum(not row["follows"] or not row["from_snapshot"] for row in after),
+        "replacements": sum(row["replaced"] for row in span),
+        **{name: sum(row[name] or 0 for row in span) for name in CHANGES},
+        "finished_bins": bins,
+        "last_finished": last("finished"),
+        "last_released": last("released"),
+        "release_every_ms": int(median(distances)) if len(distances) > 1 else None,
+        "head_offset": seen[-1]["effective_start_offset"],
+        "head_since": head[-1]["record_timestamp"] if known else None,
+        "head_is_older": (not head[-1]["replaced"] and (head[-1]["first"] or not head[-1]["follows"]))
+        if known
+        else None,
+        "head_delivery_count": seen[-1]["head_delivery_count"],
+        "start_back": len(fell["start"]),
+        "start_back_at": fell["start"][-1] if fell["start"] else None,
+        "count_back": len(fell["count"]),
+        "count_back_at": fell["count"][-1] if fell["count"] else None,
+    }
+
+
+@given(HISTORIES, st.integers(0, 2000), st.integers(1, 400).map(lambda tenth: tenth * 10))
+def test_any_history_says_what_reading_it_row_by_row_says(
+    shares: list[list[dict[str, Any]]], end: int, over: int
+) -> None:
+    expected = [by_hand(rows, at(end), over * MS) for rows in shares]
+    ours = observe(table([row for rows in shares for row in rows]), at(end), over * MS).to_pylist()
+    assert ours == [row for row in expected if row is not None]
+
+
+@given(HISTORIES, st.integers(0, 2000), st.integers(1, 2000))
+def test_share_partitions_do_not_touch_each_other_nor_do_chunks(
+    shares: list[list[dict[str, Any]]], end: int, over: int
+) -> None:
+    whole = table([row for rows in shares for row in rows])
+    together = observe(whole, at(end), over * MS)
+    apart = [row for rows in shares for row in observe(table(rows), at(end), over * MS).to_pylist()]
+    assert together.to_pylist() == apart
+    chunked = pa.concat_tables([whole.slice(i, 1) for i in range(len(whole))])
+    assert observe(chunked, at(end), over * MS).equals(together)
+    few = whole.select(HISTORY_COLUMNS)
+    assert observe(few, at(end), over * MS).equals(together)
+
+
+@given(st.lists(ROW, min_size=1, max_size=12).map(lambda drawn: rows_of(0, drawn)), st.integers(1, 1500))
+def test_two_spans_that_touch_sum_up_to_one(rows: list[dict[str, Any]], middle: int) -> None:
+    early, late = (
+        observe(table(rows), at(end), span * MS).to_pylist()
+        for end, span in ((middle, middle + 1000), (1500, 1500 - middle or 1))
+    )
+    whole = observe(table(rows), at(1500), 2500 * MS).to_pylist()
+    for row in whole:
+        assert sum(row["finished_bins"]) == row["finished"]
+    ordered = all(a["record_timestamp"] <= b["record_timestamp"] for a, b in pairwise(rows))
+    if ordered and early and late and middle < 1500:
+        for name in (*CHANGES, "records", "replacements", "start_back", "count_back"):
+            assert early[0][name] + late[0][name] == whole[0][name]
+
+
+def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
+    """What the last window has finished, and the first did not, was finished in between."""
+    records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE), STATE_TOPIC)])
+    history = history_arrow(records)
+    end = max(history.column("record_timestamp").to_pylist())
+    observed = observe(history, end, timedelta(days=1)).to_pylist()
+    windows = {(w["group_id"], w["topic_id"], w["partition"]): w for w in replay_arrow(records).to_pylist()}
+    rows = {
+        key: list(lines)
+        for key, lines in groupby(history.to_pylist(), lambda r: (r["group_id"], r["topic_id"], r["partition"]))
+    }
+    assert len(observed) == len(windows) > 10
+    checked = 0
+    for row in observed:
+        key = (row["group_id"], row["topic_id"], row["partition"])
+        mine, window = rows[key], windows[key]
+        assert row["head_offset"] == window["effective_start_offset"]
+        assert row["begin"] == lead_of(mine)["record_timestamp"]
+        base, last = lead_of(mine), mine[-1]
+        if base["start_offset"] is None:
+            base = next((r | {"window_complete": 0} for r in mine if r["start_offset"] is not None), base)
+        if row["breaks"] or any(r["replaced"] for r in mine[1:]) or base["start_offset"] is None:
+            continue
+        inside = sum(
+            run["last_offset"] - run["first_offset"] + 1 for run in window["runs"] if run["delivery_state"] in (2, 4)
+        )
+        assert last["start_offset"] + last["window_complete"] == window["effective_start_offset"] + inside
+        done = window["effective_start_offset"] + inside - base["start_offset"] - base["window_complete"]
+        assert row["finished"] == sum(row["finished_bins"]) == done
+        checked += 1
+    assert checked > 10

@@ -1,0 +1,276 @@
+"""Is every difference between two ways of measuring lag explained, to the last offset?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics import reconcile as why
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.reconcile import reconcile_arrow
+from sharelag.replay import replay_arrow
+from sharelag.schemas.comparisons import RECONCILED, SCANNED
+from sharelag.sources.described import described_offsets
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests import generators
+from tests.unit.test_lag import ACKNOWLEDGED, ARCHIVED, NOW, offsets
+from tests.unit.test_replay import KEY, row
+from tests.unit.test_wire import raw
+
+HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
+EXAMPLE = [(3, 3, 0, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]  # GL-09: starts at 2, offset 10 is the last
+
+
+def lag_table(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> pa.Table:
+    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, snapshot)])).records
+    return pa.Table.from_batches([lag_arrow(replay_arrow(records), offsets(end, log_start))])
+
+
+def example(end: int = 11) -> pa.Table:
+    return lag_table(row(2, EXAMPLE, delivery_complete_count=2), end)
+
+
+def printed(lag: int | str, start: int | str = 2, as_of: datetime | None = NOW, group: str = KEY.group_id) -> pa.Table:
+    return described_offsets(f"\n{HEADER}\n{group}  orders  0  0  {start}  {lag}\n", as_of)
+
+
+def scanned(**counts: int) -> pa.Table:
+    place = {
+        "group_id": KEY.group_id,
+        "topic": "orders",
+        "topic_id": KEY.topic_id,
+        "partition": KEY.partition,
+        "as_of": NOW,
+    }
+    kinds = dict.fromkeys(("records", "undecided", "aborted", "no_record", "deleted"), 0) | counts
+    return pa.Table.from_pylist([place | kinds | {"unfinished": sum(kinds.values())}], SCANNED)
+
+
+def only(table: pa.RecordBatch) -> dict[str, Any]:
+    assert table.schema == RECONCILED
+    (line,) = table.to_pylist()
+    return line  # type: ignore[no-any-return]
+
+
+def reasons(line: dict[str, Any]) -> list[tuple[str, str, int | None]]:
+    return [tuple(difference.values()) for difference in line["differences"]]
+
+
+def sums(line: dict[str, Any]) -> dict[str, int]:
+    """What the differences of each number come to."""
+    total = dict.fromkeys((why.DESCRIBED_LAG, why.NAIVE, why.EFFECTIVE, why.TRUE), 0)
+    for number, _, size in reasons(line):
+        total[number] += size or 0
+    return total
+
+
+# ---- worked examples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("LAG-05")
+def test_the_classic_lag_is_nine_where_the_share_lag_is_seven() -> None:
+    line = only(reconcile_arrow(example()))
+    assert (line["lag"], line["effective_lag"], line["naive_lag"]) == (7, 7, 9)
+    assert reasons(line) == [(why.NAIVE, why.COMPLETE_IN_WINDOW, 2)]
+    assert line["described_lag"] is line["true_lag"] is line["matches"] is None
+
+
+@pytest.mark.row("LAG-11")
+def test_two_paths_agree_or_there_is_a_row_that_says_so() -> None:
+    line = only(reconcile_arrow(example(), printed(7)))
+    assert (line["described_lag"], line["matches"]) == (7, True)
+    assert [reason for reason in reasons(line) if reason[0] == why.DESCRIBED_LAG] == []
+    line = only(reconcile_arrow(example(end=12), printed(7)))
+    assert (line["described_lag"], line["lag"], line["matches"]) == (7, 8, False)
+    assert reasons(line)[-1] == (why.DESCRIBED_LAG, why.UNKNOWN, -1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reason"),
+    [
+        (printed(9, as_of=NOW + timedelta(seconds=1)), (why.ANOTHER_MOMENT, 2)),
+        (printed(9, start=0), (why.ANOTHER_MOMENT, 2)),
+        (printed(9, as_of=None), (why.UNKNOWN, 2)),
+        (printed("-"), (why.UNKNOWN, None)),
+        (printed("-", as_of=NOW + timedelta(seconds=1)), (why.ANOTHER_MOMENT, None)),
+        (printed(7, group="other"), (why.NOT_DESCRIBED, None)),
+    ],
+)
+def test_why_kafka_said_otherwise(theirs: pa.Table, reason: tuple[str, int | None]) -> None:
+    lines = {line["group_id"]: line for line in reconcile_arrow(example(), theirs).to_pylist()}
+    assert reasons(lines[KEY.group_id])[-1] == (why.DESCRIBED_LAG, *reason)
+    assert lines[KEY.group_id]["matches"] is (None if reason[0] == why.NOT_DESCRIBED else False)
+
+
+def test_what_only_kafka_knows_is_a_row_too() -> None:
+    other, ours = reconcile_arrow(example(), printed(3, group="A: b")).to_pylist()
+    assert (other["group_id"], other["described_lag"], other["lag"], other["matches"]) == ("A: b", 3, None, False)
+    assert (other["topic"], other["topic_id"], other["as_of"]) == ("orders", None, NOW)
+    assert reasons(other) == [(why.DESCRIBED_LAG, why.NO_STATE, None)]
+    assert ours["lag"] == 7
+
+
+def test_neither_knows() -> None:
+    line = only(reconcile_arrow(lag_table(row(-1, [], delivery_complete_count=-1), 11), printed("-", start="-")))
+    assert (line["lag"], line["described_lag"], line["matches"], reasons(line)) == (None, None, True, [])
+
+
+def test_each_reason_by_itself() -> None:
+    line = only(reconcile_arrow(lag_table(row(100, []), 200, log_start=150)))
+    assert reasons(line) == [(why.EFFECTIVE, why.BELOW_LOG_START, -50)]
+    line = only(reconcile_arrow(lag_table(row(2, EXAMPLE, delivery_complete_count=3), 11)))
+    assert reasons(line) == [(why.NAIVE, why.COMPLETE_IN_WINDOW, 3), (why.EFFECTIVE, why.COUNT_DIFFERS, 1)]
+    line = only(reconcile_arrow(lag_table(row(50, []), 40), printed("-", start=50)))
+    assert (line["naive_lag"], line["lag"], line["effective_lag"]) == (-10, 0, 0)
+    assert reasons(line) == [(why.NAIVE, why.STALE_END_OFFSET, -10), (why.DESCRIBED_LAG, why.STALE_END_OFFSET, None)]
+
+
+@pytest.mark.row("WIN-15")
+def test_gaps_are_offsets_and_no_records() -> None:
+    line = only(reconcile_arrow(lag_table(row(0, []), 10), None, scanned(records=8, no_record=2)))
+    assert (line["lag"], line["effective_lag"], line["true_lag"]) == (10, 10, 8)
+    assert reasons(line) == [(why.TRUE, why.MARKERS_OR_COMPACTED, -2)]
+
+
+def test_a_scan_of_something_else_is_not_passed_off_as_explained() -> None:
+    line = only(reconcile_arrow(example(), None, scanned(records=4, aborted=1)))
+    assert reasons(line)[1:] == [(why.TRUE, why.ABORTED, -1), (why.TRUE, why.UNKNOWN, -2)]
+    later = scanned(records=6).set_column(7, "aborted", pa.array([0], pa.int64()))
+    later = later.set_column(
+        later.schema.names.index("as_of"), "as_of", pa.array([NOW + timedelta(1)]).cast(schemas.TIMESTAMP)
+    )
+    assert reasons(only(reconcile_arrow(example(), None, later)))[1:] == [(why.TRUE, why.ANOTHER_MOMENT, -1)]
+
+
+def test_every_reason_has_its_words() -> None:
+    names = {value for name, value in vars(why).items() if name.isupper() and isinstance(value, str)}
+    assert names - set(why.REASONS) == {why.DESCRIBED_LAG, why.NAIVE, why.EFFECTIVE, why.TRUE}
+
+
+def test_nothing_to_reconcile() -> None:
+    assert reconcile_arrow(schemas.LAG.empty_table(), printed(7).slice(0, 0), scanned().slice(0, 0)).num_rows == 0
+    with pytest.raises(InputError, match="described"):
+        reconcile_arrow(example(), offsets(11))
+
+
+# ---- always ---------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6))
+def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
+    random = Random(seed)
+    start, end, log_start = random.randint(0, 40), random.randint(30, 70), random.randint(0, 60)
+    batches, count = generators.state_batches(random), random.choice([-1, 0, 3, random.randint(0, 60)])
+    table = lag_table(row(start, [tuple(b) for b in batches], delivery_complete_count=count), end, log_start)
+    lag = table.to_pylist()[0]
+    kinds = [random.randint(0, lag["effective_lag"]) for _ in range(4)]
+    cuts = [0, *sorted(kinds), lag["effective_lag"]]
+    names = ("records", "undecided", "aborted", "no_record", "deleted")
+    counts = {name: cuts[i + 1] - cuts[i] for i, name in enumerate(names)}
+    line = only(reconcile_arrow(table, printed(random.randint(0, 99), start), scanned(**counts)))
+    total = sums(line)
+    assert line["true_lag"] == counts["records"] + counts["undecided"]
+    assert line["true_lag"] == line["effective_lag"] + total[why.TRUE]
+    assert line["naive_lag"] == end - start
+    if count >= 0:
+        assert line["naive_lag"] == line["lag"] + total[why.NAIVE]
+        assert line["effective_lag"] == line["lag"] + total[why.EFFECTIVE]
+        assert line["described_lag"] == line["lag"] + total[why.DESCRIBED_LAG]
+    assert all(size for _, _, size in reasons(line) if size is not None)
+    # The terms are what their names say, by counting the offsets one by one.
+    states: dict[int, int] = {}
+    for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
+        states |= dict.fromkeys(range(batch.first_offset, batch.last_offset + 1), batch.delivery_state)
+    finished = {o for o, state in states.items() if state in (ACKNOWLEDGED, ARCHIVED) and o >= start}
+    found = {(number, reason): size for number, reason, size in reasons(line)}
+    assert (why.EFFECTIVE, why.UNKNOWN) not in found
+    if count >= 0:
+        deleted = [o for o in range(start, log_start) if o not in finished]
+        window_end = lag["window_end_offset"] or 0
+        if log_start <= max(end, window_end):
+            assert found.get((why.EFFECTIVE, why.BELOW_LOG_START), 0) == -len(deleted)
+        assert found.get((why.EFFECTIVE, why.COUNT_DIFFERS), 0) == count - len(finished)
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1))))
+def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[tuple[str]]) -> None:
+    groups = sorted({name for (name,) in names} | {"0:t", "t:0", ":"})
+    place = {"topic": "orders", "partition": 0, "as_of": NOW, "leader_epoch": 0, "start_offset": 0}
+    theirs = pa.Table.from_pylist(
+        [place | {"group_id": group, "lag": n} for n, group in enumerate(groups)],
+        schema=described_offsets("").schema,
+    )
+    empty = dict.fromkeys(schemas.LAG.names)
+    ours = [empty | place | {"group_id": g, "topic_id": "A" * 22, "lag": n} for n, g in enumerate(groups)]
+    table = reconcile_arrow(pa.Table.from_pylist(ours[::-1], schema=schemas.LAG), theirs)
+    assert table.column("matches").to_pylist() == [True] * len(groups)
+
+
+# ---- what the command prints ----------------------------------------------------------------------------
+
+LAYOUTS = {
+    "GROUP TOPIC PARTITION START-OFFSET": ("g t 0 2", (None, 2, None)),
+    "GROUP TOPIC PARTITION LEADER-EPOCH START-OFFSET": ("g t 0 5 2", (5, 2, None)),
+    "GROUP TOPIC PARTITION START-OFFSET LAG": ("g t 0 2 7", (None, 2, 7)),
+    "GROUP TOPIC PARTITION LEADER-EPOCH START-OFFSET LAG": ("g t 0 5 2 7", (5, 2, 7)),
+}
+
+
+@pytest.mark.row("LAG-14", "LAG-15", "CLI-07")
+@pytest.mark.parametrize("header", LAYOUTS)
+def test_old_and_new_layouts(header: str) -> None:
+    line, (epoch, start, lag) = LAYOUTS[header]
+    (found,) = described_offsets(f"\n{header}\n{line}\n").to_pylist()
+    assert (found["leader_epoch"], found["start_offset"], found["lag"]) == (epoch, start, lag)
+    assert (found["group_id"], found["topic"], found["partition"], found["as_of"]) == ("g", "t", 0, None)
+
+
+@pytest.mark.row("LAG-13", "LAG-14")
+def test_a_dash_is_not_zero() -> None:
+    (found,) = described_offsets(f"{HEADER}\ng  t  0  -  -  -").to_pylist()
+    assert (found["leader_epoch"], found["start_offset"], found["lag"]) == (None, None, None)
+
+
+def test_many_groups_some_with_blanks_some_with_nothing() -> None:
+    text = f"""
+{HEADER}
+a group of us   orders          0          0             2             7
+a group of us   orders          1          0             -             -
+
+Share group 'it's empty' has no offset information.
+
+{HEADER.replace("GROUP    ", "GROUP                  ")}
+ GROUP TOPIC PARTITION x      pay.ments_-1    12         3             10000000000   0
+"""
+    rows = described_offsets(text, datetime(2026, 11, 21, tzinfo=UTC)).to_pylist()
+    assert [(r["group_id"], r["topic"], r["partition"], r["start_offset"], r["lag"]) for r in rows] == [
+        ("a group of us", "orders", 0, 2, 7),
+        ("a group of us", "orders", 1, None, None),
+        (" GROUP TOPIC PARTITION x", "pay.ments_-1", 12, 10**10, 0),
+    ]
+    assert {row["as_of"] for row in rows} == {NOW}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g t 0 5 2 7",
+        "Error: Executing share group command failed due to timeout",
+        f"{HEADER}\ng t 0 5 2",
+        f"{HEADER}\ng t 0 5 2 seven",
+        "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\ng c h i 1 t:0",
+    ],
+)
+def test_what_is_no_offset_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(InputError, match=f"line {len(text.splitlines())} is no share group offset|line 1 is no"):
+        described_offsets(text)

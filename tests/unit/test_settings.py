@@ -1,0 +1,202 @@
+"""Do the bounds of the drafts and of Kafka hold, does the right value win, and is nothing assumed in silence?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.settings import (
+    CATALOGUE,
+    Value,
+    catalogue,
+    check,
+    check_all,
+    effective,
+    effective_lock_ms,
+    in_force,
+    lint_consumer,
+)
+from sharelag.settings.catalogue import find
+
+GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
+
+
+def refused(name: str, *values: object, scope: str | None = None) -> bool:
+    """Whether the draft refuses every one of the values (some of them refused would be an error of the test)."""
+    answers = {bool(check(name, value, "draft", None, scope)) for value in values}
+    assert len(answers) == 1
+    return answers.pop()
+
+
+#: GL-13: property, default, refused values, accepted values.
+GL_13 = {
+    "group.share.delivery.attempt.limit": (5, (1, 11), (2, 5, 10)),
+    "group.share.record.lock.duration.ms": (30_000, (999, 60_001), (1000, 60_000)),
+    "group.share.record.lock.duration.max.ms": (60_000, (999, 3_600_001), (1000, 3_600_000)),
+    "group.share.record.lock.partition.limit": (200, (99, 10_001), (100, 10_000)),
+    "group.share.session.timeout.ms": (45_000, (44_999, 60_001, 30_000, 70_000), (45_000, 60_000)),
+    "group.share.heartbeat.interval.ms": (5000, (4000, 16_000), (5000, 15_000)),
+    "group.share.max.groups": (10, (0, 101), (1, 100)),
+    "group.share.max.size": (200, (9, 1001), (10, 1000)),
+}
+
+
+@pytest.mark.row("CFG-02", "CFG-03", "CFG-05", "CFG-10", "CFG-11")
+@pytest.mark.parametrize("name", GL_13)
+def test_gl_13_defaults_and_bounds_of_the_draft(name: str) -> None:
+    default, bad, good = GL_13[name]
+    setting = find(name, "draft")
+    assert setting is not None
+    assert (setting.default, setting.scope, setting.status) == (default, "broker", "draft")
+    assert refused(name, *bad)
+    # A maximum below the default would contradict it, which is told of the default, not of the maximum.
+    assert not refused(name, *good)
+
+
+@pytest.mark.row("CFG-04")
+def test_a_duration_beyond_its_maximum_is_refused() -> None:
+    assert check_all({GROUP: 50_000, MAX: 40_000}, "draft")
+    assert not check_all({GROUP: 40_000, MAX: 40_000}, "draft")
+    (problem,) = check(GROUP, 50_000, "draft", {MAX: 40_000})
+    assert str(problem) == f"{GROUP} = 50000: more than {MAX} = 40000"
+    # The brokers' value is bounded by 60 s whatever the maximum; only a group's may be longer.
+    assert check(GROUP, 60_001, "draft", {MAX: 3_600_000})
+
+
+@pytest.mark.row("CFG-06", "CFG-07", "CFG-08", "CFG-09")
+@pytest.mark.parametrize("profile", ["draft", "4.3.1"])
+def test_timeouts_stay_between_the_bounds_that_brokers_set(profile: str) -> None:
+    session, heartbeat = "group.share.session.timeout.ms", "group.share.heartbeat.interval.ms"
+    for value, fine in ((44_999, False), (45_000, True), (60_000, True), (60_001, False), (30_000, False)):
+        assert (check(session, value, profile) == []) == fine
+    assert check(session, 70_000, profile)
+    assert not check(session, 30_000, profile, {"group.share.min.session.timeout.ms": 30_000})
+    assert not check(session, 70_000, profile, {"group.share.max.session.timeout.ms": 70_000})
+    for value, fine in ((4000, False), (5000, True), (15_000, True), (16_000, False)):
+        assert (check(heartbeat, value, profile) == []) == fine
+    wide = {"group.share.max.heartbeat.interval.ms": 90_000}
+    assert [problem.why for problem in check(heartbeat, 45_000, profile, wide)] == [f"not less than {session} = 45000"]
+    assert not check(heartbeat, 44_999, profile, wide)
+
+
+@pytest.mark.row("LCK-08", "CFG-18")
+def test_gl_14_how_long_a_lock_is() -> None:
+    assert effective_lock_ms(None, 30_000) == 30_000
+    assert effective_lock_ms(1000) == 1000
+    assert effective_lock_ms(60_000, greatest=60_000) == 60_000
+    assert effective_lock_ms(60_001, greatest=3_600_000) == 60_001
+    for group, greatest in ((999, 60_000), (60_001, 60_000), (3_600_001, 3_600_000)):
+        with pytest.raises(InputError, match=f"{GROUP} = {group}: (less|more) than"):
+            effective_lock_ms(group, greatest=greatest)
+    with pytest.raises(InputError, match=f"{MAX} = 3600001: more than 3600000, the greatest value"):
+        effective_lock_ms(3_600_001, greatest=3_600_001)
+
+
+@pytest.mark.row("CFG-14")
+def test_the_first_assignor_is_in_force() -> None:
+    assert effective({}, {}, "draft")["group.share.assignors"] == Value(
+        "org.apache.server.group.share.SimpleAssignor", "default"
+    )
+    assert effective({}, {"group.share.assignors": "a.B, c.D"}, "draft")["group.share.assignors"] == ("a.B", "broker")
+    assert check("group.share.assignors", "")
+
+
+@pytest.mark.row("CFG-16", "CFG-17")
+def test_words_that_no_group_may_have() -> None:
+    isolation, reset = "group.share.isolation.level", "group.share.auto.offset.reset"
+    assert refused(isolation, "serializable", "")
+    assert not refused(isolation, "read_committed", "read_uncommitted")
+    assert refused(reset, "none", "by_duration:PT1H")
+    assert not refused(reset, "earliest", "latest")
+    assert not check("share.auto.offset.reset", "by_duration:PT1H")
+    assert refused("group.type", "streams", scope="group")
+    assert not refused("group.type", "share", "consumer", scope="group")
+    defaults = effective({}, {}, "draft")
+    assert (defaults[isolation].value, defaults[reset].value, defaults["group.type"].value) == (
+        "read_uncommitted",
+        "latest",
+        None,
+    )
+
+
+@pytest.mark.row("CFG-20", "CFG-21", "CFG-23")
+def test_a_file_with_properties_of_consumers_is_gone_through(tmp_path: Path) -> None:
+    moved = {"auto.offset.reset": "share.auto.offset.reset", "isolation.level": "share.isolation.level"}
+    unsupported = ["enable.auto.commit", "auto.commit.interval.ms", "partition.assignment.strategy"]
+    unsupported.append("interceptor.classes")
+    lines = [f"{name}=x" for name in (*moved, *unsupported, "group.id", "share.acknowledgement.mode")]
+    (tmp_path / "consumer.properties").write_text("\n".join(lines))
+    with (tmp_path / "consumer.properties").open("rb") as file:
+        problems = {problem.name: problem for problem in lint_consumer(javaproperties.load(file))}
+    assert set(problems) == {*moved, *unsupported}
+    for name, now in moved.items():
+        assert f"--add-config {now}=" in problems[name].hint
+        assert "members of one group must not differ" in problems[name].hint
+    for name in unsupported:
+        assert problems[name].hint
+        assert "kafka-configs" not in problems[name].hint
+    (legacy,) = lint_consumer({"record.lock.duration.ms": "5000"})
+    assert legacy.why == "moved to group config"
+    assert "share.record.lock.duration.ms" in legacy.hint
+
+
+def test_a_stored_value_beyond_the_brokers_bounds_gives_way() -> None:
+    name = "share.record.lock.duration.ms"
+    narrow = {"group.share.min.record.lock.duration.ms": "20000", "group.share.max.record.lock.duration.ms": "40000"}
+    assert effective({name: "30001"}, narrow)[name] == (30_001, "group")
+    assert effective({name: "50000"}, narrow)[name] == (40_000, "broker")
+    assert effective({name: "15000"}, narrow)[name] == (20_000, "broker")
+    assert effective({}, narrow)[name] == (30_000, "default")
+    assert effective({}, narrow | {f"group.{name}": "25000"})[name] == (25_000, "broker")
+    # Bounds that nobody told clamp nothing, and a value that nobody told is not known.
+    assert effective({name: "3000000"}, dict.fromkeys([*narrow, f"group.{name}"]))[name] == (3_000_000, "group")
+    assert effective({}, {f"group.{name}": None})[name] == (None, "broker")
+
+
+def test_older_brokers_lack_settings() -> None:
+    new = {setting.name for setting in CATALOGUE} - {setting.name for setting in catalogue("4.2")}
+    assert {"share.delivery.count.limit", "share.partition.max.record.locks", "share.renew.acknowledge.enable"} <= new
+    assert len(new) == 12
+    (problem,) = check("share.delivery.count.limit", 5, "4.2")
+    assert problem.why == "Kafka 4.2 has no such setting"
+    (typo,) = check("share.delivery.count.limits", 5)
+    assert typo.hint == "did you mean share.delivery.count.limit?"
+    with pytest.raises(InputError, match=r"'5\.0': choose one of 4\.1, 4\.2, 4\.3\.1, draft"):
+        catalogue("5.0")
+
+
+def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None:
+    def row(scope: str, entity: str | None, name: str, value: str | None, source: str | None) -> dict[str, Any]:
+        return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
+
+    lock, limit, locks = (
+        "share.record.lock.duration.ms",
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+    )
+    table = pa.Table.from_pylist(
+        [
+            row("group", "g", lock, "20000", "group"),
+            row("group", "other", limit, "7", "group"),
+            row("group", "g", "share.renew.acknowledge.enable", "false", "group"),
+            row("group", "g", locks, None, None),
+            row("broker", None, "group.share.delivery.count.limit", "4", "broker"),
+        ],
+        schema=schemas.SETTINGS,
+    )
+    found = in_force(table, "g")
+    assert found[lock] == (20_000, "group")
+    assert found[limit] == (4, "broker")  # a broker before 4.3 tells no such setting of groups
+    assert found[locks] == (2000, "assumed")
+    assert found["share.renew.acknowledge.enable"] == (False, "group")
+    assert in_force(table, "other")[limit] == (7, "group")
+    empty = in_force(schemas.SETTINGS.empty_table(), "g")
+    assert set(empty) == {setting.name for setting in CATALOGUE}
+    assert {value.source for value in empty.values()} == {"assumed"}
+    assert empty[lock].value == 30_000

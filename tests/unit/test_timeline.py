@@ -1,0 +1,74 @@
+"""Is the lag of the past, made from one history, what Kafka printed at each moment?"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import engine, schemas
+from sharelag.demo import CAPTURE
+from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
+from sharelag.sources.inputs import CaptureInput
+from tests.kafka.describe import parse_describe
+from tests.unit.test_recorded import MOMENTS, ends
+
+_NOTED = {path: json.loads(path.with_suffix(".json").read_text())["as_of_ms"] for path in MOMENTS}
+
+
+def moment(path: Any) -> datetime:
+    return datetime.fromtimestamp(_NOTED[path] / 1000, UTC)
+
+
+def noted_ends() -> pa.Table:
+    """The end offsets noted at each moment of the recording, as of that moment."""
+    tables = []
+    for path in MOMENTS:
+        table = ends(json.loads(path.with_suffix(".json").read_text()))
+        as_of = pa.repeat(pa.scalar(moment(path), schemas.TIMESTAMP), table.num_rows)
+        tables.append(table.set_column(table.schema.get_field_index("as_of"), "as_of", as_of))
+    return pa.concat_tables(tables)
+
+
+def test_every_moment_of_the_recording_from_one_history() -> None:
+    history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
+    history = history.sort_by([(name, "ascending") for name in engine.HISTORY_KEY])
+    timeline = timeline_arrow(history, noted_ends(), [moment(path) for path in reversed(MOMENTS)])
+    assert timeline.schema == schemas.TIMELINE
+    compared = 0
+    for path in MOMENTS:
+        then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment(path), schemas.TIMESTAMP)))
+        ours = sorted(
+            (row["group_id"], row["topic"], row["partition"], row["start_offset"], row["lag"])
+            for row in then.to_pylist()
+        )
+        theirs = sorted(
+            (row["group"], row["topic"], row["partition"], row["start_offset"], row["lag"])
+            for row in parse_describe(path.read_text())
+        )
+        assert ours == theirs
+        compared += len(ours)
+    assert compared > 100
+
+
+def test_what_is_not_known_is_null_with_a_reason() -> None:
+    history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
+    history = history.sort_by([(name, "ascending") for name in engine.HISTORY_KEY])
+    when = pc.max(history.column("record_timestamp")).as_py()
+    (no_ends,) = {
+        row["lag_reason"]
+        for row in timeline_arrow(history, noted_ends(), [when + timedelta(hours=1)]).to_pylist()
+        if row["start_offset"] is not None
+    }
+    assert no_ends == "no_end_offset_then"
+    partial = history.set_column(
+        history.schema.get_field_index("from_snapshot"), "from_snapshot", pa.repeat(False, history.num_rows)
+    )
+    rows = timeline_arrow(partial, noted_ends(), [moment(MOMENTS[-1])]).to_pylist()
+    assert {(row["lag"], row["lag_reason"]) for row in rows} == {(None, RECORDS_MISSING)}
+    before = pc.min(history.column("record_timestamp")).as_py() - timedelta(milliseconds=1)
+    assert timeline_arrow(history, noted_ends(), [before]).num_rows == 0
+    assert timeline_arrow(history.slice(0, 0), noted_ends(), [when]).num_rows == 0
