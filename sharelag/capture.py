@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag import engine, schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
-from sharelag.metrics.age import oldest_offsets
+from sharelag.metrics.age import asked_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.sources import kafka
 from sharelag.sources.captures import CaptureInfo, check_place, share_records, write_capture
@@ -77,7 +77,8 @@ def _extras(source: KafkaInput, records: Path, offsets: pa.Table, asked: datetim
     asks: dict[str, Callable[[], pa.Table]] = {
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, asked)),
         "logs": lambda: source.logs(ids),
-        "times": lambda: source.times(oldest_offsets(lag)),
+        "times": lambda: source.times(asked_offsets(lag)),
+        "committed_times": lambda: source.times(asked_offsets(lag), read_committed=True),
         "settings": lambda: source.settings(groups, named),
     }
     found = {}

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.arrow import as_table
 from sharelag.errors import InputError
+from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.health import COUNTS, health_arrow, health_counts
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
 from sharelag.metrics.observed import observe
@@ -128,6 +129,25 @@ def history(
         table = named(table, source.offsets(_topic_ids(table), as_of))
         order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition", "record_offset")]
         return Answer(choice.of(table.sort_by(order)), past.rejected, past.engine)
+
+
+def diff(
+    source: Input, before: Moment, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+) -> Answer:
+    """What changed in the chosen share partitions between two moments.
+
+    Returns
+    -------
+    Answer
+        ``table`` is `sharelag.schemas.DIFF`, sorted.
+    """
+    choice = choice or Choice()
+    old, rejected, chosen = _state(source, engine, before, choice)
+    new, *_ = _state(source, engine, as_of, choice)
+    table = diff_arrow(old, new).drop_columns("topic")
+    table = named(table, source.offsets(_topic_ids(table))).select(schemas.DIFF.names)
+    order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    return Answer(choice.of(table.sort_by(order)), rejected, chosen)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Each answer works for now and for any moment of the record, on either engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.engine import Answer, Choice, Past, named, reading
 from sharelag.errors import InputError
-from sharelag.metrics.age import oldest_offsets
+from sharelag.metrics.age import asked_offsets
 from sharelag.metrics.columns import milliseconds
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import imbalance_arrow
@@ -72,19 +73,17 @@ def gather(
         span = _span(over, now, past)
         observed = past.observe(now, span)
     past_offsets = source.past_offsets(ids, [now - span + n * span / _PARTS for n in range(_PARTS + 1)])
-    logs, times = source.logs(ids), source.times(oldest_offsets(lag))
+    logs = source.logs(ids)
     names = sorted(set(lag.column("group_id").to_pylist()))
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
     group_records = _group_records(source, choice.groups)
     moment = now if as_of is not None else None
-    return Evidence(
+    evidence = Evidence(
         as_of=now,
         lag=lag,
         windows=past.windows,
         observed=observed,
-        progress=pa.Table.from_batches([progress_arrow(lag, observed, past_offsets, times, logs, now)]),
         past_offsets=past_offsets,
-        times=times,
         members=pa.Table.from_batches([members_arrow(group_records, moment)]),
         groups=pa.Table.from_batches([groups_arrow(group_records, moment)]),
         settings=source.settings(names, topics),
@@ -93,6 +92,30 @@ def gather(
         rejected=past.rejected,
         engine=past.engine,
     )
+    return _with_progress(evidence, source)
+
+
+def _with_progress(evidence: Evidence, source: Input) -> Evidence:
+    """Ask when the oldest records are of, which depends on what a group gets, and judge the progress."""
+    committed = pc.is_in(evidence.lag.column("group_id"), pa.array(sorted(evidence.reads_committed), pa.string()))
+    parts, times = [], {}
+    for read_committed, chosen in ((False, pc.invert(committed)), (True, committed)):
+        lag = evidence.lag.filter(chosen)
+        asked = asked_offsets(lag)
+        times[read_committed] = source.times(asked, read_committed) if asked.num_rows else schemas.TIMES.empty_table()
+        parts.append(
+            progress_arrow(
+                lag,
+                evidence.observed,
+                evidence.past_offsets,
+                times[read_committed],
+                evidence.logs,
+                evidence.as_of,
+            )
+        )
+    order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    progress = pa.Table.from_batches(parts).sort_by(order)
+    return replace(evidence, progress=progress, times=times[False], committed=times[True])
 
 
 def imbalance(evidence: Evidence, by: str | None = None) -> pa.Table:

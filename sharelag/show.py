@@ -79,6 +79,19 @@ HISTORY_COLUMNS = {
     "ARCHIVED": "archived",
     "PARTIAL": "partial",
 }
+DIFF_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "CHANGE": "change",
+    "FINISHED": "finished",
+    "START-BEFORE": "start_offset_before",
+    "START-AFTER": "start_offset_after",
+    "WINDOW-END-BEFORE": "window_end_offset_before",
+    "WINDOW-END-AFTER": "window_end_offset_after",
+    "RUNS-BEFORE": "runs_before",
+    "RUNS-AFTER": "runs_after",
+}
 TIMELINE_COLUMNS = {
     "TIME": "as_of",
     "GROUP": "group_id",
@@ -238,8 +251,8 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
         value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
-    if name == "runs" and isinstance(value, list):
-        value = " ".join(_run(*run) for run in value or []) or None
+    if name.startswith("runs") and isinstance(value, list):
+        value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
     if isinstance(value, float):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from sharelag.cli.output import require_rows, start, summarise, write
+from sharelag.cli.output import require_rows, shown, start, summarise, write
 from sharelag.options import (
     CHOICE,
     ENGINE,
@@ -25,44 +27,88 @@ from sharelag.options import (
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
-def lag(output: str, engine: str, by: str, **options: Any) -> None:
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Ask the cluster again and again, and show what changed; Ctrl-C ends it.",
+)
+def lag(output: str, engine: str, by: str, watch: float | None, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not know it.
     UNREAD was never persisted, AVAILABLE waits for another delivery, UNKNOWN is acquired or was never
     persisted, COMPLETE is finished but not yet passed by the start offset.
     """
+    from sharelag.sources.inputs import KafkaInput
+
+    if watch is None:
+        _lag(output, engine, by, options)
+        return
+    if options["as_of"] or not isinstance(source_of(options), KafkaInput):
+        raise click.UsageError("--watch needs a running cluster (--bootstrap-server), as of now.")
+    before: dict[Any, int | None] = {}
+    while True:
+        before = _lag(output, engine, by, options, before)
+        time.sleep(watch)
+
+
+def _lag(
+    output: str, engine: str, by: str, options: dict[str, Any], before: dict[Any, int | None] | None = None
+) -> dict[Any, int | None]:
+    """Print the lag once, with its change where it was asked before; return it by share partition."""
     from sharelag import engine as engines
     from sharelag import show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    engine = start(engine, source)
-    answer = engines.lag(source, engine, moment, choice, None if by == "partition" else by)
+    with shown(source) as read:
+        answer = engines.lag(read, start(engine, source), moment, choice, None if by == "partition" else by)
     columns = show.LAG_COLUMNS if by == "partition" else show.ROLLUP_COLUMNS
     if by == "group":
         columns = {heading: name for heading, name in columns.items() if name != "topic"}
     rows = show.plain_rows(answer.table)
     require_rows(choice, moment, rows)
+    now = {tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"] for row in rows}
+    if before is not None:
+        columns = {heading: name for key in columns for heading, name in _with_change(key, columns[key])}
+        rows = [row | {"change": _minus(row["lag"], before.get(key))} for key, row in zip(now, rows, strict=True)]
+        if output == "human" and sys.stdout.isatty():
+            click.clear()
     write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition" if by == "partition" else by)
+    return now
+
+
+def _with_change(heading: str, name: str) -> list[tuple[str, str]]:
+    return [(heading, name), ("CHANGE", "change")] if name == "lag" else [(heading, name)]
+
+
+def _minus(now: int | None, before: int | None) -> int | None:
+    return None if now is None or before is None else now - before
 
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def windows(output: str, engine: str, **options: Any) -> None:
+@click.option("--since", metavar="WHEN", help="What changed since that moment, instead of what there is.")
+def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
     """What the share coordinator holds of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's unknown.
     """
     from sharelag import engine as engines
     from sharelag import show
+    from sharelag.replay.moment import parse_moment
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    engine = start(engine, source)
-    answer = engines.windows(source, engine, moment, choice)
-    rows = show.window_rows(answer.table)
+    with shown(source) as read:
+        if since is None:
+            answer = engines.windows(read, start(engine, source), moment, choice)
+            rows, columns = show.window_rows(answer.table), show.WINDOW_COLUMNS
+        else:
+            answer = engines.diff(read, parse_moment(since), start(engine, source), moment, choice)
+            rows, columns = show.plain_rows(answer.table), show.DIFF_COLUMNS
     require_rows(choice, moment, rows)
-    write(show.lines(rows, output, show.WINDOW_COLUMNS))
+    write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 
 

@@ -58,6 +58,21 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
     return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
 
 
+def asked_offsets(lag: Arrow) -> pa.Table:
+    """The offsets whose records an investigation asks for: the oldest unfinished ones, and the first unread ones.
+
+    Returns
+    -------
+    pyarrow.Table
+        As `oldest_offsets`.
+    """
+    unread = as_table(lag).filter(pc.greater(lag.column("unread"), 0))
+    first = unread.select(["topic", "topic_id", "partition", "window_end_offset"])
+    names = schemas.TIMES.names[:4]
+    both = pa.concat_tables([oldest_offsets(lag), first.rename_columns(names)])
+    return both.group_by(names, use_threads=False).aggregate([]).select(names)
+
+
 def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
     """The oldest unfinished offset of each share partition, and when its record was produced.
 

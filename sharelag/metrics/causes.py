@@ -100,7 +100,7 @@ def open_transaction(facts: Facts) -> Found:
     """A read_committed group waits at the last stable offset, which an open transaction holds."""
     end, stable = facts.lag("end_offset"), facts.stable_end
     held = end - np.maximum(stable, facts.lag("effective_start_offset"))
-    where = facts.behind & _reads_committed(facts) & (stable < end) & (held > 0)
+    where = facts.behind & facts.reads_committed & (stable < end) & (held > 0)
     return Found(where, held, np.full(len(held), np.nan), {"last stable offset": stable, "end offset": end})
 
 
@@ -167,7 +167,8 @@ def head_of_line(facts: Facts) -> Found:
     before = facts.lag("effective_start_offset") - facts.lag("start_offset")
     beyond = facts.lag("window_complete") - before
     stuck = facts.now - facts.observed("head_since") > patience(facts)
-    where = facts.behind & (beyond > 0) & stuck
+    # Brokers do not pass a transaction marker at the start offset; no record is stuck there.
+    where = facts.behind & (beyond > 0) & stuck & ~facts.is_hole
     return Found(where, facts.head_length, facts.observed("head_since"), _head(facts) | {"finished after it": beyond})
 
 
@@ -210,18 +211,20 @@ def slow_consumers(facts: Facts) -> Found:
 
 
 def markers(facts: Facts) -> Found:
-    """What is left are offsets without records: transaction markers, or aborted or compacted records at the end."""
+    """What is left are offsets without records: transaction markers, or aborted records."""
     asked, record = facts.next_record
     left = facts.lag("effective_lag")
     nothing = asked & (np.isnan(record) | (record >= facts.lag("end_offset")))
-    where = facts.behind & nothing & ~(_reads_committed(facts) & (facts.stable_end < facts.lag("end_offset")))
+    nothing |= facts.is_hole & facts.nothing_unread & (facts.lag("window_available") == 0)
+    is_open = facts.reads_committed & (facts.stable_end < facts.lag("end_offset"))
+    where = facts.behind & nothing & ~is_open & ~facts.is_compacted
     return Found(where, left, np.full(len(left), np.nan), {"offsets without records": left})
 
 
 def compaction_holes(facts: Facts) -> Found:
     """The log of a compacted topic has no record at the oldest unfinished offset: lag counts what is gone."""
     _, record = facts.next_record
-    gone = record - facts.lag("effective_start_offset")
+    gone = np.where(np.isnan(record), facts.lag("end_offset"), record) - facts.lag("effective_start_offset")
     where = facts.behind & facts.is_compacted & (gone > 0)
     return Found(where, gone, np.full(len(gone), np.nan), {"next record": record, "gone before it": gone})
 
@@ -252,10 +255,6 @@ def _nothing_happens(facts: Facts) -> Bools:
     last = np.fmax(facts.observed("last_finished"), facts.observed("last_released"))
     last = np.where(np.isnan(last), facts.observed("begin"), last)
     return np.asarray(facts.now - last > patience(facts), bool)
-
-
-def _reads_committed(facts: Facts) -> Bools:
-    return np.asarray(facts.setting_text("share.isolation.level") == "read_committed", bool)
 
 
 def _head(facts: Facts) -> dict[str, Floats]:

@@ -8,6 +8,9 @@ from datetime import datetime
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.settings import in_force
+
+ISOLATION = "share.isolation.level"
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Evidence:
     observed: pa.Table = field(default_factory=schemas.OBSERVED.empty_table)
     progress: pa.Table = field(default_factory=schemas.PROGRESS.empty_table)
     past_offsets: pa.Table = field(default_factory=schemas.OFFSETS.empty_table)
+    committed: pa.Table = field(default_factory=schemas.TIMES.empty_table)  # of what read_committed groups get
     times: pa.Table = field(default_factory=schemas.TIMES.empty_table)
     members: pa.Table = field(default_factory=schemas.MEMBERS.empty_table)
     groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)
@@ -28,3 +32,9 @@ class Evidence:
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
     rejected: int = 0  # records that could not be decoded
     engine: str = "local"
+
+    @property
+    def reads_committed(self) -> frozenset[str]:
+        """The groups that get committed records only."""
+        groups = sorted(set(self.lag.column("group_id").to_pylist()))
+        return frozenset(g for g in groups if in_force(self.settings, g)[ISOLATION].value == "read_committed")

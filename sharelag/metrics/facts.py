@@ -64,9 +64,10 @@ class Facts:
         """A setting of each share partition's group as a number."""
         return self._of_group({group: _number(values[name].value) for group, values in self._settings.items()})
 
-    def setting_text(self, name: str) -> NDArray[Any]:
-        """A setting of each share partition's group as text."""
-        return np.array([str(self._settings[group][name].value) for group in self.groups], object)
+    @cached_property
+    def reads_committed(self) -> Bools:
+        """The group gets committed records only."""
+        return np.isin(self.groups, sorted(self.evidence.reads_committed))
 
     @cached_property
     def members(self) -> Floats:
@@ -113,9 +114,27 @@ class Facts:
     @cached_property
     def next_record(self) -> tuple[Bools, Floats]:
         """Whether it was asked for the first record from the oldest unfinished offset on, and its offset."""
+        return self._record_at("effective_start_offset")
+
+    @cached_property
+    def is_hole(self) -> Bools:
+        """No record is at the effective start offset, up to where something is known to be finished or given back."""
+        asked, record = self.next_record
+        end = self.lag("effective_start_offset") + self.head_length
+        return np.asarray(asked & (np.nan_to_num(record, nan=np.inf) >= end), bool)
+
+    @cached_property
+    def nothing_unread(self) -> Bools:
+        """The group has no record beyond its window, as far as was asked for."""
+        asked, record = self._record_at("window_end_offset")
+        none = asked & (np.isnan(record) | (record >= self.lag("end_offset")))
+        return np.asarray((self.lag("unread") == 0) | none, bool)
+
+    def _record_at(self, offset: str) -> tuple[Bools, Floats]:
         names = ["topic_id", "partition", "asked_offset"]
-        lag = self.evidence.lag.append_column("asked_offset", self.evidence.lag.column("effective_start_offset"))
-        found = beside(keys(lag, names), self.evidence.times, names)
+        place = keys(self.evidence.lag.append_column("asked_offset", self.evidence.lag.column(offset)), names)
+        every, committed = (beside(place, table, names) for table in (self.evidence.times, self.evidence.committed))
+        found = choose_rows(self.reads_committed, committed, every)
         asked = flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
         return np.asarray(asked, bool), _floats(found, "offset")
 
@@ -197,6 +216,12 @@ class Facts:
 def sums(values: Floats, of: NDArray[Any]) -> Floats:
     """For each row the sum over all rows of the same group, unknown ones left out."""
     return np.bincount(of, np.nan_to_num(values))[of] if len(of) else np.zeros(0)
+
+
+def choose_rows(condition: Bools, one: pa.Table, other: pa.Table) -> pa.Table:
+    """Rows of one table where a condition holds, else those of another at the same place."""
+    place = np.arange(len(condition)) + np.where(condition, 0, len(condition))
+    return pa.concat_tables([one, other]).take(pa.array(place))
 
 
 def _offsets(windows: pa.Table, column: str, state: int, least: Floats) -> Floats:

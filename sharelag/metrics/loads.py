@@ -149,7 +149,23 @@ def known_sums(values: NDArray[np.float64], code: NDArray[np.int64], size: int) 
 
 
 def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
-    """Row, place, and topic with partition (a struct), of each partition in the lists of a column of assignments."""
+    """Each partition in the lists of a column such as ``assigned_partitions``.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With ``group_id`` and the column: lists of topics with ``topic_id`` and ``partitions``.
+    column : str
+
+    Returns
+    -------
+    row : numpy.ndarray of int64
+        Where in the table the partition is listed.
+    place : pyarrow.StringArray
+        One text for each share partition.
+    partitions : pyarrow.StructArray
+        The topic's fields, with ``partition`` in place of ``partitions``.
+    """
     lists = flat(table.column(column))
     topics = pc.list_flatten(lists)
     partitions = pc.struct_field(topics, "partitions")

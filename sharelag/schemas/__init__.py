@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.schemas.answers import CAUSES, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP, TIMELINE
+from sharelag.schemas.answers import CAUSES, DIFF, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP, TIMELINE
 from sharelag.schemas.records import (
     GAPS,
     GROUP_RECORDS,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAUSES",
+    "DIFF",
     "GAPS",
     "GROUPS",
     "GROUP_RECORDS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sharelag.schemas.records import TIMESTAMP
+from sharelag.schemas.records import STATE_BATCH, TIMESTAMP
 
 #: One share partition: every term of its lag. See ``sharelag.metrics.lag`` for the identities between them.
 LAG = pa.schema(
@@ -77,6 +77,25 @@ TIMELINE = pa.schema(
         ("window_complete", pa.int64()),
         ("max_delivery_count", pa.int16()),
         ("lag_reason", pa.string()),  # why lag is null
+    ]
+)
+
+#: One share partition at two moments.
+DIFF = pa.schema(
+    [
+        *_SHARE_PARTITION,
+        ("change", pa.string()),  # new, gone, reset (initialised anew or altered), moved, or same
+        ("finished", pa.int64()),  # offsets finished between them; null where the states cannot be compared
+        ("start_offset_before", pa.int64()),
+        ("start_offset_after", pa.int64()),
+        ("effective_start_offset_before", pa.int64()),
+        ("effective_start_offset_after", pa.int64()),
+        ("window_end_offset_before", pa.int64()),
+        ("window_end_offset_after", pa.int64()),
+        ("delivery_complete_count_before", pa.int32()),
+        ("delivery_complete_count_after", pa.int32()),
+        ("runs_before", pa.list_(STATE_BATCH)),
+        ("runs_after", pa.list_(STATE_BATCH)),
     ]
 )
 

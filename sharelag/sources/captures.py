@@ -5,6 +5,7 @@ offsets.parquet       log start and end offset of every topic partition
 past_offsets.parquet  where they ended at earlier moments         (this and what follows may be missing:
 logs.parquet          last stable offsets and retention            captures of older versions, or somebody
 times.parquet         when the oldest unfinished records are of    who was not allowed to ask)
+committed_times.parquet   the same of those that read_committed groups get
 settings.parquet      of groups, topics and brokers
 capture.json          of which cluster, as of when, by what: no secrets
 """
@@ -42,6 +43,7 @@ EXTRAS = {
     "past_offsets": schemas.OFFSETS,
     "logs": schemas.LOGS,
     "times": schemas.TIMES,
+    "committed_times": schemas.TIMES,
     "settings": schemas.SETTINGS,
 }
 

@@ -21,6 +21,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources import captures, kafka, logs
 from sharelag.sources.config import ClientConfig
+from sharelag.sources.times import record_times
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Input(Protocol):
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         """`sharelag.schemas.LOGS` of these topics, as far as known."""
 
-    def times(self, positions: pa.Table) -> pa.Table:
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         """`sharelag.schemas.TIMES` of records: ``topic topic_id partition asked_offset`` of each; as far as known."""
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
@@ -71,7 +72,7 @@ class RecordsOnly:
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return schemas.LOGS.empty_table()
 
-    def times(self, positions: pa.Table) -> pa.Table:
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         return schemas.TIMES.empty_table()
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
@@ -108,8 +109,8 @@ class KafkaInput:
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return logs.logs(self.config, self._names(topic_ids))
 
-    def times(self, positions: pa.Table) -> pa.Table:
-        return logs.record_times(self.config, positions)
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        return record_times(self.config, positions, read_committed)
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
         from sharelag.sources.settings import settings
@@ -165,8 +166,9 @@ class CaptureInput:
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return _of_topics(self._capture.extras["logs"], topic_ids)
 
-    def times(self, positions: pa.Table) -> pa.Table:
-        return _of_topics(self._capture.extras["times"], positions.column("topic_id").to_pylist())
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        noted = self._capture.extras["committed_times" if read_committed else "times"]
+        return _of_topics(noted, positions.column("topic_id").to_pylist())
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
         return self._capture.extras["settings"]

@@ -90,6 +90,31 @@ def produce(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | Non
     return count
 
 
+def start_transaction(
+    bootstrap: str, name: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]]
+) -> Producer:
+    """Append ``(partition, key, value)`` records in a transaction of that name; its end is the caller's to tell.
+
+    It stays open as long as the producer is kept, for ten minutes at most.
+    """
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 600_000,
+            "linger.ms": 5,
+            "log_level": 3,  # errors only: it notes that the transaction coordinator is still starting
+        }
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for partition, key, value in records:
+        producer.produce(topic, value, key, partition)
+    if producer.flush(60):
+        raise RigError(f"producing to {topic} in the transaction {name} did not finish within 60 s")
+    return producer
+
+
 def numbered(count: int, partitions: int, text: str = "record") -> list[tuple[int, bytes | None, bytes]]:
     """Make ``count`` records, dealt to the partitions in turn, with their number as key."""
     return [(n % partitions, str(n).encode(), f"{text} {n}".encode()) for n in range(count)]

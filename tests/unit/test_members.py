@@ -129,6 +129,7 @@ def test_who_comes_back_begins_anew() -> None:
     rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), record(MEMBER, "g", "m", subscribed_topic_names=["orders"])]
     member = one_member(log(rows))
     assert (member["joined"], member["member_epoch"], member["assigned_partitions"]) == (at(9), None, None)
+    assert one_group(log(rows))["emptied"] is None
     rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g"), initialized("g", 5)]
     group = one_group(log(rows))
     assert (group["group_epoch"], group["assignment_epoch"], group["emptied"]) == (None, None, None)
@@ -141,6 +142,9 @@ def test_what_no_record_tells_is_null() -> None:
     assert (member["client_id"], member["target_partitions"], member["joined"]) == (None, None, None)
     assert (group["group_epoch"], group["initialized_topics"], group["members"]) == (None, None, 1)
     assert groups_arrow(log([record(MEMBER, "g", "m"), record(TARGET, "g", "m")])).num_rows == 0
+    # A group takes its members with it, even if their own tombstones are missing.
+    cut = log([*join("g", "m", 2, 0), record(GROUP, "g")])
+    assert (members_arrow(cut).num_rows, groups_arrow(cut).num_rows) == (0, 0)
 
 
 def test_the_same_names_elsewhere_are_others() -> None:
@@ -212,6 +216,10 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     told = log([*rows, assign("g", "m", 5, 0), record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2))])
     (more,) = drift_arrow(members_arrow(told), groups_arrow(told)).to_pylist()
     assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
+    untold = log([*join("g", "m", 4, 0), record(ASSIGNMENT_EPOCH, "g", assignment_epoch=5)])
+    assert drift_arrow(members_arrow(untold), groups_arrow(untold)).to_pylist() == [
+        behind | {"missing": 0, "surplus": 0}
+    ]
     nobody = schemas.MEMBERS.empty_table()
     assert drift_arrow(nobody, groups_arrow(table)).num_rows == 0
 
@@ -241,6 +249,8 @@ def story(random: Random) -> list[dict[str, Any]]:
         elif random.random() < 0.4:
             rows += leave(group, member, epochs[group])
             alive[group].remove(member)
+        elif random.random() < 0.3:  # another subscription
+            rows.append(record(MEMBER, group, member, subscribed_topic_names=random.choice([["orders"], []])))
         else:
             rows.append(assign(group, member, epochs[group], *some))
     return rows[: random.randint(1, len(rows))]  # may end in the middle of a write

@@ -1,0 +1,83 @@
+"""What changed between two moments? The states of each share partition side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table
+from sharelag.metrics.columns import beside, bools, keys, numbers
+from sharelag.model import TERMINAL_STATES
+from sharelag.schemas import Arrow
+
+_KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
+_COMPARED = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count", "runs")
+
+
+def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
+    """Compare the windows of two moments.
+
+    Parameters
+    ----------
+    before, after : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.DIFF`, a row a share partition that existed at either moment, sorted by group, topic id and
+        partition. What is the same on both sides has a row, too.
+    """
+    for table in (before, after):
+        schemas.require(table, schemas.WINDOWS, "windows")
+    old, new = as_table(before), as_table(after)
+    every = pa.concat_tables([old.select(_KEY), new.select(_KEY)]).group_by(_KEY, use_threads=False).aggregate([])
+    place = keys(every, _KEY)
+    was, now = beside(place, old, _KEY), beside(place, new, _KEY)
+    columns = {name: every.column(name) for name in ("group_id", "topic_id", "partition")}
+    columns["topic"] = pa.nulls(every.num_rows, pa.string())
+    for name in _COMPARED:
+        columns |= {f"{name}_before": was.column(name), f"{name}_after": now.column(name)}
+    columns |= _change(was, now)
+    arrays = [columns[field.name].cast(field.type) for field in schemas.DIFF]
+    rows = pa.Table.from_arrays(arrays, schema=schemas.DIFF)
+    return rows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
+
+
+def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
+    existed, exists = (table.column("group_id").is_valid().to_numpy() for table in (was, now))
+    # A state that is initialised anew, or whose start offset is altered, has another state epoch or fewer snapshots.
+    (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
+    whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
+    reset = existed & exists & whole & (epoch != epoch_before)
+    (done_before, known_before), (done, known) = _finished(was), _finished(now)
+    moved = (done != done_before) | ~_same(was, now)
+    change = np.select([~existed, ~exists, reset, moved], ["new", "gone", "reset", "moved"], "same")
+    comparable = existed & exists & ~reset & known & known_before & (done >= done_before)
+    return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}
+
+
+def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Up to which offset everything is finished, plus what is finished beyond."""
+    effective, known = numbers(windows, "effective_start_offset")
+    runs = windows.column("runs").combine_chunks()
+    counts = pc.list_value_length(runs).fill_null(0).to_numpy()
+    first, last, state = (pc.struct_field(pc.list_flatten(runs), i).to_numpy() for i in range(3))
+    sizes = np.where(np.isin(state, [int(s) for s in TERMINAL_STATES]), last - first + 1, 0)
+    row = np.repeat(np.arange(len(counts)), counts)
+    beyond = np.zeros(len(counts), np.int64)
+    np.add.at(beyond, row, sizes)
+    return effective + beyond, known
+
+
+def _same(was: pa.Table, now: pa.Table) -> NDArray[np.bool_]:
+    names = [name for name in _COMPARED if name != "runs"]
+    equal = [pc.equal(was.column(name), now.column(name)).fill_null(False) for name in names]
+    null = [pc.and_(pc.is_null(was.column(name)), pc.is_null(now.column(name))) for name in names]
+    same = [pc.or_(one, other).to_numpy() for one, other in zip(equal, null, strict=True)]
+    pairs = zip(was.column("runs").to_pylist(), now.column("runs").to_pylist(), strict=True)
+    same.append(np.array([one == other for one, other in pairs], bool))
+    return np.asarray(np.logical_and.reduce(same), bool)

@@ -1,0 +1,123 @@
+"""Do `history`, `explain`, `imbalance` and `health` say what they know, to people and to machines?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharelag import schemas
+from sharelag.demo import CAPTURE
+from tests.command import sharelag
+from tests.kafka.describe import parse_describe
+from tests.unit.test_recorded import MOMENTS
+
+SCENARIOS = CAPTURE.parent / "scenarios"
+STUCK = str(SCENARIOS / "head_of_line")
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    answer = sharelag(*arguments, "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def test_history_has_a_row_a_record() -> None:
+    lines = rows("history", "--capture", STUCK, "--topic", "head-of-line-orders:0")
+    assert list(lines[0]) == [*schemas.HISTORY.names, "topic"]
+    assert [line["record_offset"] for line in lines] == sorted(line["record_offset"] for line in lines)
+    assert lines[0]["record_kind"] == "snapshot"
+    assert lines[0]["finished"] is None
+    # What was finished step by step is all but the stuck record, and nobody finished that.
+    assert sum(line["finished"] or 0 for line in lines) == 120
+    assert lines[-1]["effective_start_offset"] == 6
+    late = rows("history", "--capture", STUCK, "--since", lines[10]["record_timestamp"])
+    assert 0 < len(late) < len(rows("history", "--capture", STUCK))
+    heading = sharelag("history", "--capture", STUCK).stdout.splitlines()[0].split()
+    assert heading[:5] == ["TIME", "GROUP", "TOPIC", "PARTITION", "RECORD"]
+
+
+def test_history_at_regular_moments_tells_the_lag() -> None:
+    lines = rows("history", "--capture", STUCK, "--every", "2")
+    assert list(lines[0]) == schemas.TIMELINE.names
+    of_0 = [line for line in lines if line["partition"] == 0 and line["lag"] is not None]
+    assert len(of_0) >= 3
+    assert of_0[-1]["lag"] == 1
+    assert all(
+        line["lag"] == line["end_offset"] - line["start_offset"] - line["delivery_complete_count"] for line in of_0
+    )
+    assert {line["lag_reason"] for line in lines} <= {None, "no_end_offset_then", "no_start_offset"}
+    far = sharelag("history", "--capture", STUCK, "--every", "0.001")
+    assert far.returncode == 1
+    assert "choose a longer step" in far.stderr
+
+
+def test_explain_names_causes_with_their_evidence() -> None:
+    (cause,) = rows("explain", "--capture", STUCK)
+    assert list(cause) == schemas.CAUSES.names
+    assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == ("head_of_line", 1, 0, 1)
+    evidence = {one["name"]: one["value"] for one in cause["evidence"]}
+    assert evidence["offset"] == "6"
+    assert evidence["deliveries"] == "5"
+    people = sharelag("explain", "--capture", STUCK)
+    assert "1. warning: head_of_line  head-of-line-orders:0, holds 1, since " in people.stdout
+    assert "offset 6" in people.stdout
+    assert "-> look at the record at that offset" in people.stdout
+    assert "as of 2026-11-21T" in people.stderr
+    table = list(csv.DictReader(io.StringIO(sharelag("explain", "--capture", STUCK, "-o", "csv").stdout)))
+    assert table[0]["cause"] == "head_of_line"
+
+
+def test_a_capture_without_settings_says_what_is_assumed() -> None:
+    answer = sharelag("explain", "--capture", str(CAPTURE), "--group", "billing")
+    assert answer.returncode == 0
+    assert "Kafka's defaults are assumed" in answer.stderr
+    assert answer.stdout.startswith("billing  lag 2,380 in 10 share partitions")
+
+
+def test_imbalance_tells_figures_and_a_verdict() -> None:
+    hot = str(SCENARIOS / "hot_partition")
+    lines = rows("imbalance", "--capture", hot, "--by", "partition")
+    assert list(lines[0]) == schemas.IMBALANCE.names
+    (lag,) = [line for line in lines if line["measure"] == "lag" and line["topic"] is None]
+    assert lag["items"] == 6
+    assert lag["max_mean"] > 5
+    assert lag["top_share"] > 0.9
+    assert "into which more records arrive than into the others" in sharelag("imbalance", "--capture", hot).stdout
+    trend = rows("imbalance", "--capture", hot, "--every", "3", "--by", "partition")
+    assert len({line["as_of"] for line in trend}) >= 3
+    assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
+
+
+def test_health_of_the_state_topic() -> None:
+    lines = rows("health", "--capture", str(CAPTURE))
+    assert list(lines[0]) == schemas.HEALTH.names
+    assert sum(line["records"] for line in lines) == 1687
+    assert {line["misplaced"] for line in lines} == {0}
+    assert all(line["bytes_per_finished"] > 1 for line in lines)
+    assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
+
+
+def test_what_changed_between_two_moments() -> None:
+    """Both moments were described by Kafka's own command when they were now."""
+    first, last = (json.loads(path.with_suffix(".json").read_text())["as_of_ms"] for path in (MOMENTS[3], MOMENTS[-1]))
+    iso = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first, last)]
+    lines = rows("windows", "--capture", str(CAPTURE), "--since", iso[0], "--as-of", iso[1])
+    ours = {(line["group_id"], line["topic"], line["partition"]): line for line in lines}
+    for path, side in ((MOMENTS[3], "before"), (MOMENTS[-1], "after")):
+        for told in parse_describe(path.read_text()):
+            line = ours[told["group"], told["topic"], told["partition"]]
+            assert line[f"start_offset_{side}"] == told["start_offset"]
+    assert {line["change"] for line in lines} >= {"new", "moved"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["lag", "--capture", STUCK, "--watch", "1"], ["explain"], ["history", "--every", "0"]]
+)
+def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:
+    assert sharelag(*arguments).returncode == 2
