@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine import Answer, Choice, Past, named, reading
+from sharelag.engine import Answer, Choice, Past, named, reading, windows
 from sharelag.errors import InputError
 from sharelag.metrics.age import asked_offsets
 from sharelag.metrics.columns import milliseconds
@@ -24,12 +24,15 @@ from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.placement import findings
 from sharelag.metrics.progress import progress_arrow
+from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import skew_arrow
 from sharelag.metrics.timeline import timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Moment, of_groups
-from sharelag.sources.inputs import Input
+from sharelag.sources.described import described_offsets
+from sharelag.sources.inputs import Input, KafkaInput
+from sharelag.sources.scan import scan
 from sharelag.wire.decode import decode_arrow, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -192,6 +195,45 @@ def trend(
     moments = pc.unique(table.column("as_of")).to_pylist()
     lags = {at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))) for at in moments}
     return Answer(pa.Table.from_batches([imbalance_trend(lags, by=by)]), rejected, chosen)
+
+
+def reconcile(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    described: str | None = None,
+    true: bool = False,
+) -> Answer:
+    """The lag in several ways, and why they differ, as `sharelag.schemas.comparisons.RECONCILED`.
+
+    Parameters
+    ----------
+    source, engine, as_of, choice
+        As for `gather`.
+    described : str, optional
+        What ``kafka-share-groups.sh --describe --offsets`` printed.
+    true : bool
+        Read the whole backlog, and count the records in it; of a running cluster, as of now.
+
+    Raises
+    ------
+    InputError
+        When the backlog cannot be read there, or the text is not that of the command.
+    """
+    choice = choice or Choice()
+    if true and (as_of is not None or not isinstance(source, KafkaInput)):
+        raise InputError("only the logs of a running cluster can be read, as of now: name it with --bootstrap-server")
+    state = windows(source, engine, as_of, choice)
+    chosen = state.table.select(schemas.WINDOWS.names)
+    offsets = source.offsets(sorted(pc.unique(chosen.column("topic_id")).to_pylist()), as_of)
+    lag = lag_arrow(chosen, offsets)
+    scanned = scan(source.config, chosen, offsets) if isinstance(source, KafkaInput) and true else None
+    told = None if described is None else described_offsets(described)
+    if told is not None and choice.groups:
+        told = told.filter(pc.is_in(told.column("group_id"), pa.array(sorted(choice.groups))))
+    table = pa.Table.from_batches([reconcile_arrow(lag, told, scanned)])
+    return Answer(table, state.rejected, state.engine)
 
 
 def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:

@@ -79,6 +79,17 @@ HISTORY_COLUMNS = {
     "ARCHIVED": "archived",
     "PARTIAL": "partial",
 }
+RECONCILED_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "DESCRIBED": "described_lag",
+    "LAG": "lag",
+    "NAIVE": "naive_lag",
+    "EFFECTIVE": "effective_lag",
+    "TRUE": "true_lag",
+    "DIFFERENCES": "differences",
+}
 DIFF_COLUMNS = {
     "GROUP": "group_id",
     "TOPIC": "topic",
@@ -253,11 +264,20 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
         value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
     if name.startswith("runs") and isinstance(value, list):
         value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
+    if name == "differences":
+        value = [
+            f"{one['number']}:{one['reason']}:{'?' if one['offsets'] is None else one['offsets']}" for one in value
+        ]
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
     if isinstance(value, float):
         value = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return MISSING if value is None else terminal(str(value))
+
+
+def _difference(one: Mapping[str, Any]) -> str:
+    """naive:complete_in_window:10, the naive lag being larger by that."""
+    return f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
 
 
 def _run(first: int, last: int, state: int, count: int) -> str:

@@ -117,6 +117,32 @@ def imbalance(output: str, engine: str, over: float, by: str | None, every: floa
 
 
 @click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option(
+    "--described",
+    type=click.File(),
+    metavar="FILE",
+    help="What `kafka-share-groups.sh --describe --offsets` printed, to be held against ours; - reads it here.",
+)
+@click.option("--true", is_flag=True, help="Read the whole backlog, and count the records that are really there.")
+def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> None:
+    """The lag in several ways, and why they differ.
+
+    NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and not aborted.
+    """
+    from sharelag import investigate, show
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    text = described.read() if described else None
+    with shown(source) as read:
+        answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
+    rows = show.plain_rows(answer.table)
+    require_rows(choice, moment, rows)
+    write(show.lines(rows, output, show.RECONCILED_COLUMNS))
+    summarise(answer, source, options["as_of"], "share partition")
+
+
+@click.command()
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 def health(output: str, engine: str, **options: Any) -> None:
     """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
@@ -143,4 +169,4 @@ def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any
     return evidence, source
 
 
-COMMANDS = (history, explain, imbalance, health)
+COMMANDS = (history, explain, imbalance, reconcile, health)

@@ -404,7 +404,7 @@ CAUSES = (
         "compaction_holes",
         NOTE,
         "the lag counts offsets whose records were compacted away",
-        "sharelag lag --true counts what is really there",
+        "sharelag reconcile --true counts what is really there",
         compaction_holes,
         frozenset({"slow_consumers", "burst", "members_idle"}),
     ),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from sharelag import engine
+from sharelag import engine, investigate
+from sharelag.metrics.explain import explain
 from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
 from tests.kafka.broker import KafkaBroker
@@ -45,6 +46,20 @@ def test_lag_is_what_kafka_prints(broker: KafkaBroker, stages: dict[str, Stage],
     promised = SCENARIOS[name].lag
     assert promised is not None
     assert sum(row["lag"] for row in rows) in promised
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_explain_names_the_cause_while_it_lasts(stages: dict[str, Stage], name: str) -> None:
+    source = KafkaInput(ClientConfig({"bootstrap.servers": stages[name].bootstrap}))
+    evidence = investigate.gather(source, "local", choice=engine.Choice(frozenset({stages[name].group})))
+    found = explain(evidence).column("cause").to_pylist()
+    expected = SCENARIOS[name].cause
+    assert found[:1] == ([] if expected is None else [expected])
+    assert evidence.settings.num_rows > 10
+    # Ages are those of records that were read.
+    aged = [row for row in evidence.progress.to_pylist() if row["age_ms"]]
+    assert {row["oldest_from"] for row in aged} <= {"record"}
+    assert bool(aged) == (expected is not None)
 
 
 def test_healthy(stages: dict[str, Stage]) -> None:

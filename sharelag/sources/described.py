@@ -1,0 +1,84 @@
+"""What did Kafka's own command say? Reads what ``kafka-share-groups.sh --describe --offsets`` printed.
+
+``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH with ``--verbose`` only, LAG
+since Kafka 4.2 (KIP-1226), a dash for what is not known. Topics have no blanks and group ids may, so lines are taken
+apart from the right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.schemas.comparisons import DESCRIBED
+
+_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+}
+_TEXTS = {"GROUP", "TOPIC"}
+_HEADERS = [
+    ["GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", *lag]
+    for epoch in ([], ["LEADER-EPOCH"])
+    for lag in ([], ["LAG"])
+]
+_NOTHING = re.compile(r"Share group '.*' has no offset information\.")
+
+
+def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
+    """The rows that the command printed, of one group or of many.
+
+    Parameters
+    ----------
+    text : str
+        Its output, whole, with the headers.
+    as_of : datetime, optional
+        When it was printed; the output does not say.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.comparisons.DESCRIBED`, in the order of the lines. Blanks at the end of a group id are lost,
+        since the command pads with blanks.
+
+    Raises
+    ------
+    InputError
+        A line is neither a header nor a row under one, such as an error of the command.
+    """
+    return pa.Table.from_pylist([row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED)
+
+
+def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
+    header: Sequence[str] | None = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or _NOTHING.fullmatch(line.strip()):
+            continue
+        if line.split() in _HEADERS:
+            header = line.split()
+            continue
+        words = line.rsplit(None, len(header) - 1) if header else []
+        if not header or len(words) != len(header) or not all(_is_number(w) for w in words[2:]):
+            raise InputError(
+                f"line {number} is no share group offset: {line!r}. Give the whole output of kafka-share-groups.sh "
+                "--describe --offsets, with its headers"
+            )
+        yield {_COLUMNS[name]: _value(name, word) for name, word in zip(header, words, strict=True)}
+
+
+def _is_number(word: str) -> bool:
+    return word == "-" or word.isdecimal()
+
+
+def _value(name: str, word: str) -> str | int | None:
+    if name in _TEXTS:
+        return word.rstrip(" ")
+    return None if word == "-" else int(word)

@@ -1,0 +1,311 @@
+"""What is asked of a cluster beyond the state topic: is it what Kafka's own tools answer, and does nothing hang?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sharelag import schemas
+from sharelag.errors import AuthorizationError, BrokerUnreachableError, InputError
+from sharelag.replay import replay_arrow
+from sharelag.sources import kafka, logs
+from sharelag.sources.config import ClientConfig, client_config
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.workload import create_topics, numbered, produce, start_transaction, wait_until
+from tests.unit.test_replay import KEY, row
+from tests.unit.test_wire import raw
+
+#: Milliseconds of the first record of the topics below; the next ones come a second later each.
+BEGIN = 1_700_000_000_000
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"logs-{uuid4().hex[:8]}"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_ENDS", {})
+
+
+@pytest.fixture(scope="module")
+def secure_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(secure=True) as running:
+        yield running
+
+
+def _config(broker: KafkaBroker, timeout: float = 10) -> ClientConfig:
+    return client_config(broker.bootstrap_servers, timeout=timeout)
+
+
+def _ids(topic: str) -> dict[str, str]:
+    return {topic: topic[-8:] * 2 + "I" * 6}
+
+
+def _at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(BEGIN / 1000, UTC) + timedelta(seconds=seconds)
+
+
+def _produce_by_the_second(broker: KafkaBroker, topic: str, seconds: range, partition: int = 0) -> None:
+    # Idempotent, so that the order survives when the leader of a new topic is not ready.
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 3, "enable.idempotence": True}
+    producer = Producer(settings)
+    for second in seconds:
+        producer.produce(topic, b"v", b"k", partition, timestamp=BEGIN + 1000 * second)
+    assert producer.flush(30) == 0
+
+
+def _delete_below(broker: KafkaBroker, topic: str, partition: int, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+        done.result(timeout=30)
+
+
+def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> None:
+    """The markers of a transaction are written after its producer was told that it has ended."""
+
+    def stable() -> bool:
+        return bool(logs.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets)
+
+    wait_until(stable, f"the last stable offsets are {offsets}")
+
+
+def _positions(*places: tuple[str, int, int | None]) -> pa.Table:
+    names = [field for field in schemas.TIMES if field.name not in ("offset", "timestamp")]
+    rows = [{"topic": t, "topic_id": "I" * 22, "partition": p, "asked_offset": o} for t, p, o in places]
+    return pa.Table.from_pylist(rows, schema=pa.schema(names))
+
+
+def _kafkas_offsets(broker: KafkaBroker, topic: str, milliseconds: int) -> dict[int, int]:
+    """First offset at or after a time, by Kafka's own tool; a partition without one is left out."""
+    done = broker.run_tool(
+        "org.apache.kafka.tools.GetOffsetShell",
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", topic, "--time", str(milliseconds)),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.rsplit(":", 2) for line in done.stdout.split()]
+    return {int(partition): int(offset) for _, partition, offset in lines if offset}
+
+
+# ---- last stable offsets, retention ---------------------------------------------------------------------
+
+
+def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, topic: str) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 2})
+    produce(broker.bootstrap_servers, topic, numbered(6, 2))
+    transaction = start_transaction(broker.bootstrap_servers, topic, topic, [(1, b"k", b"v")])
+    produce(broker.bootstrap_servers, topic, numbered(2, 2))
+    config, ids = _config(broker), _ids(topic)
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    table = logs.logs(config, ids | {f"{topic}-gone": "J" * 22})
+    assert table.schema == schemas.LOGS
+    assert table.column("last_stable_offset").to_pylist() == [4, 3]
+    assert kafka.list_offsets(config, ids).column("end_offset").to_pylist() == [4, 5]
+    assert all(before <= moment <= datetime.now(UTC) for moment in table.column("as_of").to_pylist())
+    transaction.abort_transaction(30)
+    _wait_until_stable(config, topic, [4, 6])  # behind the marker
+
+
+def test_retention_of_each_topic(broker: KafkaBroker, topic: str) -> None:
+    kept, compacted = f"{topic}-kept", f"{topic}-compacted"
+    create_topics(broker.bootstrap_servers, {kept: 1}, {"retention.ms": "-1", "retention.bytes": "12345"})
+    create_topics(broker.bootstrap_servers, {compacted: 1}, {"cleanup.policy": "compact,delete"})
+    rows = logs.logs(_config(broker), {kept: "K" * 22, compacted: "C" * 22}).to_pylist()
+    found = {r["topic_id"]: (r["cleanup_policy"], r["retention_ms"], r["retention_bytes"]) for r in rows}
+    week = 7 * 24 * 3_600_000
+    assert found == {"K" * 22: ("delete", -1, 12345), "C" * 22: ("compact,delete", week, -1)}
+
+
+# ---- ends of the past -----------------------------------------------------------------------------------
+
+
+def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: str) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 3})
+    _produce_by_the_second(broker, topic, range(10))
+    _produce_by_the_second(broker, topic, range(5, 15), partition=1)
+    moments = [_at(7), _at(3.5), _at(7), _at(99)]
+    table = logs.past_offsets(_config(broker), _ids(topic), moments)
+    assert table.schema == schemas.OFFSETS
+    assert table.column("log_start_offset").null_count == table.num_rows == 9
+    ends: dict[datetime, dict[int, int]] = {}
+    for line in table.to_pylist():
+        ends.setdefault(line["as_of"], {})[line["partition"]] = line["end_offset"]
+    assert ends == {_at(3.5): {0: 4, 1: 0, 2: 0}, _at(7): {0: 8, 1: 3, 2: 0}, _at(99): {0: 10, 1: 10, 2: 0}}
+    # Kafka's tool tells where the first later record is; where there is none, the log ends.
+    for moment in (_at(3.5), _at(7)):
+        later = _kafkas_offsets(broker, topic, kafka.milliseconds(moment) + 1)
+        assert later == {p: end for p, end in ends[moment].items() if p != 2}
+        same = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
+        assert same.column("end_offset").to_pylist() == list(ends[moment].values())
+
+
+def test_what_is_known_is_not_asked_again_and_outlives_the_records(
+    broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 1})
+    _produce_by_the_second(broker, topic, range(10))
+    asked: list[int] = []
+
+    def counted(connection: Any, specs: Any, *more: Any) -> Any:
+        asked.append(len(specs))
+        return ask(connection, specs, *more)
+
+    ask = kafka.ask_offsets
+    monkeypatch.setattr(kafka, "ask_offsets", counted)
+    config, ids = _config(broker), _ids(topic)
+
+    def ends(*seconds: float) -> list[int | None]:
+        asked.clear()
+        moments = [_at(second) for second in seconds]
+        return logs.past_offsets(config, ids, moments).column("end_offset").to_pylist()  # type: ignore[no-any-return]
+
+    assert ends(2.5, 5.5, 9.5) == [3, 6, 10]
+    assert asked == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
+    assert ends(5.5, 2.5) == [3, 6]
+    assert sum(asked) == 0
+    _produce_by_the_second(broker, topic, range(20, 21))
+    assert ends(9.5, 15) == [10, 10]  # there was no later record: asked again
+    assert sum(asked) == 4
+    _delete_below(broker, topic, 0, 8)
+    assert ends(2.5, 4.5, 6.5, 9.5) == [3, None, None, 10]  # what we did not ask in time is lost
+    logs._ENDS.clear()
+    assert ends(2.5, 5.5, 8.5) == [None, None, 9]
+    _delete_below(broker, topic, 0, 11)
+    assert ends(2.5, 15, 99) == [None, None, None]  # nothing is left that could tell
+    tomorrow = (datetime.now(UTC) - _at(0)).total_seconds() + 86_400
+    assert ends(tomorrow) == [11]
+
+
+def test_a_log_that_is_deleted_to_its_end_does_not_tell_where_it_ended(broker: KafkaBroker, topic: str) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 1})
+    _produce_by_the_second(broker, topic, range(4))
+    _delete_below(broker, topic, 0, 4)
+    assert kafka.list_offsets(_config(broker), _ids(topic), at=_at(1)).column("end_offset").to_pylist() == [None]
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    assert kafka.list_offsets(_config(broker), _ids(topic), at=now).column("end_offset").to_pylist() == [4]
+
+
+def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
+    with pytest.raises(InputError, match="time zone"):
+        logs.past_offsets(_config(broker), {}, [datetime(2026, 11, 21)])
+
+
+# ---- when records were produced -------------------------------------------------------------------------
+
+
+def _first(table: pa.Table) -> list[tuple[int, int | None, datetime | None]]:
+    assert table.schema == schemas.TIMES
+    return [(line["asked_offset"], line["offset"], line["timestamp"]) for line in table.to_pylist()]
+
+
+def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 3})
+    _produce_by_the_second(broker, topic, range(10))
+    _produce_by_the_second(broker, topic, range(10, 20), partition=1)
+    _delete_below(broker, topic, 1, 4)
+    asked = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
+    places = [(topic, partition, offset) for partition, offset in asked]
+    table = logs.record_times(_config(broker), _positions(*places, (topic, 0, None), (f"{topic}-gone", 0, 0)))
+    assert _first(table) == [
+        (9, 9, _at(9)),
+        (4, 4, _at(4)),
+        (0, 4, _at(14)),  # the records below were deleted
+        (10, None, None),  # the end
+        (99, None, None),
+        (0, None, None),  # nothing was ever written
+        (7, 7, _at(17)),
+        (4, 4, _at(4)),
+    ]
+    assert table.column("partition").to_pylist() == [partition for partition, _ in asked]
+    assert _kafkas_offsets(broker, topic, kafka.milliseconds(_at(14))) == {1: 4}
+
+
+def test_markers_hold_nobody_up_and_transactions_count(broker: KafkaBroker, topic: str) -> None:
+    create_topics(broker.bootstrap_servers, {topic: 1})
+    start_transaction(broker.bootstrap_servers, topic, topic, [(0, b"k", b"v")]).abort_transaction(30)
+    _wait_until_stable(_config(broker), topic, [2])
+    places = [(topic, 0, offset) for offset in (0, 1)]
+    (_, aborted, time), marker = _first(logs.record_times(_config(broker), _positions(*places)))
+    assert aborted == 0
+    assert time is not None
+    assert abs(datetime.now(UTC) - time) < timedelta(minutes=1)
+    assert marker == (1, None, None)  # nothing but a marker follows
+    produce(broker.bootstrap_servers, topic, [(0, b"k", b"v")])
+    assert _first(logs.record_times(_config(broker), _positions((topic, 0, 1))))[0][:2] == (1, 2)
+
+
+def test_many_partitions_and_records_larger_than_a_fetch(broker: KafkaBroker, topic: str) -> None:
+    many, large = f"{topic}-many", f"{topic}-large"
+    create_topics(broker.bootstrap_servers, {many: 310, large: 3})
+    produce(broker.bootstrap_servers, many, numbered(620, 310))
+    produce(broker.bootstrap_servers, large, ((n % 3, b"k", os.urandom(300_000)) for n in range(9)))
+    places = [(many, p, 1) for p in range(310)] + [(large, p, offset) for p in range(3) for offset in range(3)]
+    table = logs.record_times(_config(broker), _positions(*places))
+    assert [(r["topic"], r["partition"], r["offset"]) for r in table.to_pylist()] == places
+    assert table.column("timestamp").null_count == 0
+
+
+def test_nobody_there() -> None:
+    config = client_config("127.0.0.1:1", timeout=0.5)
+    with pytest.raises(BrokerUnreachableError):
+        logs.record_times(config, _positions(("t", 0, 0)))
+    with pytest.raises(BrokerUnreachableError):
+        logs.logs(config, {"t": "I" * 22})
+    with pytest.raises(BrokerUnreachableError):
+        logs.past_offsets(config, {"t": "I" * 22}, [_at(0)])
+    assert logs.record_times(config, _positions()).num_rows == 0
+
+
+# ---- what we may see ------------------------------------------------------------------------------------
+
+
+def test_what_we_may_not_see_is_unknown(
+    secure_broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_, hidden = f"{topic}-open", f"{topic}-hidden"
+    servers = secure_broker.bootstrap_servers
+    create_topics(servers, {open_: 1, hidden: 2})
+    for name in (open_, hidden):
+        produce(servers, name, numbered(4, 1))
+    rules = [(open_, AclOperation.READ), (open_, AclOperation.DESCRIBE_CONFIGS), (hidden, AclOperation.DESCRIBE)]
+    bindings = [
+        AclBinding(
+            *(ResourceType.TOPIC, name, ResourcePatternType.LITERAL),
+            *("User:alice", "*", operation, AclPermissionType.ALLOW),
+        )
+        for name, operation in rules
+    ]
+    admin = AdminClient({"bootstrap.servers": servers})
+    for done in admin.create_acls(bindings).values():
+        done.result(timeout=30)
+    user = {name: str(value) for name, value in secure_broker.client_config("alice").items()}
+    config = ClientConfig(user)
+    rows = logs.logs(config, {open_: "O" * 22, hidden: "H" * 22}).to_pylist()
+    found = [(r["topic_id"][0], r["last_stable_offset"], r["cleanup_policy"], r["retention_bytes"]) for r in rows]
+    assert found == [("O", 4, "delete", -1), ("H", 4, None, None), ("H", 0, None, None)]
+    times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
+    assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
+    assert f"not allowed to read {hidden}" in caplog.text
+    # Who asks to look at the records is told what is missing.
+    windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)
+    with pytest.raises(AuthorizationError, match=f"--operation Read .*{hidden}"):
+        logs.scan(config, windows, kafka.list_offsets(config, {hidden: KEY.topic_id}))

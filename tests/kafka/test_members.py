@@ -1,0 +1,201 @@
+"""Do the group records tell the members, assignments, epochs and states that kafka-share-groups.sh tells?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException, ShareConsumer
+from pyspark.sql import SparkSession
+
+from sharelag import pipeline, schemas
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.replay.members import groups_arrow, members_arrow
+from sharelag.sources import kafka
+from sharelag.sources.config import client_config
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.describe import DescribedMember, parse_members, parse_states
+from tests.kafka.workload import create_topics, end_offsets, share_consumer, topic_ids, wait_until
+
+ORDERS, RETURNS = "members-orders", "members-returns"
+CROWD, LEFT, RESET, DELETED, HOSTILE = (
+    f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")
+)
+#: What the coordinator of this version begins with when no record tells an epoch.
+INITIAL_EPOCH = 1
+
+
+@pytest.fixture(scope="module")
+def groups(broker: KafkaBroker) -> Iterator[KafkaBroker]:
+    """Groups with members that share partitions, with none left, made by a reset, and deleted."""
+    servers = broker.bootstrap_servers
+    create_topics(servers, {ORDERS: 3, RETURNS: 2})
+    broker.share_groups("--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute")
+    wait_until(lambda: _is_led(servers), f"all partitions of {GROUP_TOPIC} have their leader")
+    for group in (LEFT, DELETED):
+        with closing(share_consumer(servers, group, [ORDERS])) as gone:
+            _settle(broker, [gone], {group: (1, 3)})
+    broker.share_groups("--delete", "--group", DELETED)
+    with ExitStack() as open_consumers:
+        # Five members on five partitions, of different subscriptions; one is there for nothing that exists. With
+        # Kafka's assignor each partition has as many members as its topic has members for each, rounded up.
+        subscriptions = [*[(CROWD, [ORDERS, RETURNS])] * 3, (CROWD, [RETURNS]), (CROWD, ["members-nothing"])]
+        consumers = [
+            open_consumers.enter_context(closing(share_consumer(servers, group, topics, **{"client.id": "c-1"})))
+            for group, topics in [*subscriptions, (HOSTILE, [RETURNS])]
+        ]
+        _settle(broker, consumers, {CROWD: (5, 7), HOSTILE: (1, 2)})
+        yield broker
+
+
+def _is_led(servers: str) -> bool:
+    """Its first use creates the topic, and a partition can be known before its leader is ready."""
+    try:
+        return bool(end_offsets(servers, [GROUP_TOPIC]))
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+            raise
+        return False
+
+
+def _settle(broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[str, tuple[int, int]]) -> None:
+    """Poll until the groups have so many members and assigned partitions, and every member was told its target."""
+
+    def settled() -> bool:
+        for consumer in consumers:
+            consumer.poll(0.2)
+        table = records(broker)
+        members = [m for m in members_arrow(table).to_pylist() if m["group_id"] in expected]
+        epochs = {group["group_id"]: group["group_epoch"] for group in groups_arrow(table).to_pylist()}
+        sizes = {
+            group: (len(own), sum(len(_flat(m["assigned_partitions"])) for m in own))
+            for group in expected
+            for own in [[m for m in members if m["group_id"] == group]]
+        }
+        return sizes == expected and all(
+            _flat(m["assigned_partitions"]) == _flat(m["target_partitions"])
+            and m["member_epoch"] == epochs[m["group_id"]]
+            for m in members
+        )
+
+    wait_until(settled, f"the members of {', '.join(expected)} have their partitions")
+
+
+def _flat(topics: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    return {(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"]}
+
+
+def records(broker: KafkaBroker) -> pa.Table:
+    batches = kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
+    return pa.Table.from_batches([decode_arrow(b, GROUP_TOPIC).records for b in batches], schemas.GROUP_RECORDS)
+
+
+def of_this_test(rows: list[Any], name: str) -> list[Any]:
+    return sorted(
+        (row for row in rows if row[name].startswith("members-")), key=lambda row: sorted(map(str, row.values()))
+    )
+
+
+def as_described(rows: list[dict[str, Any]], names: dict[str, str]) -> list[DescribedMember]:
+    return [
+        DescribedMember(
+            group=row["group_id"],
+            member_id=row["member_id"],
+            host=row["client_host"],
+            client_id=row["client_id"],
+            partitions=sum(len(topic["partitions"]) for topic in row["assigned_partitions"]),
+            member_epoch=row["member_epoch"],
+            assignment={names[t["topic_id"]]: sorted(t["partitions"]) for t in row["assigned_partitions"]},
+        )
+        for row in rows
+    ]
+
+
+def test_members_are_kafkas(groups: KafkaBroker) -> None:
+    names = {found: name for name, found in topic_ids(groups.bootstrap_servers, [ORDERS, RETURNS]).items()}
+    ours = of_this_test(members_arrow(records(groups)).to_pylist(), "group_id")
+    theirs = parse_members(groups.share_groups("--describe", "--all-groups", "--members", "--verbose"))
+    assert of_this_test(as_described(ours, names), "group") == of_this_test(theirs, "group")
+    assert {row["group_id"] for row in ours} == {CROWD, HOSTILE}
+    crowd = [row for row in ours if row["group_id"] == CROWD]
+    assert sorted(len(row["assigned_partitions"]) for row in crowd)[0] == 0  # one is idle
+    assert {tuple(row["subscribed_topic_names"]) for row in crowd} == {
+        (ORDERS, RETURNS),
+        (RETURNS,),
+        ("members-nothing",),
+    }
+
+
+def test_groups_are_kafkas(groups: KafkaBroker) -> None:
+    ours = of_this_test(groups_arrow(records(groups)).to_pylist(), "group_id")
+    theirs = parse_states(groups.share_groups("--describe", "--all-groups", "--state", "--verbose"))
+    told = [
+        {
+            "group": row["group_id"],
+            "state": row["state"],
+            "group_epoch": INITIAL_EPOCH if row["group_epoch"] is None else row["group_epoch"],
+            "assignment_epoch": INITIAL_EPOCH if row["assignment_epoch"] is None else row["assignment_epoch"],
+            "members": row["members"],
+        }
+        for row in ours
+    ]
+    assert of_this_test(told, "group") == of_this_test(theirs, "group")
+    by_group = {row["group_id"]: row for row in ours}
+    assert set(by_group) == {CROWD, LEFT, RESET, HOSTILE}
+    assert by_group[RESET]["group_epoch"] is None
+    assert by_group[LEFT]["emptied"] is not None
+    assert by_group[CROWD]["emptied"] is None
+    initialized = {topic["topic_name"]: topic["partitions"] for topic in by_group[CROWD]["initialized_topics"]}
+    assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
+
+
+@pytest.mark.row("GRP-11")
+def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: KafkaBroker) -> None:
+    table = records(groups)
+    deleted = [row for row in table.to_pylist() if row["group_id"] == DELETED]
+    # Through all its heartbeats and epochs it has one id.
+    assert len({row["member_id"] for row in deleted} - {None}) == 1
+    assert len({row["member_epoch"] for row in deleted} - {None}) > 1
+    first = min(row["timestamp"] for row in deleted)
+    away = min(row["timestamp"] for row in deleted if row["record_type"] == 10 and row["tombstone"])
+    before = of_this_test(members_arrow(table, first).to_pylist(), "group_id")
+    assert [row["joined"] for row in before if row["group_id"] == DELETED] == [first]
+    after = groups_arrow(table, away).to_pylist()
+    (empty,) = [row for row in after if row["group_id"] == DELETED]
+    assert (empty["state"], empty["members"], empty["emptied"]) == ("Empty", 0, away)
+    assert DELETED not in [row["group_id"] for row in groups_arrow(table, datetime.now(UTC)).to_pylist()]
+
+
+def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
+    table = records(groups)
+    spread = imbalance_arrow(schemas.LAG.empty_table(), members_arrow(table), groups_arrow(table)).to_pylist()
+    spread = [row for row in spread if row["group_id"] == CROWD and row["topic_id"] is None]
+    theirs = parse_members(groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose"))
+    (over_members,) = [row for row in spread if row["measure"] == "partitions"]
+    counts = [row["partitions"] for row in theirs]
+    assert (over_members["items"], over_members["total"]) == (len(counts), sum(counts))
+    assert (over_members["min"], over_members["max"]) == (min(counts), max(counts)) == (0, max(counts))
+    assert over_members["cv"] == pytest.approx(statistics.pstdev(counts) / statistics.fmean(counts))
+    (over_partitions,) = [row for row in spread if row["measure"] == "members"]
+    assigned = [(topic, n) for row in theirs for topic, numbers in row["assignment"].items() for n in numbers]
+    each = [assigned.count((topic, n)) for topic, count in ((ORDERS, 3), (RETURNS, 2)) for n in range(count)]
+    assert (over_partitions["items"], over_partitions["unknown"]) == (5, 0)
+    assert over_partitions["max_mean"] == max(each) / statistics.fmean(each)
+
+
+def test_spark_tells_the_same(groups: KafkaBroker, spark: SparkSession) -> None:
+    table = records(groups)
+    frame = spark.createDataFrame(table).repartition(5)
+    for ours, theirs in ((members_arrow, pipeline.members), (groups_arrow, pipeline.groups)):
+        local = ours(table)
+        on_spark = theirs(frame).toArrow().cast(local.schema)
+        keys = [(name, "ascending") for name in local.schema.names if name.endswith("_id")][:2]
+        assert on_spark.sort_by(keys).to_pylist() == local.to_pylist()
+        assert local.num_rows

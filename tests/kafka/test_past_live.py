@@ -1,0 +1,146 @@
+"""Is the past of a live cluster, asked for when all is over, what Kafka's command printed when it was now?"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import AcknowledgeType, Message
+
+from sharelag import engine, schemas
+from sharelag.metrics.timeline import timeline_arrow
+from sharelag.sources import kafka
+from sharelag.sources.config import ClientConfig
+from sharelag.sources.inputs import KafkaInput
+from sharelag.wire.fields import STATE_TOPIC
+from tests.command import sharelag
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.describe import parse_describe
+from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consume, wait_until
+
+TOPIC, GROUPS = "past-orders", ("past-a", "past-b")
+MOMENTS = 10
+
+
+def _decide(message: Message) -> AcknowledgeType:
+    if message.offset() % 7 == 3 and message.delivery_count() == 1:
+        return AcknowledgeType.RELEASE
+    return AcknowledgeType.REJECT if message.offset() % 11 == 5 else AcknowledgeType.ACCEPT
+
+
+@pytest.fixture(scope="module")
+def noted(broker: KafkaBroker) -> dict[datetime, list[Any]]:
+    """Ten moments of a cluster at work, and what Kafka's command printed at each."""
+    servers = broker.bootstrap_servers
+    create_topics(servers, {TOPIC: 3})
+    for group in GROUPS:
+        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+    moments: dict[datetime, list[Any]] = {}
+    for n in range(MOMENTS):
+        produce(servers, TOPIC, numbered(30 + 3 * n, 3), batch=5)
+        group = GROUPS[n % 3 == 2]
+        share_consume(servers, group, [TOPIC], _decide, until=25 + 2 * n, config={"max.poll.records": 5})
+        moments |= _note(broker)
+    return moments
+
+
+def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
+    """What the command prints, while nothing is written to the state topic."""
+    config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
+    seen: dict[datetime, list[Any]] = {}
+
+    def quiet() -> bool:
+        before, moment = kafka.offset_ranges(config, STATE_TOPIC), datetime.now(UTC)
+        described = [parse_describe(broker.share_groups_describe(group)) for group in _groups(broker)]
+        if kafka.offset_ranges(config, STATE_TOPIC) != before:
+            return False
+        rows = sorted(tuple(row.values()) for told in described for row in told)
+        # Kafka's times are whole milliseconds.
+        seen[moment.replace(microsecond=moment.microsecond // 1000 * 1000)] = rows
+        return True
+
+    wait_until(quiet, "nothing is written to the state topic", every=0.2)
+    return seen
+
+
+def _groups(broker: KafkaBroker) -> list[str]:
+    config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
+    table = engine.windows(KafkaInput(config), "local").table
+    return [group for group in GROUPS if group in set(table.column("group_id").to_pylist())]
+
+
+def _source(broker: KafkaBroker) -> KafkaInput:
+    return KafkaInput(ClientConfig({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in names) for row in rows)
+
+
+def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+    names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
+    for moment, theirs in noted.items():
+        answer = engine.lag(_source(broker), "local", moment, engine.Choice(frozenset(GROUPS)))
+        assert _ours(answer.table.to_pylist(), names) == theirs
+    assert len(noted) == MOMENTS
+    assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
+
+
+def test_all_moments_from_one_reading(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+    source = _source(broker)
+    with engine.reading(source, "local", None, engine.Choice(frozenset(GROUPS))) as past:
+        history = past.history()
+    ids = sorted(pc.unique(history.column("topic_id")).to_pylist())
+    timeline = timeline_arrow(history, source.past_offsets(ids, list(noted)), list(noted))
+    names = ("group_id", "topic", "partition", "start_offset", "lag")
+    for moment, theirs in noted.items():
+        then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment, schemas.TIMESTAMP)))
+        without_epoch = sorted((*row[:3], *row[4:]) for row in theirs)
+        assert _ours(then.to_pylist(), names) == without_epoch
+
+
+def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+    first = min(noted)
+    every = (max(noted) - first) / 5
+    answer = sharelag(
+        "history", "--bootstrap-server", broker.bootstrap_servers, "--group", "past-a", "-o", "json",
+        "--since", first.isoformat(), "--every", str(every / timedelta(seconds=1)),
+    )  # fmt: skip
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert len(rows) >= 3 * 5
+    assert all(row["lag"] is not None for row in rows)
+
+
+def test_watch_shows_what_changed_until_it_is_interrupted(
+    broker: KafkaBroker, noted: dict[datetime, list[Any]]
+) -> None:
+    """The second round begins a heading of its own, with a change for each row."""
+    arguments = ["lag", "--bootstrap-server", broker.bootstrap_servers, "--group", "past-b", "--watch", "0.2"]
+    with subprocess.Popen(
+        [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        rounds: list[list[str]] = []
+        for line in running.stdout:
+            if line.startswith("GROUP"):
+                rounds.append([])
+            rounds[-1].append(line)
+            if len(rounds) == 3:
+                break
+        running.send_signal(signal.SIGINT)
+        running.stdout.read()
+        assert running.wait(timeout=30) == 130
+    change = rounds[0][0].index("CHANGE")
+    first, second = ([line[change:].split()[0] for line in lines[1:]] for lines in rounds[:2])
+    assert first == ["-"] * 3
+    assert second == ["0"] * 3
