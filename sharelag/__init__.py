@@ -15,18 +15,42 @@ from sharelag.version import __version__
 
 if TYPE_CHECKING:
     from sharelag import replay, wire
-    from sharelag.pipeline import Decoded, decode, lag, rollup, windows
+    from sharelag.investigate import gather
+    from sharelag.metrics.evidence import Evidence
+    from sharelag.metrics.explain import explain
+    from sharelag.pipeline import (
+        Decoded,
+        decode,
+        groups,
+        health,
+        history,
+        imbalance,
+        lag,
+        members,
+        observed,
+        rollup,
+        windows,
+    )
 
 __all__ = [
     "Decoded",
     "DeliveryState",
+    "Evidence",
     "ShareLagError",
     "SharePartition",
     "StateBatch",
     "Window",
     "__version__",
     "decode",
+    "explain",
+    "gather",
+    "groups",
+    "health",
+    "history",
+    "imbalance",
     "lag",
+    "members",
+    "observed",
     "replay",
     "rollup",
     "windows",
@@ -34,12 +58,30 @@ __all__ = [
 ]
 
 _MODULES = ("replay", "wire")
-_FROM_PIPELINE = ("Decoded", "decode", "lag", "rollup", "windows")
+_HOMES = {
+    "sharelag.pipeline": (
+        "Decoded",
+        "decode",
+        "groups",
+        "health",
+        "history",
+        "imbalance",
+        "lag",
+        "members",
+        "observed",
+        "rollup",
+        "windows",
+    ),
+    "sharelag.investigate": ("gather",),
+    "sharelag.metrics.evidence": ("Evidence",),
+    "sharelag.metrics.explain": ("explain",),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FROM_PIPELINE:
-        return getattr(import_module("sharelag.pipeline"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
     if name in _MODULES:
         return import_module(f"sharelag.{name}")
     raise AttributeError(f"module 'sharelag' has no attribute {name!r}")

@@ -265,9 +265,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     if name.startswith("runs") and isinstance(value, list):
         value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
     if name == "differences":
-        value = [
-            f"{one['number']}:{one['reason']}:{'?' if one['offsets'] is None else one['offsets']}" for one in value
-        ]
+        value = [_difference(one) for one in row[name]]
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
     if isinstance(value, float):

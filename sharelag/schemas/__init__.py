@@ -139,6 +139,11 @@ def _plain(kind: pa.DataType) -> str:
         return "timestamp"
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
+    # Spark calls the items of lists otherwise.
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list<{_plain(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return "struct<" + ", ".join(f"{field.name}: {_plain(field.type)}" for field in kind) + ">"
     return str(kind).removeprefix("large_").removesuffix("_view")
 
 

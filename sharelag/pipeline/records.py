@@ -1,0 +1,99 @@
+"""Raw Kafka records decoded, and which of them count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag import schemas
+from sharelag.arrow import for_spark
+from sharelag.replay.moment import Moment
+from sharelag.wire.decode import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+
+
+class Decoded(NamedTuple):
+    """The two halves of a decoded DataFrame. Cache the raw one before using both."""
+
+    records: DataFrame
+    rejects: DataFrame
+
+
+def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
+    """Decode raw Kafka records, from whatever connector, table or stream.
+
+    Parameters
+    ----------
+    raw : pyspark.sql.DataFrame
+        The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); further ones are ignored. Rows of
+        both topics may be mixed.
+    topic : str
+        ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and assignments.
+
+    Returns
+    -------
+    Decoded
+        ``records`` as `sharelag.schemas.RECORDS` (or `GROUP_RECORDS`), ``rejects`` as
+        `sharelag.schemas.REJECTS`. Records of other kinds are in neither.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or of another type.
+    """
+    schemas.require(raw, schemas.RAW, "raw records")
+    good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
+    both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])
+
+    def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        decoded = decode_arrow(batch, topic)
+        yield decoded.records
+        yield decoded.rejects
+
+    rows = map_arrow(raw.select(schemas.RAW.names), decode_batch, both)
+    is_reject = F.col("reason").isNotNull()
+    return Decoded(rows.where(~is_reject).select(good.names), rows.where(is_reject).select(schemas.REJECTS.names))
+
+
+def chosen(records: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()) -> DataFrame:
+    """The records of some groups (all, where none is named) that had been written by a moment."""
+    records = records.where(F.col("group_id").isin(*groups)) if groups else records
+    return records if as_of is None else records.where(written_by(as_of))
+
+
+def missing_offsets(raw: DataFrame) -> DataFrame:
+    """The offsets of the state topic that are missing between raw records, as `sharelag.schemas.GAPS`."""
+    before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
+    chosen = raw.where(F.col("topic").endswith(STATE_TOPIC)).select("topic", "partition", "offset")
+    gaps = chosen.withColumn("first_offset", before + 1).where("offset > first_offset")
+    return gaps.select("topic", "partition", "first_offset", F.col("offset").alias("end_offset"))
+
+
+def written_by(moment: datetime | Any) -> Column:
+    """Whether a record had been written by a moment that is a time, or offsets of the state topic."""
+    if isinstance(moment, datetime):
+        return F.col("timestamp") <= F.lit(moment)
+    each = [
+        (F.col("record_partition") == partition) & (F.col("offset") <= offset) for partition, offset in moment.items()
+    ]
+    return reduce(Column.__or__, each, F.lit(False))
+
+
+def map_arrow(
+    frame: DataFrame, each: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    """Apply a function to every Arrow batch; columns of the schema that it does not give are null."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for result in each(batch):
+                if result.num_rows:
+                    yield for_spark(result, schema)
+
+    return frame.mapInArrow(task, schemas.spark_schema(schema))

@@ -1,0 +1,92 @@
+"""Is every answer the same from Spark as from one process?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import sharelag as api
+from sharelag import engine, investigate, schemas
+from sharelag.demo import CAPTURE
+from sharelag.engine import Choice
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.explain import explain
+from sharelag.sources.inputs import CaptureInput
+from sharelag.wire.fields import STATE_TOPIC
+
+SOURCE = CaptureInput(CAPTURE)
+THEN = datetime(2026, 11, 21, 6, 3, 5, tzinfo=UTC)
+
+
+def tables(evidence: Evidence) -> dict[str, Any]:
+    """Every table, sorted, so that no engine's order matters."""
+    found = {name: table for name, table in vars(evidence).items() if isinstance(table, pa.Table)}
+    return {name: sorted(map(repr, table.to_pylist())) for name, table in found.items()}
+
+
+@pytest.mark.parametrize("as_of", [None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}], ids=["now", "then", "offsets"])
+def test_the_evidence_is_the_same(spark: SparkSession, as_of: Any) -> None:
+    choice = Choice(frozenset({"billing", "fraud-check", "notifications"}))
+    local = investigate.gather(SOURCE, "local", as_of, choice)
+    on_spark = investigate.gather(SOURCE, "spark", as_of, choice)
+    assert (local.engine, on_spark.engine) == ("local", "spark")
+    assert local.as_of == on_spark.as_of
+    assert tables(local) == tables(on_spark)
+    assert local.observed.num_rows > 10
+    assert explain(local).to_pylist() == explain(on_spark).to_pylist()
+
+
+def test_the_history_is_the_same(spark: SparkSession) -> None:
+    local, on_spark = engine.history(SOURCE, "local"), engine.history(SOURCE, "spark")
+    assert on_spark.table.num_rows == 1687
+    assert on_spark.table.equals(local.table)
+
+
+def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
+    """Every eleventh record of the capture is gone: nothing is bridged, on either engine."""
+    whole = pa.Table.from_batches(SOURCE.batches(STATE_TOPIC))
+    left = whole.filter(pa.array([n % 11 != 5 for n in range(whole.num_rows)]))
+
+    class Lossy:
+        def batches(self, topic: str) -> Any:
+            return iter(left.to_batches(max_chunksize=100))
+
+        def frame(self, spark: SparkSession, topic: str) -> Any:
+            return spark.createDataFrame(left)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(SOURCE, name)
+
+    local, on_spark = (engine.history(Lossy(), name).table for name in ("local", "spark"))  # type: ignore[arg-type]
+    assert on_spark.equals(local)
+    follows = local.column("follows").to_pylist()
+    assert 50 < follows.count(False) < len(follows)
+    assert None in local.column("finished").to_pylist()
+
+
+def test_the_health_is_the_same(spark: SparkSession) -> None:
+    (local, found), (on_spark, found_there) = (investigate.health(SOURCE, name) for name in ("local", "spark"))
+    order = [("topic", "ascending"), ("partition", "ascending")]
+    assert on_spark.table.sort_by(order).to_pylist() == local.table.sort_by(order).to_pylist()
+    assert found.to_pylist() == found_there.to_pylist()
+
+
+def test_public_functions_over_data_frames(spark: SparkSession) -> None:
+    raw = SOURCE.frame(spark, STATE_TOPIC)
+    records = api.decode(raw).records
+    history = api.history(records)
+    assert [field.name for field in history.schema.fields] == schemas.HISTORY.names
+    end = datetime(2100, 1, 1, tzinfo=UTC)
+    observed = api.observed(history, end, end - THEN).toArrow()
+    assert observed.num_rows == 32
+    lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(ids()))).toArrow()
+    assert set(api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist()) == {"lag"}
+
+
+def ids() -> list[str]:
+    names: list[str] = engine.windows(SOURCE, "local").table.column("topic_id").to_pylist()
+    return names
