@@ -41,8 +41,9 @@ rows: ## which requirement rows have passing tests, and which have none
 	-@test -f out/rows.json || $(MAKE) test
 	@$(BIN)/python -m tests.rows
 
-capture-data: test-parts ## record data/captures/demo again from a real broker
+capture-data: test-parts ## record data/captures again from real brokers: ten minutes
 	@$(BIN)/python -m tests.kafka.record_capture data/captures/demo
+	@$(BIN)/python -m tests.kafka.record_scenarios data/captures/scenarios
 
 bench: test-parts ## ratios, measured side by side
 	@$(BIN)/python -m benchmarks
