@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import numpy as np
@@ -10,11 +11,14 @@ import pyarrow as pa
 
 from benchmarks.sides import in_turn
 from sharelag import schemas
+from sharelag.metrics.observed import observe
 from sharelag.replay import drop_superseded, replay_arrow
+from sharelag.replay.history import history_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 
+_END = datetime(1970, 1, 2, tzinfo=UTC)
 RECORDS, KEYS, DISTINCT = 1_000_000, 10_000, 20_000
 
 
@@ -33,6 +37,8 @@ def run() -> None:
             "copy the bytes": lambda: copied(batch),
             "drop_superseded": lambda: drop_superseded(decoded),
             "replay_arrow": lambda: replay_arrow(decoded),
+            "history_arrow": lambda: history_arrow(decoded),
+            "history and what a span of it says": lambda: observe(history_arrow(decoded), _END, timedelta(hours=1)),
         }
     )
 

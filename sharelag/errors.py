@@ -43,6 +43,10 @@ class TopicMissingError(ClusterError):
     """The topic does not exist on this cluster."""
 
 
+class NoLeaderError(ClusterError):
+    """A partition has no leader at the moment: it is new, or its broker is gone."""
+
+
 class DataLossError(ClusterError):
     """Records that were asked for are gone from the topic."""
 

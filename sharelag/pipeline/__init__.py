@@ -4,8 +4,8 @@ Every function takes and gives DataFrames, and only distributes what `wire`, `re
 over Arrow. Nothing runs before an action is called.
 """
 
-from sharelag.pipeline.groups import groups, members
-from sharelag.pipeline.numbers import health, imbalance, lag, rollup
+from sharelag.pipeline.answers import health, imbalance, lag, rollup
+from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
 from sharelag.pipeline.states import history, observed, windows, windows_of_raw
 

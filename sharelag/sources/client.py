@@ -17,6 +17,7 @@ from sharelag.errors import (
     BrokerUnreachableError,
     ClusterError,
     ConfigError,
+    NoLeaderError,
     TopicMissingError,
 )
 from sharelag.sources.config import ClientConfig
@@ -37,6 +38,7 @@ _UNREACHABLE = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
 }
+_NO_LEADER = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
 _WRONG_PASSWORD = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
 # Together five times as fast as the client's own choice, which waits a second whenever 100,000 records lie ready.
 # The user's settings win.
@@ -154,6 +156,11 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
         return AuthorizationError(f"not allowed to ask the cluster for {what}: grant DESCRIBE on the cluster")
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         return missing(what)
+    if code in _NO_LEADER:
+        return NoLeaderError(
+            f"{what} has a partition without a leader ({error.name()}): look at it with kafka-topics.sh --describe "
+            "--unavailable-partitions, and try again"
+        )
     if code in _UNREACHABLE:
         return unreachable(config, error)
     return ClusterError(f"asking for {what} failed: {error.str()} ({error.name()})")

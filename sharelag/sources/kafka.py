@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
-from sharelag.errors import AuthenticationError, ClusterError, TopicMissingError
+from sharelag.errors import AuthenticationError, ClusterError, NoLeaderError, TopicMissingError
 from sharelag.model import topic_id_text
 from sharelag.sources.client import Connection
 from sharelag.sources.config import ClientConfig
@@ -54,8 +54,25 @@ def read_topic(
 
 
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
-    """First and end offset of every partition of a topic, as they are now."""
-    connection = Connection(config)
+    """First and end offset of every partition of a topic, as they are now.
+
+    A topic that was just created gets its leaders within moments; until then it is asked again.
+    """
+    try:
+        return _offset_ranges(Connection(config), topic)
+    except NoLeaderError:
+        from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+        again = Retrying(
+            retry=retry_if_exception_type(NoLeaderError),
+            stop=stop_after_delay(config.timeout),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
+        return again(_offset_ranges, Connection(config), topic)
+
+
+def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, int]]:
     description = connection.result(_describe(connection, [topic])[topic], topic)
     partitions = [Partition(topic, p.id) for p in description.partitions]
     first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
