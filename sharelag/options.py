@@ -36,7 +36,7 @@ INPUT = [
         "--capture",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="A folder that `sharelag capture` wrote.",
+        help="A folder that `sharelag capture` wrote, with or without --follow.",
     ),
     click.option(
         "--raw",
@@ -86,6 +86,8 @@ def with_options(*options: Any) -> Callable[[_Command], _Command]:
 
 def source_of(options: Options) -> Input:
     """The one input that was named; what else is named is wrong usage."""
+    from sharelag.sources.archive import ArchiveInput
+    from sharelag.sources.archive_info import is_archive
     from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 
     given = [name for name in ("capture", "raw", "segments") if options[name]]
@@ -95,7 +97,7 @@ def source_of(options: Options) -> Input:
         what = "none was given" if not given else "got --" + " and --".join(given)
         raise click.UsageError(f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what}).")
     if options["capture"]:
-        return CaptureInput(options["capture"])
+        return ArchiveInput(options["capture"]) if is_archive(options["capture"]) else CaptureInput(options["capture"])
     if options["segments"]:
         return SegmentsInput(options["segments"])
     return RawInput(options["raw"]) if options["raw"] else KafkaInput(config_of(options))

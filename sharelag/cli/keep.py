@@ -14,12 +14,50 @@ from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, config_of, names
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_options(CLUSTER, TIMEOUT, VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
-def capture(folder: Path, overwrite: bool, **options: Any) -> None:
-    """Save everything an investigation needs from a cluster into FOLDER, as Parquet."""
+@click.option("--follow", is_flag=True, help="Go on until interrupted, before Kafka prunes: an archive, on Spark.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: how often records are added, and end offsets asked for.",
+)
+@click.option("--until-now", is_flag=True, help="With --follow: end when what is there now is archived.")
+def capture(folder: Path, overwrite: bool, follow: bool, every: float, until_now: bool, **options: Any) -> None:
+    """Save everything an investigation needs from a cluster into FOLDER, as Parquet.
+
+    With --follow into an archive that grows: every record once, also when it is killed and started again.
+    """
+    if follow:
+        if overwrite:
+            raise click.UsageError("an archive is continued, never replaced: leave --overwrite out.")
+        _follow(folder, every, until_now, options)
+        return
+    if until_now:
+        raise click.UsageError("--until-now belongs to --follow.")
     from sharelag.capture import capture_kafka
 
     info = capture_kafka(config_of(options), folder, overwrite=overwrite)
     click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+
+
+def _follow(folder: Path, every: float, until_now: bool, options: Any) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from sharelag.errors import ClusterError
+    from sharelag.sources.follow import follow
+
+    query = follow(config_of(options), folder, every=every, until_now=until_now)
+    click.echo(f"sharelag: archiving into {folder}; Ctrl-C ends it, the same command goes on", err=True)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+        raise click.Abort from None
+    except StreamingQueryException as error:
+        what = str(error).strip().splitlines()[0]
+        raise ClusterError(f"archiving ended ({what}): start it again, and it goes on where it ended") from error
 
 
 @click.command()

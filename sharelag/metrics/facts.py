@@ -247,6 +247,6 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int) else np.nan
 
 
-def texts(values: Iterable[Any]) -> list[str]:
-    """Numbers as people write them: whole ones without a point."""
-    return [f"{value:.0f}" if isinstance(value, float) and value == int(value) else f"{value}" for value in values]
+def texts(values: Iterable[float]) -> list[str]:
+    """Numbers as people write them: whole ones without a point, others with three digits."""
+    return [f"{value:.0f}" if value == int(value) else f"{value:.3g}" for value in values]

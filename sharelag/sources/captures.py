@@ -166,17 +166,18 @@ def check_place(folder: Path, overwrite: bool) -> None:
 
 
 def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
-    """All state records; of the groups' topic only the share groups': others' commits are not our business."""
+    """All state records, or the share groups' records of the groups' topic."""
     for batch in kafka.read_topic(config, topic):
-        kept = of_share_groups(batch) if topic == GROUP_TOPIC else batch
+        kept = of_share_groups(batch)
         if kept.num_rows:
             yield kept
 
 
 def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The share groups' records among those of ``__consumer_offsets``."""
+    """Of the groups' topic only the share groups' records: others' commits are not our business."""
     kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
-    return batch.filter(pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds))
+    ours = pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds)
+    return batch.filter(pc.or_(pc.not_equal(batch.column("topic"), GROUP_TOPIC), ours))
 
 
 def _read(path: str, how: Any) -> Any:

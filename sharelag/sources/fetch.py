@@ -33,10 +33,18 @@ _WAIT = 0.1  # seconds; a batch that is not full is handed over after that
 
 
 def read_ranges(
-    config: ClientConfig, topic: str, ranges: Ranges, fail_on_data_loss: bool = False
+    config: ClientConfig,
+    topic: str,
+    ranges: Ranges,
+    fail_on_data_loss: bool = False,
+    lost: list[tuple[int, int, int]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read some offset ranges of a topic; see `sharelag.sources.kafka.read_topic`."""
-    reading = _Reading(config, topic, ranges, fail_on_data_loss)
+    """Read some offset ranges of a topic; see `sharelag.sources.kafka.read_topic`.
+
+    Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to ``lost``:
+    partition, first offset, end offset (exclusive).
+    """
+    reading = _Reading(config, topic, ranges, fail_on_data_loss, [] if lost is None else lost)
     if not reading.open_ends:
         return
     heard: list[KafkaError] = []
@@ -69,9 +77,11 @@ class _Reading:
     topic: str
     ranges: Ranges
     fail_on_data_loss: bool
+    lost: list[tuple[int, int, int]]  # partition, first offset, end offset
     open_ends: dict[int, int] = field(init=False)
     positions: dict[int, int] = field(init=False)  # partition: next offset
     logs_end: dict[int, int] = field(default_factory=dict)  # partition: where the broker says that its log ends
+    pruned_from: dict[int, int] = field(default_factory=dict)  # partition: where a lost range begins
 
     def __post_init__(self) -> None:
         self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
@@ -84,14 +94,29 @@ class _Reading:
     def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
         """Make columns of the records, and heed what is said among them."""
         # Calls into the client are what reading costs: each message is asked for each thing once.
-        records = []
+        records, told = [], []
         for message in messages:
             if (error := message.error()) is None:
                 records.append(message)
             else:
-                self._heed(client, error, message)
-        if not records:
-            return []
+                told.append((error, message))
+        batches = [self._rows(client, records)] if records else []
+        # What is said of a partition is said after its records: it tells where they end.
+        for error, message in told:
+            self._heed(client, error, message)
+        return batches
+
+    def give_up(self, last_heard: KafkaError | None) -> None:
+        """Nothing has come for long: the log ends before the range does, or nobody answers."""
+        if self.open_ends.keys() - self.logs_end.keys():
+            raise unreachable(self.config, last_heard)
+        for partition, end in self.open_ends.items():
+            self._lost(partition, f"the log ends at offset {self.logs_end[partition]}, before {end}")
+            self.pruned_from.setdefault(partition, self.positions[partition])
+            self._goes_on(partition, end)
+        self.open_ends.clear()
+
+    def _rows(self, client: Any, records: Sequence[Message]) -> pa.RecordBatch:
         partitions = np.array([m.partition() for m in records], np.int32)
         offsets = np.array([m.offset() for m in records], np.int64)
         batch = _columns(self.topic, records, partitions, offsets)
@@ -100,25 +125,20 @@ class _Reading:
             of_p = partitions == p
             first, end = self.ranges[p]
             wanted |= of_p & (offsets >= first) & (offsets < end)
+            self._goes_on(p, int(offsets[of_p][0]))
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
-        return [batch if wanted.all() else batch.filter(pa.array(wanted))]
-
-    def give_up(self, last_heard: KafkaError | None) -> None:
-        """Nothing has come for long: the log ends before the range does, or nobody answers."""
-        if self.open_ends.keys() - self.logs_end.keys():
-            raise unreachable(self.config, last_heard)
-        for partition, end in self.open_ends.items():
-            self._lost(partition, f"the log ends at offset {self.logs_end[partition]}, before {end}")
-        self.open_ends.clear()
+        return batch if wanted.all() else batch.filter(pa.array(wanted))
 
     def _heed(self, client: Any, error: KafkaError, message: Message) -> None:
         code, partition = error.code(), message.partition()
         if code == KafkaError._PARTITION_EOF:
             self.logs_end[partition] = message.offset()
-            self._seen(client, partition, message.offset())
+            self._goes_on(partition, message.offset())
+            self._seen(client, partition, max(message.offset(), self.positions.get(partition, 0)))
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if partition in self.open_ends:
                 self._lost(partition, "records were pruned before they were read")
+                self.pruned_from.setdefault(partition, self.positions[partition])
                 client.incremental_unassign([Partition(self.topic, partition)])
                 client.incremental_assign([Partition(self.topic, partition, OFFSET_BEGINNING)])
         elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -130,6 +150,13 @@ class _Reading:
         if upto >= self.open_ends.get(partition, upto + 1):
             del self.open_ends[partition]
             client.incremental_unassign([Partition(self.topic, partition)])
+
+    def _goes_on(self, partition: int, at: int) -> None:
+        """Note what was lost before the first offset that came again; without a loss there is nothing to note."""
+        first = self.pruned_from.pop(partition, at)
+        end = min(at, self.ranges[partition][1])
+        if end > first:
+            self.lost.append((partition, first, end))
 
     def _lost(self, partition: int, what: str) -> None:
         where = f"{self.topic} partition {partition}: {what}"

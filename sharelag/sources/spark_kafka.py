@@ -3,6 +3,7 @@
 ``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source: one of
 ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and their
 ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the client.
+``spark.readStream`` has ``maxOffsetsPerTrigger`` and, of our own, ``includeGaps``: `spark_stream` tells of both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
@@ -44,6 +45,11 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ShareLagKafka)
 
 
+#: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then ``offset`` is its first,
+#: ``gapEnd`` its end (exclusive), ``timestamp`` when that was found, and key and value are null.
+RAW_AND_GAPS = schemas.RAW.append(pa.field("gapEnd", pa.int64()))
+
+
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
     """What one Spark task reads."""
@@ -63,12 +69,19 @@ class ShareLagKafka(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Columns and types of Spark's own Kafka source."""
-        return schemas.spark_schema(schemas.RAW)
+        """Columns and types of Spark's own Kafka source; ``includeGaps`` adds ``gapEnd``."""
+        has_gaps = self.options.get("includeGaps", "false").lower() == "true"
+        return schemas.spark_schema(RAW_AND_GAPS if has_gaps else schemas.RAW)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """Make the reader of one batch query."""
         return _Reader(read_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """Make the reader of one stream."""
+        from sharelag.sources.spark_stream import StreamReader
+
+        return StreamReader(read_options(self.options, stream=True))
 
 
 class _Reader(DataSourceReader):
@@ -89,6 +102,17 @@ class _Reader(DataSourceReader):
 
 def plan(options: ReadOptions) -> list[OffsetRange]:
     """What is to be read, asked of the cluster once, in the driver."""
+    ranges = []
+    for topic, there in logs(options).items():
+        first = resolve(options, topic, there, options.starting, options.starting_at)
+        end = resolve(options, topic, there, options.ending, options.ending_at)
+        asked = [OffsetRange(topic, partition, first[partition], end[partition]) for partition in there]
+        ranges += [_in_log(options, one, there) for one in asked]
+    return [one for one in ranges if one.end > one.first]
+
+
+def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
+    """First and end offset of every partition that is asked for, by topic, as they are now."""
     config = options.config
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
@@ -96,17 +120,14 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
         if not topics:
             raise TopicMissingError(f"no topic matches subscribePattern {options.pattern!r}: check it, and the cluster")
     _require_read(options, topics)
-    ranges = []
+    found = {}
     for topic in topics:
         there = kafka.offset_ranges(config, topic)
-        chosen = _chosen(options, topic, there)
+        chosen = options.assigned.get(topic, list(there))
         if unknown := set(chosen) - there.keys():
             raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
-        first = _resolve(options, topic, there, options.starting, options.starting_at)
-        end = _resolve(options, topic, there, options.ending, options.ending_at)
-        asked = [OffsetRange(topic, partition, first[partition], end[partition]) for partition in chosen]
-        ranges += [_in_log(options, one, there) for one in asked]
-    return [one for one in ranges if one.end > one.first]
+        found[topic] = {partition: there[partition] for partition in sorted(chosen)}
+    return found
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
@@ -119,6 +140,25 @@ def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
         cuts = [one.first + size * n // count for n in range(count + 1)]
         pieces += [OffsetRange(one.topic, one.partition, a, b) for a, b in pairwise(cuts)]
     return pieces
+
+
+def resolve(
+    options: ReadOptions,
+    topic: str,
+    there: Mapping[int, tuple[int, int]],
+    positions: str | Positions,
+    times: Positions | None,
+) -> dict[int, int]:
+    """The offset for every partition; a time wins over a position, as in Spark's own source."""
+    if times is not None:
+        _require_exactly(topic, there, times)
+        found = kafka.offsets_for_times(options.config, topic, times[topic])
+        # What was written since the ends were taken is beyond this query.
+        return {p: min(offset, there[p][1]) for p, offset in found.items()}
+    if isinstance(positions, str):
+        return {partition: span[positions == "latest"] for partition, span in there.items()}
+    _require_exactly(topic, there, positions)
+    return {p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n) for p, n in positions[topic].items()}
 
 
 def _in_log(options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]) -> OffsetRange:
@@ -141,32 +181,9 @@ def _require_read(options: ReadOptions, topics: Sequence[str]) -> None:
         raise ConfigError(f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling")
 
 
-def _resolve(
-    options: ReadOptions,
-    topic: str,
-    there: Mapping[int, tuple[int, int]],
-    positions: str | Positions,
-    times: Positions | None,
-) -> dict[int, int]:
-    """The offset for every partition; a time wins over a position, as in Spark's own source."""
-    if times is not None:
-        _require_exactly(topic, _chosen(options, topic, there), times)
-        found = kafka.offsets_for_times(options.config, topic, times[topic])
-        # What was written since the ends were taken is beyond this query.
-        return {p: min(offset, there[p][1]) for p, offset in found.items()}
-    if isinstance(positions, str):
-        return {partition: span[positions == "latest"] for partition, span in there.items()}
-    _require_exactly(topic, _chosen(options, topic, there), positions)
-    return {p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n) for p, n in positions[topic].items()}
-
-
-def _chosen(options: ReadOptions, topic: str, there: Mapping[int, tuple[int, int]]) -> Sequence[int]:
-    return options.assigned.get(topic, list(there))
-
-
-def _require_exactly(topic: str, partitions: Sequence[int], positions: Positions) -> None:
+def _require_exactly(topic: str, there: Mapping[int, object], positions: Positions) -> None:
     named = positions.get(topic, {})
-    if missing := set(partitions) - named.keys():
+    if missing := there.keys() - named.keys():
         raise ConfigError(f"the offsets for {topic} leave out partition {min(missing)}: name all that are read")
-    if stray := named.keys() - set(partitions):
+    if stray := named.keys() - there.keys():
         raise ConfigError(f"the offsets for {topic} name partition {min(stray)}, which is not read: leave it out")

@@ -25,8 +25,13 @@ _OPTIONS = {
         "endingOffsetsByTimestamp",
         "minPartitions",
         "failOnDataLoss",
+        "maxOffsetsPerTrigger",
+        "includeGaps",
     )
 }
+#: Options that only one kind of query has, and what to do instead in the other.
+_STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
+_BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
 
 #: Topic -> partition -> an offset, `EARLIEST` or `LATEST`.
 Positions = Mapping[str, Mapping[int, int]]
@@ -46,10 +51,18 @@ class ReadOptions:
     ending_at: Positions | None
     min_partitions: int
     fail_on_data_loss: bool
+    max_offsets: int | None = None  # in one micro-batch
+    include_gaps: bool = False  # whether pruned ranges come as rows
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
+def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOptions:
     """Check a query's options; Spark hands their names over in lower case.
+
+    Parameters
+    ----------
+    options : mapping
+    stream : bool
+        Whether the query is a stream: it begins at the latest offset unless told otherwise, and has no end.
 
     Raises
     ------
@@ -69,30 +82,33 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         raise ConfigError(f"{which[0]} is empty: name at least one topic")
     if "subscribePattern" in given:
         _require_pattern(given["subscribePattern"])
+    _require_kind(given, stream)
     return ReadOptions(
         config=from_spark_options(clients),
         topics=list(dict.fromkeys(name.strip() for name in given.get("subscribe", "").split(",") if name.strip())),
         pattern=given.get("subscribePattern"),
         assigned=_assigned(given),
-        starting=_positions(given, "startingOffsets", "earliest"),
+        starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
         ending=_positions(given, "endingOffsets", "latest"),
         starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
         ending_at=_by_partition(given, "endingOffsetsByTimestamp"),
-        min_partitions=_min_partitions(given),
-        fail_on_data_loss=_fail_on_data_loss(given),
+        min_partitions=_count(given, "minPartitions") or 1,
+        fail_on_data_loss=_flag(given, "failOnDataLoss", "true"),
+        max_offsets=_count(given, "maxOffsetsPerTrigger"),
+        include_gaps=_flag(given, "includeGaps", "false"),
     )
 
 
 # ---- the text of each
-def _positions(given: Mapping[str, str], name: str, default: str) -> str | Positions:
+def _positions(given: Mapping[str, str], name: str, default: str, stream: bool = False) -> str | Positions:
     text = given.get(name, default).strip()
     useless = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}[name]
     if text.lower() in ("earliest", "latest"):
-        if text.lower() == useless[0]:
+        if text.lower() == useless[0] and not stream:
             raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
         return text.lower()
     found = _by_partition(given, name) or {}
-    if any(useless[1] in each.values() for each in found.values()):
+    if not stream and any(useless[1] in each.values() for each in found.values()):
         raise ConfigError(f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read")
     return found
 
@@ -136,15 +152,24 @@ def _require_pattern(text: str) -> None:
         raise ConfigError(f"subscribePattern {text!r} is no regular expression: {error}") from error
 
 
-def _min_partitions(given: Mapping[str, str]) -> int:
-    text = given.get("minPartitions", "1")
+def _require_kind(given: Mapping[str, str], stream: bool) -> None:
+    for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
+        if name in given:
+            kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
+            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: leave it out")
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    text = given[name]
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"minPartitions is {text!r}: give a whole number from 1 on")
+        raise ConfigError(f"{name} is {text!r}: give a whole number from 1 on")
     return int(text)
 
 
-def _fail_on_data_loss(given: Mapping[str, str]) -> bool:
-    text = given.get("failOnDataLoss", "true").lower()
+def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
+    text = given.get(name, default).lower()
     if text not in ("true", "false"):
-        raise ConfigError(f"failOnDataLoss is {text!r}: give true or false")
+        raise ConfigError(f"{name} is {text!r}: give true or false")
     return text == "true"

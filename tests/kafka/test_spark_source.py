@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.errors import DataLossError
 from sharelag.sources import kafka
 from sharelag.sources.config import client_config
-from sharelag.sources.spark_kafka import read_kafka, register
+from sharelag.sources.spark_kafka import OffsetRange, read_kafka, register
+from sharelag.sources.spark_options import read_options
+from sharelag.sources.spark_stream import StreamReader
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics
+from tests.kafka.workload import create_topics, numbered, produce, wait_until
 
 #: Record n of a partition was written at this time (milliseconds) plus n seconds.
 BEGUN = 1_700_000_000_000
@@ -193,3 +199,107 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
         shown = capfd.readouterr().out + repr(one) + str(one._jdf.queryExecution())
         assert "sharelag_kafka" in shown
         assert "admin-secret" not in shown
+
+
+# ---- streams --------------------------------------------------------------------------------------------
+
+
+def _run(spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str) -> list[list[dict[str, Any]]]:
+    """Run a stream until it has read what is there, and return the rows of each micro-batch, sorted."""
+    reader = spark.readStream.format("sharelag_kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    batches: list[list[dict[str, Any]]] = []
+
+    def heed(frame: DataFrame, _: int) -> None:
+        rows = [row.asDict() for row in frame.drop("key", "timestamp").collect()]
+        batches.append(sorted(rows, key=lambda row: (row["partition"], row["offset"])))
+
+    writer = reader.options(**options).load().writeStream.foreachBatch(heed)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return batches
+
+
+def _places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(row["partition"], row["offset"]) for row in rows]
+
+
+@pytest.fixture
+def growing(broker: KafkaBroker, spark: SparkSession) -> str:
+    register(spark)
+    name = f"stream-{uuid4().hex[:8]}"
+    create_topics(broker.bootstrap_servers, {name: 2})
+    produce(broker.bootstrap_servers, name, numbered(100, 2))
+    return name
+
+
+def test_a_stream_goes_on_where_it_was_in_pieces_of_the_size_asked_for(
+    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
+) -> None:
+    options = {"subscribe": growing, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "40", "minPartitions": "4"}
+    first = _run(spark, broker, tmp_path, **options)
+    assert [len(rows) for rows in first] == [40, 40, 20]
+    assert sorted(place for rows in first for place in _places(rows)) == [(p, n) for p in (0, 1) for n in range(50)]
+    assert _places(first[0]) == [(p, n) for p in (0, 1) for n in range(20)]
+    assert _run(spark, broker, tmp_path, **options) == []
+    produce(broker.bootstrap_servers, growing, numbered(10, 2, "more"))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(growing, 3)])[growing].result(timeout=30)
+    wait_until(lambda: len(kafka.offset_ranges(client_config(broker.bootstrap_servers), growing)) == 3, "it is there")
+    produce(broker.bootstrap_servers, growing, [(2, None, b"new")])
+    (more,) = _run(spark, broker, tmp_path, **options)
+    assert _places(more) == [(p, n) for p in (0, 1) for n in range(50, 55)] + [(2, 0)]
+    assert bytes(more[0]["value"]) == b"more 0"
+
+
+def test_a_stream_begins_with_what_comes(
+    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
+) -> None:
+    assert _run(spark, broker, tmp_path / "a", subscribe=growing) == [[]]
+    given = json.dumps({growing: {"0": 48, "1": -1}})
+    (rows,) = _run(spark, broker, tmp_path / "b", assign=json.dumps({growing: [0, 1]}), startingOffsets=given)
+    assert _places(rows) == [(0, 48), (0, 49)]
+
+
+def test_what_was_pruned_under_a_stream(spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path) -> None:
+    options = {"subscribe": growing, "startingOffsets": "earliest"}
+    _run(spark, broker, tmp_path, **options)
+    produce(broker.bootstrap_servers, growing, numbered(40, 2))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.delete_records([TopicPartition(growing, 0, 60)]).values():
+        done.result(timeout=30)
+    with pytest.raises(StreamingQueryException, match=r"partition 0: offsets 50 to 60 \(exclusive\) were pruned"):
+        _run(spark, broker, tmp_path, **options)
+    gaps = _run(spark, broker, tmp_path, **options, failOnDataLoss="false", includeGaps="true")
+    (rows,) = gaps
+    assert _places(rows) == [(0, 50), *[(0, n) for n in range(60, 70)], *[(1, n) for n in range(50, 70)]]
+    assert [row["gapEnd"] for row in rows] == [60] + [None] * 30
+    assert (rows[0]["topic"], rows[0]["value"], rows[0]["timestampType"]) == (growing, None, -1)
+
+
+def test_what_is_pruned_while_it_is_read_is_a_gap_too(broker: KafkaBroker, growing: str) -> None:
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": growing}
+    reader = StreamReader(read_options(options | {"failOnDataLoss": "false", "includeGaps": "true"}, stream=True))
+    begin, end = ({growing: {"0": n, "1": n}} for n in (0, 50))
+    planned = reader.partitions(begin, end)
+    assert planned == [OffsetRange(growing, p, 0, 50) for p in (0, 1)]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.delete_records([TopicPartition(growing, 0, 20), TopicPartition(growing, 1, 50)]).values():
+        done.result(timeout=30)
+    rows = [[(r["offset"], r["gapEnd"]) for b in reader.read(one) for r in b.to_pylist()] for one in planned]
+    assert rows == [[(n, None) for n in range(20, 50)] + [(0, 20)], [(0, 50)]]
+    strict = StreamReader(read_options(options, stream=True))
+    with pytest.raises(DataLossError, match="records were pruned before they were read"):
+        list(strict.read(planned[0]))
+
+
+def test_a_topic_that_was_created_again_is_not_continued(
+    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
+) -> None:
+    options = {"subscribe": growing, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    _run(spark, broker, tmp_path, **options)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([growing])[growing].result(timeout=30)
+    wait_until(lambda: growing not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    create_topics(broker.bootstrap_servers, {growing: 2})
+    with pytest.raises(StreamingQueryException, match="ends at offset 0, before 50"):
+        _run(spark, broker, tmp_path, **options)

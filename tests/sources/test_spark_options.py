@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources import spark_kafka
 from sharelag.sources.spark_kafka import OffsetRange, plan, split
 from sharelag.sources.spark_options import read_options
+from sharelag.sources.spark_stream import Gap, StreamReader, advance, between
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
 CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empty": {0: (0, 0)}}
@@ -188,6 +190,159 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
     with pytest.raises(ConfigError, match="no cluster is named"):
         read_options({"subscribe": "t"})
+
+
+# ---- streams --------------------------------------------------------------------------------------------
+
+
+def _stream(**options: str) -> StreamReader:
+    return StreamReader(read_options(_options(**options), stream=True))
+
+
+def test_defaults_of_a_stream() -> None:
+    found = read_options(_options(subscribe="orders"), stream=True)
+    assert (found.starting, found.max_offsets, found.include_gaps) == ("latest", None, False)
+    assert found.fail_on_data_loss
+
+
+@pytest.mark.parametrize(
+    ("options", "orders"),
+    [
+        ({}, {"0": 100, "1": 40}),
+        ({"startingOffsets": "earliest"}, {"0": 5, "1": 0}),
+        ({"startingOffsets": "latest"}, {"0": 100, "1": 40}),
+        ({"startingOffsets": _all({"0": -1, "1": -2})}, {"0": 100, "1": 0}),
+        ({"startingOffsets": _all({"0": 0, "1": 7})}, {"0": 0, "1": 7}),
+        ({"startingOffsetsByTimestamp": _all({"0": 1010, "1": 9999})}, {"0": 10, "1": 40}),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_where_a_stream_begins(options: dict[str, str], orders: dict[str, int]) -> None:
+    assert _stream(subscribe="orders", **options).initialOffset() == {"orders": orders}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_a_stream_tells_of_itself() -> None:
+    reader = _stream(subscribePattern="orders.*", maxOffsetsPerTrigger="9", includeGaps="TRUE")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(9)
+    assert _stream(subscribe="orders").getDefaultReadLimit() == ReadAllAvailable()
+    assert reader.reportLatestOffset() is None
+    start = reader.initialOffset()
+    assert list(start) == ["orders", "orders-eu"]  # sorted: Spark compares texts
+    assert reader.latestOffset(start, ReadMaxRows(9)) == start
+    assert reader.partitions(start, start) == []
+    assert reader.reportLatestOffset() == {"orders": {"0": 100, "1": 40}, "orders-eu": {"0": 10}}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_is_written_after_its_start_is_beyond_a_query_until_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = _stream(subscribe="orders", startingOffsets="earliest")
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    monkeypatch.setitem(CLUSTER, "orders", {0: (5, 200), 1: (0, 99)})
+    assert reader.latestOffset(start, ReadAllAvailable()) == {"orders": {"0": 100, "1": 40}}
+
+
+@pytest.mark.parametrize(
+    ("start", "logs", "limit", "end"),
+    [
+        ({"0": 0, "1": 0}, {0: (0, 90), 1: (0, 10)}, None, {"0": 90, "1": 10}),
+        ({"0": 0, "1": 0}, {0: (0, 90), 1: (0, 10)}, 100, {"0": 90, "1": 10}),
+        ({"0": 0, "1": 0}, {0: (0, 90), 1: (0, 10)}, 10, {"0": 9, "1": 1}),
+        ({"0": 0, "1": 0}, {0: (0, 990), 1: (0, 10)}, 10, {"0": 9, "1": 1}),  # nobody starves
+        ({"0": 9, "1": 1}, {0: (0, 90), 1: (0, 1)}, 10, {"0": 19, "1": 1}),
+        ({"0": 0}, {0: (70, 90), 1: (0, 0)}, 10, {"0": 80, "1": 0}),  # what is pruned does not count
+        ({"0": 0}, {0: (90, 90)}, 10, {"0": 90}),
+        ({"0": 4}, {0: (0, 4), 1: (3, 9)}, None, {"0": 4, "1": 9}),  # a new partition
+        ({"0": 4, "7": 5}, {0: (0, 6)}, None, {"0": 6, "7": 5}),  # one that is gone
+        ({"0": 0}, {0: (0, 1 << 62)}, (1 << 61) + 1, {"0": (1 << 61) + 1}),  # no float on the way
+    ],
+)
+def test_how_far_a_micro_batch_goes(
+    start: dict[str, int], logs: dict[int, tuple[int, int]], limit: int | None, end: dict[str, int]
+) -> None:
+    assert advance({"t": start}, {"t": logs}, limit) == {"t": end}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 20), st.integers(0, 1 << 40)), min_size=1, max_size=9
+    ),
+    st.integers(1, 1 << 20),
+)
+def test_micro_batches_keep_to_their_limit_and_leave_nothing_out(spans: list[tuple[int, int, int]], limit: int) -> None:
+    logs = {"t": {p: (first, first + size) for p, (first, size, _) in enumerate(spans)}}
+    start = {"t": {str(p): first + min(size, ahead) for p, (first, size, ahead) in enumerate(spans)}}
+    end = advance(start, logs, limit)
+    gaps, pieces = between(start, end, logs)
+    assert gaps == []
+    read = sum(piece.end - piece.first for piece in pieces)
+    assert read <= limit + len(spans)
+    left = sum(log[1] - start["t"][str(p)] for p, log in logs["t"].items())
+    assert read >= min(left, max(1, limit - len(spans)))
+    covered = {str(piece.partition): (piece.first, piece.end) for piece in pieces}
+    moved = {p: (start["t"][p], offset) for p, offset in end["t"].items() if offset > start["t"][p]}
+    assert covered == moved
+
+
+@pytest.mark.parametrize(
+    ("logs", "gaps", "ranges"),
+    [
+        ({0: (0, 50)}, [], [(10, 30)]),
+        ({0: (10, 50)}, [], [(10, 30)]),
+        ({0: (20, 50)}, [(10, 20)], [(20, 30)]),
+        ({0: (30, 50)}, [(10, 30)], []),
+        ({0: (45, 50)}, [(10, 30)], []),
+    ],
+)
+def test_what_of_a_micro_batch_is_left(
+    logs: dict[int, tuple[int, int]], gaps: list[tuple[int, int]], ranges: list[tuple[int, int]]
+) -> None:
+    found = between({"t": {"0": 10}}, {"t": {"0": 30}}, {"t": logs})
+    assert found == ([Gap("t", 0, *g) for g in gaps], [OffsetRange("t", 0, *r) for r in ranges])
+
+
+def test_a_log_that_ends_before_the_position_is_another_log() -> None:
+    with pytest.raises(DataLossError, match="t partition 0 ends at offset 9, before 10"):
+        advance({"t": {"0": 10}}, {"t": {0: (0, 9)}}, None)
+    with pytest.raises(DataLossError, match="deleted and created again"):
+        between({"t": {"0": 3}}, {"t": {"0": 10}}, {"t": {0: (0, 9)}})
+
+
+def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCaptureFixture) -> None:
+    assert between({"t": {"0": 40}}, {"t": {"0": 30}}, {"t": {0: (40, 50)}}) == ([], [])
+    assert "now begins at 40, not before 30" in caplog.text
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_was_pruned_fails_unless_told_not_to(caplog: pytest.LogCaptureFixture) -> None:
+    start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
+    with pytest.raises(DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"):
+        _stream(subscribe="orders").partitions(start, end)
+    ranges = [OffsetRange("orders", 0, 5, 100), OffsetRange("orders", 1, 0, 40)]
+    assert _stream(subscribe="orders", failOnDataLoss="false").partitions(start, end) == ranges
+    assert "offsets 0 to 5 (exclusive) were pruned; going on" in caplog.text
+    told = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(start, end)
+    assert told == [Gap("orders", 0, 0, 5), *ranges]
+    parts = _stream(subscribe="orders", failOnDataLoss="false", minPartitions="7").partitions(start, end)
+    assert 7 <= len(parts) <= 9
+
+
+@pytest.mark.parametrize(
+    ("options", "stream", "words"),
+    [
+        ({"endingOffsets": "latest"}, True, "endingOffsets is for a batch query, and this is a stream"),
+        ({"endingOffsetsByTimestamp": _all({"0": 1, "1": 1})}, True, "endingOffsetsByTimestamp is for a batch query"),
+        ({"maxOffsetsPerTrigger": "9"}, False, "maxOffsetsPerTrigger is for a stream, and this is a batch query"),
+        ({"includeGaps": "true"}, False, "includeGaps is for a stream"),
+        ({"maxOffsetsPerTrigger": "0"}, True, "maxOffsetsPerTrigger is '0'"),
+        ({"maxOffsetsPerTrigger": "many"}, True, "maxOffsetsPerTrigger is 'many'"),
+        ({"includeGaps": "yes"}, True, "includeGaps is 'yes'"),
+    ],
+)
+def test_options_of_the_other_kind_of_query(options: dict[str, str], stream: bool, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        read_options(_options(subscribe="orders", **options), stream)
 
 
 # ---- minPartitions --------------------------------------------------------------------------------------

@@ -1,0 +1,175 @@
+"""How do files come into a folder all at once, or not at all? By views: folders of links, and one link to the last.
+
+    data -> .views/000000000042     what readers open; moved to the next view in one step
+    .views/000000000041/...         earlier ones, for readers that are still at it
+    .staging/...                    what is being written; no reader looks there
+
+A view is never changed. Whoever adds or replaces files makes the next one, of the files that stay and the new
+ones, and then moves the link. So a process may be killed at any instant: the link leads to a whole view, and what
+no view holds is removed by whoever comes next. Any reader of folders follows a link; a list of the valid files, as
+Spark's file sink keeps one, is understood by Spark alone, and a reader of the plain folder would take what was left
+half done for records.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from sharelag.errors import InputError
+
+DATA, VIEWS, STAGING = "data", ".views", ".staging"
+#: Seconds that a view stays after the next one came: longer than anybody takes to read one.
+KEEP = 900.0
+_NOTE = "view.json"
+
+
+@dataclass(frozen=True)
+class View:
+    """One state of the folder."""
+
+    folder: Path | None  # null: nothing was committed yet
+    number: int = 0
+    batch: int = -1  # the last micro-batch in it
+    day: str = ""  # of the last commit, UTC
+
+    def files(self, table: str) -> list[Path]:
+        """The files of one table, in the order of their paths, which is that of their rows."""
+        return sorted((self.folder / table).rglob("*.parquet")) if self.folder else []
+
+
+def current(archive: Path) -> View:
+    """The last view; its files stay for `KEEP` seconds after it was replaced."""
+    try:
+        folder = archive / VIEWS / (archive / DATA).readlink().name
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return View(None)
+    return View(folder, int(folder.name), note["batch"], note["day"])
+
+
+def commit(
+    archive: Path,
+    add: Mapping[str, Path],
+    drop: Collection[str] = (),
+    batch: int = -1,
+    day: str = "",
+    keep: float = KEEP,
+) -> bool:
+    """Make the next view.
+
+    Parameters
+    ----------
+    archive : pathlib.Path
+    add : mapping of path in the view to file
+        The files must lie in the archive, as hard links do not reach other file systems.
+    drop : collection of str
+        Paths in the view that the new files replace.
+    batch : int
+        The micro-batch that the new files are of; -1 for none.
+    day : str
+        The day of the commit, UTC.
+    keep : float
+        Seconds that replaced views stay.
+
+    Returns
+    -------
+    bool
+        False when there is nothing to do: that micro-batch had been committed, or a file to drop is gone.
+
+    Raises
+    ------
+    InputError
+        When the folder's file system has no hard links, or is full.
+    """
+    with locked(archive / ".lock"):
+        before = current(archive)
+        there = {str(path.relative_to(before.folder)): path for path in before.files("")} if before.folder else {}
+        if 0 <= batch <= before.batch or not set(drop) <= there.keys():
+            return False
+        stay = {name: path for name, path in there.items() if name not in drop}
+        note = {"batch": max(batch, before.batch), "day": max(day, before.day)}
+        try:
+            for path in add.values():
+                _flush(path)
+            _make(archive, f"{before.number + 1:012d}", {**stay, **add}, note)
+        except OSError as error:
+            raise InputError(
+                f"cannot write to the archive {archive} ({error.strerror or error}): it needs space, and a file system "
+                "with hard links"
+            ) from error
+        _remove_old(archive, before.number + 1, keep)
+        return True
+
+
+@contextmanager
+def locked(path: Path, wait: float = math.inf) -> Iterator[bool]:
+    """Hold a lock that ends with this process, however it ends; tell whether it was got within so many seconds."""
+    import fcntl  # not on Windows, where archives can be read all the same
+
+    until = time.monotonic() + wait
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    yield False
+                    return
+                time.sleep(0.05)
+            else:
+                yield True
+                return
+
+
+def staging(archive: Path, who: str) -> Path:
+    """An empty folder for files to come; what an earlier process of the same kind left there is removed."""
+    folder = archive / STAGING / who
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str, object]) -> None:
+    folder = archive / VIEWS / name
+    shutil.rmtree(folder, ignore_errors=True)  # from one who was killed before it moved the link
+    folder.mkdir(parents=True)
+    made = {folder}
+    for relative, path in files.items():
+        place = folder / relative
+        if place.parent not in made:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            made.add(place.parent)
+        place.hardlink_to(path)
+    (folder / _NOTE).write_text(json.dumps(note), encoding="utf-8")
+    _flush(folder / _NOTE)
+    link = archive / VIEWS / "next"
+    link.unlink(missing_ok=True)
+    link.symlink_to(Path(VIEWS, name))  # relative: an archive may be moved
+    link.replace(archive / DATA)
+
+
+def _remove_old(archive: Path, newest: int, keep: float) -> None:
+    """Remove the views that were replaced long ago; a file goes with the last view that has it."""
+    # A view was replaced when the one after it was made.
+    views = sorted(path for path in (archive / VIEWS).iterdir() if path.name.isdecimal() and int(path.name) <= newest)
+    for path, following in pairwise(views):
+        if following.stat().st_mtime < time.time() - keep:
+            shutil.rmtree(path)
+
+
+def _flush(path: Path) -> None:
+    # The checkpoint must not be ahead of the records, even when the power fails.
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,31 @@
+"""Follows topics into an archive until it is killed; a program of its own, so that a test can kill all of it.
+
+Says when it has begun. Small files are merged after every other commit, so that it is killed at that, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sharelag.sources.config import client_config
+from sharelag.sources.follow import follow
+from sharelag.sources.spark import session
+
+
+def main(bootstrap: str, folder: str, limit: str, *topics: str) -> None:
+    session("sharelag-archive", spark_master="local[2]")
+    query = follow(
+        client_config(bootstrap),
+        Path(folder),
+        topics=topics,
+        every=0.0,
+        max_offsets_per_trigger=int(limit),
+        compact_every=2,
+    )
+    print("following", flush=True)
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
