@@ -74,14 +74,14 @@ def _extras(source: KafkaInput, records: Path, offsets: pa.Table, asked: datetim
     ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))
     named = sorted(set(lag.column("topic").drop_null().to_pylist()))
     groups = sorted(set(windows.column("group_id").to_pylist()))
+    found: dict[str, pa.Table] = {}
     asks: dict[str, Callable[[], pa.Table]] = {
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, asked)),
         "logs": lambda: source.logs(ids),
-        "times": lambda: source.times(asked_offsets(lag)),
-        "committed_times": lambda: source.times(asked_offsets(lag), read_committed=True),
+        "times": lambda: source.times(asked_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))),
+        "committed_times": lambda: source.times(asked_offsets(lag, schemas.LOGS.empty_table()), read_committed=True),
         "settings": lambda: source.settings(groups, named),
     }
-    found = {}
     for name, ask in asks.items():
         try:
             found[name] = ask()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table
+from sharelag.arrow import as_table, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.health import COUNTS, health_arrow, health_counts
@@ -33,6 +33,10 @@ from sharelag.wire.fields import STATE_TOPIC
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
+
+
+#: Records that are replayed in one step, at least.
+_STEP = 250_000
 
 
 class Answer(NamedTuple):
@@ -55,12 +59,13 @@ class Choice:
         if not self.topics:
             return table
         columns = (table.column(name).to_pylist() for name in (names, "topic_id", "partition"))
-        chosen = [self._has(name or topic_id, partition) for name, topic_id, partition in zip(*columns, strict=True)]
+        chosen = [self.has(name or topic_id, partition) for name, topic_id, partition in zip(*columns, strict=True)]
         return table.filter(pa.array(chosen, pa.bool_()))
 
-    def _has(self, topic: str, partition: int) -> bool:
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether a partition of a topic is chosen."""
         partitions = self.topics.get(topic)
-        return partitions is not None and (not partitions or partition in partitions)
+        return not self.topics or (partitions is not None and (not partitions or partition in partitions))
 
 
 def choose(asked: str, source: Input) -> str:
@@ -234,25 +239,26 @@ def _on_spark(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, i
 def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past]:
     rejected, counts, steps = 0, [COUNTS.empty_table()], [pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)]
     gaps, ends, known = schemas.GAPS.empty_table(), None, None
+    fresh: list[pa.RecordBatch] = []
     for batch in source.batches(STATE_TOPIC):
         raw = batch.filter(of_topic(batch, STATE_TOPIC))
-        # A gap can begin where the last batch ended.
         places = as_table(raw).select(["topic", "partition", "offset"])
-        places = places if ends is None else pa.concat_tables([ends, places])
-        gaps = pa.concat_tables([gaps, missing_offsets(places)])
-        ends = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
-        ends = ends.rename_columns(places.column_names)
+        found, ends = _followed(ends, places)
+        gaps = pa.concat_tables([gaps, found])
         counts.append(health_counts(raw))
         records, rejects, _ = decode_arrow(raw)
         rejected += rejects.num_rows
-        step, known = next_history(known, up_to(of_groups(records, choice.groups), as_of), gaps)
-        steps.append(step)
-    windows = replay_arrow(schemas.RECORDS.empty_table() if known is None else known)
-    history = pa.Table.from_batches(steps)
-    history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
+        fresh.append(up_to(of_groups(records, choice.groups), as_of))
+        # Each step replays what is known, too: it has to bring at least as much that is new.
+        if sum(rows.num_rows for rows in fresh) > max(_STEP, known.num_rows if known is not None else 0):
+            step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps)
+            steps.append(step)
+            fresh = []
+    step, known = next_history(known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps)
+    history = pa.Table.from_batches([*steps, step]).sort_by([(name, "ascending") for name in HISTORY_KEY])
     span = pc.min_max(history.column("record_timestamp")).as_py()
     yield Past(
-        pa.Table.from_batches([windows]),
+        pa.Table.from_batches([replay_arrow(known)]),
         gaps,
         span["min"],
         span["max"],
@@ -262,6 +268,27 @@ def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past
         lambda end, over: pa.Table.from_batches([observe(history, end, over)]),
         lambda partitions: pa.Table.from_batches([health_arrow(pa.concat_tables(counts), partitions, history)]),
     )
+
+
+def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The gaps between what was read before and a batch, and where each partition ends now.
+
+    Raises
+    ------
+    InputError
+        When records come that should have come before.
+    """
+    places = places if ends is None else pa.concat_tables([ends, places])
+    spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
+        [("offset", "first"), ("offset", "min")]
+    )
+    if pc.any(pc.less(spans.column("offset_min"), spans.column("offset_first"))).as_py():
+        raise InputError(
+            "the records of a state partition are not in the order of its offsets (several files, or some twice?): "
+            "use --engine spark, which sorts them"
+        )
+    last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
+    return missing_offsets(places), last.rename_columns(places.column_names)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.lag import rollup_arrow
+from sharelag.metrics.lag import REASONS, rollup_arrow
 from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.show import duration, terminal
@@ -56,25 +56,40 @@ def _heading(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> Tex
     ages = [age for age in progress.column("age_ms").to_pylist() if age is not None]
     lag = "-" if group["lag"] is None else f"{group['lag']:,}"
     unknown = f" (+{group['unknown_lags']} unknown)" if group["unknown_lags"] else ""
-    parts = [f"lag {lag}{unknown} in {group['partitions']} share partitions"]
+    count = group["partitions"]
+    parts = [f"lag {lag}{unknown} in {count} share partition{'s' * (count != 1)}"]
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
     if drain := _drain(progress.to_pylist()):
         parts.append(drain)
     if not has_causes:
-        parts.append("nothing wrong")
+        parts.append(_nothing_found(evidence, group["group_id"]))
     return Text.assemble((terminal(group["group_id"]), "bold"), "  " + ", ".join(parts))
 
 
+def _nothing_found(evidence: Evidence, group: str) -> str:
+    """Nothing is wrong only where everything is known."""
+    mine = evidence.lag.filter(pc.equal(evidence.lag.column("group_id"), group))
+    empty = pc.less_equal(mine.column("end_offset"), mine.column("log_start_offset")).fill_null(False)
+    unknown = mine.filter(pc.and_(mine.column("effective_lag").is_null(), pc.invert(empty)))
+    reasons = sorted({REASONS[reason] for reason in unknown.column("lag_reason").to_pylist() if reason in REASONS})
+    if unknown.num_rows:
+        return "nothing found, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
+    return "nothing wrong"
+
+
 def _drain(rows: list[dict[str, Any]]) -> str:
-    """The slowest share partition decides."""
-    kinds = {row["drain"] for row in rows}
-    if "stalled" in kinds:
+    """The slowest share partition decides; what chance may turn is not said."""
+    if any(row["drain"] == "stalled" for row in rows):
         return "stalled"
-    if "never" in kinds:
+    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in rows):
         return "does not drain at the rates seen"
-    spans = [row["drain_ms"] for row in rows if row["drain"] == "drains" and row["drain_ms"] is not None]
-    return f"drains in about {duration(max(spans))}" if spans and "unknown" not in kinds else ""
+    spans = [row for row in rows if row["drain"] == "drains" and row["drain_ms"] is not None]
+    if not spans or any(row["drain"] in ("never", "unknown") for row in rows):
+        return ""
+    slowest = max(spans, key=lambda row: row["drain_ms"])
+    high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])
+    return f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
 
 
 def _cause(console: Console, row: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.age import asked_offsets
 from sharelag.metrics.columns import milliseconds
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.facts import Facts
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import lag_arrow
@@ -29,7 +30,7 @@ from sharelag.metrics.skew import skew_arrow
 from sharelag.metrics.timeline import timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
-from sharelag.replay.moment import Moment, of_groups
+from sharelag.replay.moment import Moment, of_groups, up_to
 from sharelag.sources.described import described_offsets
 from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.scan import scan
@@ -79,16 +80,16 @@ def gather(
     logs = source.logs(ids)
     names = sorted(set(lag.column("group_id").to_pylist()))
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
-    group_records = _group_records(source, choice.groups)
     moment = now if as_of is not None else None
+    group_records = _group_records(source, choice.groups, moment)
     evidence = Evidence(
         as_of=now,
         lag=lag,
         windows=past.windows,
         observed=observed,
         past_offsets=past_offsets,
-        members=pa.Table.from_batches([members_arrow(group_records, moment)]),
-        groups=pa.Table.from_batches([groups_arrow(group_records, moment)]),
+        members=pa.Table.from_batches([members_arrow(group_records)]),
+        groups=_chosen_partitions(pa.Table.from_batches([groups_arrow(group_records)]), choice),
         settings=source.settings(names, topics),
         logs=logs,
         gaps=past.gaps,
@@ -104,7 +105,7 @@ def _with_progress(evidence: Evidence, source: Input) -> Evidence:
     parts, times = [], {}
     for read_committed, chosen in ((False, pc.invert(committed)), (True, committed)):
         lag = evidence.lag.filter(chosen)
-        asked = asked_offsets(lag)
+        asked = asked_offsets(lag, evidence.logs)
         times[read_committed] = source.times(asked, read_committed) if asked.num_rows else schemas.TIMES.empty_table()
         parts.append(
             progress_arrow(
@@ -114,6 +115,7 @@ def _with_progress(evidence: Evidence, source: Input) -> Evidence:
                 times[read_committed],
                 evidence.logs,
                 evidence.as_of,
+                Facts(replace(evidence, lag=lag)).patience,
             )
         )
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
@@ -148,6 +150,7 @@ def timeline(
     as_of: Moment = None,
     choice: Choice | None = None,
     since: datetime | None = None,
+    over: timedelta | None = None,
 ) -> Answer:
     """The lag of the chosen share partitions at regular moments, as `sharelag.schemas.TIMELINE`.
 
@@ -158,6 +161,8 @@ def timeline(
     every : timedelta
     since : datetime, optional
         The first moment; without it, when the first record was written.
+    over : timedelta, optional
+        At most so long before the last moment.
 
     Raises
     ------
@@ -168,16 +173,21 @@ def timeline(
     with reading(source, engine, as_of, choice) as past:
         history = past.history().sort_by([(name, "ascending") for name in HISTORY_KEY])
         rejected, chosen = past.rejected, past.engine
-        first, last = since or past.first, _end(as_of, past)
-    if first is None:
+        first = since or past.first
+    ids = sorted(pc.unique(history.column("topic_id")).to_pylist())
+    now = source.offsets(ids, as_of)
+    asked = None if as_of is not None else pc.max(now.column("as_of")).as_py()
+    last = asked or _end(as_of, past)
+    first = max(first, last - over) if first and over else first
+    if first is None or first > last:
         return Answer(schemas.TIMELINE.empty_table(), rejected, chosen)
     if (last - first) / every > MOST_MOMENTS:
         raise InputError(f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step")
     moments = [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
-    ids = sorted(pc.unique(history.column("topic_id")).to_pylist())
-    past_offsets = source.past_offsets(ids, moments)
+    # The ends of the last moment are those that were asked for just now.
+    past_offsets = pa.concat_tables([source.past_offsets(ids, moments[:-1]), now])
     rows = timeline_arrow(history, past_offsets, _known_moments(past_offsets, moments, every))
-    rows = named(rows.drop_columns("topic"), source.offsets(ids, as_of)).select(schemas.TIMELINE.names)
+    rows = named(rows.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition", "as_of")]
     return Answer(choice.of(rows.sort_by(order)), rejected, chosen)
 
@@ -189,9 +199,10 @@ def trend(
     as_of: Moment = None,
     choice: Choice | None = None,
     by: str | None = None,
+    over: timedelta | None = None,
 ) -> Answer:
-    """How unevenly lag was spread at regular moments, as `sharelag.schemas.IMBALANCE`."""
-    table, rejected, chosen = timeline(source, every, engine, as_of, choice)
+    """How unevenly lag was spread over partitions and topics at regular moments, as `sharelag.schemas.IMBALANCE`."""
+    table, rejected, chosen = timeline(source, every, engine, as_of, choice, over=over)
     moments = pc.unique(table.column("as_of")).to_pylist()
     lags = {at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))) for at in moments}
     return Answer(pa.Table.from_batches([imbalance_trend(lags, by=by)]), rejected, chosen)
@@ -286,11 +297,26 @@ def _span(over: timedelta, now: datetime, past: Past) -> timedelta:
     return max(min(over, known), timedelta(milliseconds=_PARTS))
 
 
-def _group_records(source: Input, groups: frozenset[str]) -> pa.RecordBatch:
-    """The share groups' own records: few, since what is superseded is dropped while reading."""
+def _group_records(source: Input, groups: frozenset[str], moment: datetime | None) -> pa.RecordBatch:
+    """The share groups' own records until a moment: few, since what is superseded is dropped while reading."""
 
     def records() -> Iterator[pa.RecordBatch]:
         for batch in source.batches(GROUP_TOPIC):
-            yield of_groups(decode_arrow(batch.filter(of_topic(batch, GROUP_TOPIC)), GROUP_TOPIC).records, groups)
+            decoded = decode_arrow(batch.filter(of_topic(batch, GROUP_TOPIC)), GROUP_TOPIC).records
+            yield up_to(of_groups(decoded, groups), moment)
 
     return latest_group_records(records(), schemas.GROUP_RECORDS)
+
+
+def _chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
+    """Groups without the initialized partitions that nobody asked about: others' balance is not the question."""
+    if not choice.topics:
+        return groups
+    rows = groups.to_pylist()
+    for row in rows:
+        row["initialized_topics"] = [
+            topic | {"partitions": kept}
+            for topic in row["initialized_topics"] or []
+            if (kept := [p for p in topic["partitions"] if choice.has(topic["topic_name"] or topic["topic_id"], p)])
+        ]
+    return pa.Table.from_pylist(rows, schema=groups.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -76,6 +77,22 @@ TIMEOUT = click.option(
     metavar="MS",
     help="To wait for brokers.",
 )
+
+
+class Seconds(click.FloatRange):
+    """A span of time of at most ten years, which keeps out what is no number."""
+
+    name = "seconds"
+
+    def __init__(self, least: float = 0.001) -> None:
+        super().__init__(min=least, max=315_360_000)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read and check it; comparisons let NaN through."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no span of time.", param, ctx)
+        return seconds
 
 
 def with_options(*options: Any) -> Callable[[_Command], _Command]:

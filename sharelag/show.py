@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
 from sharelag.arrow import without_timestamps
@@ -130,6 +131,43 @@ IMBALANCE_COLUMNS = {
     "TOP-SHARE": "top_share",
     "JAIN": "jain",
 }
+PROGRESS_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "OLDEST-OFFSET": "oldest_offset",
+    "AGE": "age_ms",
+    "ARRIVE/S": "arrival_rate",
+    "FINISH/S": "completion_rate",
+    "REDELIVER/S": "redelivery_rate",
+    "DRAIN": "drain",
+    "FROM": "drain_low_ms",
+    "ABOUT": "drain_ms",
+    "TO": "drain_high_ms",
+    "MARGIN": "margin_ms",
+    "LOST": "lost",
+}
+SKEW_COLUMNS = {
+    "GROUP": "group_id",
+    "VERDICT": "verdict",
+    "FINDINGS": "findings",
+    "LAG": "lag",
+    "GINI": "lag_gini",
+    "MAX/MEAN": "lag_max_mean",
+    "#PARTITIONS": "partitions",
+    "UNATTENDED": "unattended_partitions",
+    "#MEMBERS": "members",
+    "IDLE": "idle_members",
+}
+FINDING_COLUMNS = {
+    "FINDING": "finding",
+    "GROUP": "group_id",
+    "TOPIC-ID": "topic_id",
+    "PARTITION": "partition",
+    "RECORD-PARTITION": "record_partition",
+    "BELONGS": "belongs",
+    "SUMMARY": "summary",
+}
 HEALTH_COLUMNS = {
     "PARTITION": "partition",
     "RECORDS": "records",
@@ -153,6 +191,12 @@ _STATES = {int(state): state.name.lower().replace("_", "-") for state in Deliver
 def plain_rows(table: Arrow) -> list[dict[str, Any]]:
     """The rows of a table as plain values: times as text."""
     return [_plain(row) for row in table.to_pylist()]
+
+
+def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The same one after another, for tables that are long."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from plain_rows(batch)
 
 
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
@@ -268,6 +312,10 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
         value = [_difference(one) for one in row[name]]
     if isinstance(value, list):
         value = ",".join(map(str, value)) or None
+    if name.endswith("_ms") and isinstance(value, int):
+        value = duration(value)
+    if name == "measure" and value == "finished":
+        value = "finished/hour"
     if isinstance(value, float):
         value = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return MISSING if value is None else terminal(str(value))

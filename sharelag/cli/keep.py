@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, config_of, names_cluster, with_options
+from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_of, names_cluster, with_options
 
 
 @click.command()
@@ -17,7 +17,7 @@ from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, config_of, names
 @click.option("--follow", is_flag=True, help="Go on until interrupted, before Kafka prunes: an archive, on Spark.")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0),
+    type=Seconds(0),
     default=10,
     show_default=True,
     metavar="SECONDS",

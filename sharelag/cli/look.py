@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sharelag.cli.output import require_rows, shown, start, summarise, write
+from sharelag.cli.output import groups_in, require_rows, shown, start, summarise, write
 from sharelag.options import (
     CHOICE,
     ENGINE,
@@ -17,6 +17,7 @@ from sharelag.options import (
     OUTPUT,
     TIMEOUT,
     VERBOSE,
+    Seconds,
     choice_of,
     moment_of,
     source_of,
@@ -29,7 +30,7 @@ from sharelag.options import (
 @click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
 @click.option(
     "--watch",
-    type=click.FloatRange(min=0.1),
+    type=Seconds(0.1),
     metavar="SECONDS",
     help="Ask the cluster again and again, and show what changed; Ctrl-C ends it.",
 )
@@ -67,7 +68,7 @@ def _lag(
     if by == "group":
         columns = {heading: name for heading, name in columns.items() if name != "topic"}
     rows = show.plain_rows(answer.table)
-    require_rows(choice, moment, rows)
+    require_rows(choice, moment, groups_in(answer.table))
     now = {tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"] for row in rows}
     if before is not None:
         columns = {heading: name for key in columns for heading, name in _with_change(key, columns[key])}
@@ -107,7 +108,7 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
         else:
             answer = engines.diff(read, parse_moment(since), start(engine, source), moment, choice)
             rows, columns = show.plain_rows(answer.table), show.DIFF_COLUMNS
-    require_rows(choice, moment, rows)
+    require_rows(choice, moment, groups_in(answer.table))
     write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 

@@ -55,11 +55,11 @@ def write(lines: Iterable[str]) -> None:
         leave(0)
 
 
-def require_rows(choice: Any, moment: Any, rows: list[dict[str, Any]]) -> None:
+def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
     """Say what was asked for and is not there; nothing at all is an error, unless it is a view of the past."""
-    missing = sorted(choice.groups - {row["group_id"] for row in rows})
+    missing = sorted(choice.groups - groups)
     where = f" in topic {', '.join(map(repr, sorted(choice.topics)))}" if choice.topics else ""
-    if not rows and moment is None:
+    if not groups and moment is None:
         if missing:
             what = f"no state of share group {', '.join(map(repr, missing))}{where} is there: check the spelling, and "
             raise InputError(what + "that the group has consumed (kafka-share-groups.sh --list)")
@@ -68,8 +68,15 @@ def require_rows(choice: Any, moment: Any, rows: list[dict[str, Any]]) -> None:
             if choice.topics
             else "there are no share-group state records: nothing was ever consumed by a share group there"
         )
+    if not groups:
+        click.echo("sharelag: nothing was written by that moment, or it has been pruned since", err=True)
     for group in missing:
         click.echo(f"sharelag: no state of share group {group!r}{where} is there", err=True)
+
+
+def groups_in(table: Any) -> set[str]:
+    """The groups that a table has rows of."""
+    return set(table.column("group_id").unique().to_pylist())
 
 
 def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
@@ -96,11 +103,15 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         )
 
 
-def read_by(evidence: Any, source: Any) -> None:
+def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     """The same of what was gathered for an investigation."""
     click.echo(f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine", err=True)
     if not evidence.settings.num_rows:
         click.echo("sharelag: settings are not known there; Kafka's defaults are assumed", err=True)
+    elif evidence.settings.column("value").null_count:
+        click.echo("sharelag: some settings are hidden from us; Kafka's defaults are assumed for them", err=True)
+    if past:
+        click.echo("sharelag: settings, retention and last stable offsets are those of now", err=True)
     if evidence.gaps.num_rows:
         click.echo(
             f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; what happened there "

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sharelag.cli.output import read_by, require_rows, shown, start, summarise, write
+from sharelag.cli.output import groups_in, read_by, require_rows, shown, start, summarise, write
 from sharelag.options import (
     CHOICE,
     ENGINE,
@@ -15,6 +15,7 @@ from sharelag.options import (
     OUTPUT,
     TIMEOUT,
     VERBOSE,
+    Seconds,
     choice_of,
     moment_of,
     source_of,
@@ -23,7 +24,7 @@ from sharelag.options import (
 
 OVER = click.option(
     "--over",
-    type=click.FloatRange(min=0.001),
+    type=Seconds(),
     default=3600,
     show_default=True,
     metavar="SECONDS",
@@ -36,7 +37,7 @@ OVER = click.option(
 @click.option("--since", metavar="WHEN", help="Leave out what was before this time.")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.001),
+    type=Seconds(),
     metavar="SECONDS",
     help="The lag at regular moments, instead of a row a record.",
 )
@@ -58,27 +59,33 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
             answer = engines.history(read, engine, moment, choice, begin)
         else:
             answer = investigate.timeline(read, timedelta(seconds=every), engine, moment, choice, begin)
-    rows = show.plain_rows(answer.table)
-    require_rows(choice, moment or begin, rows)
-    write(show.lines(rows, output, show.HISTORY_COLUMNS if every is None else show.TIMELINE_COLUMNS))
+    require_rows(choice, moment or begin, groups_in(answer.table))
+    columns = show.HISTORY_COLUMNS if every is None else show.TIMELINE_COLUMNS
+    write(show.lines(show.each_row(answer.table), output, columns))
     summarise(answer, source, options["as_of"], "record" if every is None else "row")
 
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
-def explain(output: str, engine: str, over: float, **options: Any) -> None:
+@click.option(
+    "--patience",
+    type=Seconds(0),
+    metavar="SECONDS",
+    help="For how long something may go on before it is called stuck.  [default: as long as a lock of the group lasts]",
+)
+def explain(output: str, engine: str, over: float, patience: float | None, **options: Any) -> None:
     """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
     from sharelag import show
     from sharelag.explained import explained
     from sharelag.metrics.explain import explain as causes
 
     evidence, source = _gather(engine, over, options)
-    table = causes(evidence)
+    table = causes(evidence, None if patience is None else timedelta(seconds=patience))
     if output == "human":
         write(explained(evidence, table))
     else:
         write(show.lines(show.plain_rows(table), output))
-    read_by(evidence, source)
+    read_by(evidence, source, options["as_of"] is not None)
 
 
 @click.command()
@@ -86,11 +93,14 @@ def explain(output: str, engine: str, over: float, **options: Any) -> None:
 @click.option("--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these.")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.001),
+    type=Seconds(),
     metavar="SECONDS",
     help="The trend: the imbalance of lag at regular moments.",
 )
-def imbalance(output: str, engine: str, over: float, by: str | None, every: float | None, **options: Any) -> None:
+@click.option("--verdict", is_flag=True, help="What the lag of each group crowds around, with idle members.")
+def imbalance(
+    output: str, engine: str, over: float, by: str | None, every: float | None, verdict: bool, **options: Any
+) -> None:
     """How evenly lag, arrivals, work and partitions are spread, and what the lag crowds around.
 
     GINI and CV are 0 where all is even; MAX/MEAN and JAIN are 1.
@@ -98,29 +108,37 @@ def imbalance(output: str, engine: str, over: float, by: str | None, every: floa
     from sharelag import investigate, show
 
     if every is not None:
+        if by == "member":
+            raise click.UsageError("the trend is over partitions and topics: members of the past are not kept.")
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
         engine = start(engine, source)
         with shown(source) as read:
-            answer = investigate.trend(read, timedelta(seconds=every), engine, moment, choice, by)
+            answer = investigate.trend(
+                read, timedelta(seconds=every), engine, moment, choice, by, timedelta(seconds=over)
+            )
         rows = show.plain_rows(answer.table)
-        require_rows(choice, moment, rows)
+        require_rows(choice, moment, groups_in(answer.table))
         write(show.lines(rows, output, {"TIME": "as_of", **show.IMBALANCE_COLUMNS}))
         summarise(answer, source, options["as_of"], "row")
         return
     evidence, source = _gather(engine, over, options)
+    if verdict:
+        write(show.lines(show.plain_rows(investigate.skew(evidence)), output, show.SKEW_COLUMNS))
+        read_by(evidence, source, options["as_of"] is not None)
+        return
     rows = show.plain_rows(investigate.imbalance(evidence, by))
     write(show.lines(rows, output, show.IMBALANCE_COLUMNS))
     if output == "human":
         for row in investigate.skew(evidence).to_pylist():
             write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
-    read_by(evidence, source)
+    read_by(evidence, source, options["as_of"] is not None)
 
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--described",
-    type=click.File(),
+    type=click.File(errors="replace"),
     metavar="FILE",
     help="What `kafka-share-groups.sh --describe --offsets` printed, to be held against ours; - reads it here.",
 )
@@ -137,14 +155,32 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     with shown(source) as read:
         answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
     rows = show.plain_rows(answer.table)
-    require_rows(choice, moment, rows)
-    write(show.lines(rows, output, show.RECONCILED_COLUMNS))
+    require_rows(choice, moment, groups_in(answer.table))
+    asked = {"DESCRIBED": described is not None, "TRUE": true}
+    columns = {heading: name for heading, name in show.RECONCILED_COLUMNS.items() if asked.get(heading, True)}
+    write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 
 
 @click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+def progress(output: str, engine: str, over: float, **options: Any) -> None:
+    """How old the lag is, how fast it grows or drains, and how long its records are kept.
+
+    AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN says whether the
+    lag goes away, and when at the earliest, about, and at the latest; MARGIN is the time until records are deleted.
+    """
+    from sharelag import show
+
+    evidence, source = _gather(engine, over, options)
+    write(show.lines(show.plain_rows(evidence.progress), output, show.PROGRESS_COLUMNS))
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+@click.command()
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def health(output: str, engine: str, **options: Any) -> None:
+@click.option("--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table.")
+def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
     from sharelag import investigate, show
 
@@ -152,8 +188,11 @@ def health(output: str, engine: str, **options: Any) -> None:
     engine = start(engine, source)
     with shown(source) as read:
         answer, findings = investigate.health(read, engine)
-    rows = show.plain_rows(answer.table)
-    write(show.lines(rows, output, show.HEALTH_COLUMNS))
+    if only_findings:
+        write(show.lines(show.plain_rows(findings), output, show.FINDING_COLUMNS))
+        summarise(answer, source, None, "state partition")
+        return
+    write(show.lines(show.plain_rows(answer.table), output, show.HEALTH_COLUMNS))
     for finding in findings.column("summary").to_pylist():
         click.echo(f"sharelag: {show.terminal(finding)}", err=True)
     summarise(answer, source, None, "state partition")
@@ -165,8 +204,8 @@ def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:
         evidence = investigate.gather(read, start(engine, source), moment, choice, timedelta(seconds=over))
-    require_rows(choice, moment, evidence.lag.select(["group_id"]).to_pylist())
+    require_rows(choice, moment, groups_in(evidence.lag))
     return evidence, source
 
 
-COMMANDS = (history, explain, imbalance, reconcile, health)
+COMMANDS = (history, explain, progress, imbalance, reconcile, health)

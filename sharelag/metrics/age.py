@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.arrow import as_table, flat
 from sharelag.metrics.columns import beside, keys, numbers
-from sharelag.metrics.ends import Ends, time_of
+from sharelag.metrics.ends import PARTITION, Ends, time_of
 from sharelag.schemas import Arrow
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
+#: Into how many parts an unfinished span of a compacted topic is cut, to look at the offsets between them.
+SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,36 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
     return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
 
 
-def asked_offsets(lag: Arrow) -> pa.Table:
+def asked_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     """The offsets whose records an investigation asks for: the oldest unfinished ones, and the first unread ones.
+
+    Of compacted topics also a sample of the others, to see how many have a record at all.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    logs : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LOGS`.
 
     Returns
     -------
     pyarrow.Table
         As `oldest_offsets`.
     """
-    unread = as_table(lag).filter(pc.greater(lag.column("unread"), 0))
-    first = unread.select(["topic", "topic_id", "partition", "window_end_offset"])
     names = schemas.TIMES.names[:4]
-    both = pa.concat_tables([oldest_offsets(lag), first.rename_columns(names)])
-    return both.group_by(names, use_threads=False).aggregate([]).select(names)
+    place = ["topic", "topic_id", "partition"]
+    table = as_table(lag)
+    unread = table.filter(pc.greater(table.column("unread"), 0))
+    policy = beside(keys(table, PARTITION), logs, PARTITION).column("cleanup_policy")
+    is_compacted = pc.match_substring(flat(policy).cast(pa.string()), "compact").fill_null(False)
+    compacted = table.filter(pc.and_(is_compacted, pc.greater(table.column("effective_lag"), 0)))
+    tables = [oldest_offsets(table), unread.select([*place, "window_end_offset"]).rename_columns(names)]
+    start, end = (numbers(compacted, name)[0] for name in ("effective_start_offset", "end_offset"))
+    for n in range(1, SAMPLED):
+        offsets = pa.array(start + (end - start) * n // SAMPLED)
+        tables.append(compacted.select(place).append_column("asked_offset", offsets))
+    return pa.concat_tables(tables).group_by(names, use_threads=False).aggregate([]).select(names)
 
 
 def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:

@@ -6,7 +6,7 @@ What cannot be known from the state topic (who holds a record, why it was archiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ class Found:
     held: Floats  # offsets of lag that it explains
     since: Floats  # milliseconds
     evidence: Mapping[str, Floats] = field(default_factory=dict)
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what is no number, likewise
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,11 @@ class Cause:
     includes: frozenset[str] = frozenset()  # causes that this one explains in the same share partition
 
 
-def patience(facts: Facts) -> Floats:
-    """How long something may take before it is called stuck: as a lock lasts, at most a quarter of the span."""
-    lock = np.nan_to_num(facts.setting("share.record.lock.duration.ms"), nan=30_000)
-    return np.maximum(np.minimum(lock, facts.progress("observed_ms") / 4), 1_000)
-
-
 def no_members(facts: Facts) -> Found:
     """Nobody is in the group."""
-    where = facts.behind & (facts.members == 0)
+    # Where no record could be asked for its time, we know at least since when nobody is there.
+    left = np.isnan(facts.progress("age_ms")) & (facts.now - facts.emptied > facts.patience)
+    where = facts.behind & (facts.members == 0) & (_waits(facts) | left)
     return Found(
         where,
         facts.lag("effective_lag"),
@@ -58,7 +55,7 @@ def no_members(facts: Facts) -> Found:
 
 def unassigned(facts: Facts) -> Found:
     """The group has members, and none of them was told to fetch the share partition."""
-    where = facts.behind & (facts.members > 0) & (facts.assigned == 0) & _nothing_happens(facts)
+    where = facts.behind & (facts.members > 0) & (facts.assigned == 0) & _waits(facts) & _nothing_happens(facts)
     return Found(
         where,
         facts.lag("effective_lag"),
@@ -69,8 +66,7 @@ def unassigned(facts: Facts) -> Found:
 
 def members_idle(facts: Facts) -> Found:
     """Members have the share partition, records wait, and nothing is finished or given back."""
-    waiting = facts.progress("age_ms") > patience(facts)
-    where = facts.behind & (facts.assigned > 0) & waiting & _nothing_happens(facts)
+    where = facts.behind & (facts.assigned > 0) & _waits(facts) & _nothing_happens(facts)
     return Found(
         where,
         facts.lag("effective_lag"),
@@ -84,24 +80,23 @@ def members_idle(facts: Facts) -> Found:
 
 
 def window_full(facts: Facts) -> Found:
-    """The window is as wide as it may be, or as much is acquired as may be: nothing new is delivered (C-12)."""
+    """The window is as wide as it may be, and its first offset does not move: nothing new is delivered.
+
+    Of the two readings of the limit (C-12) brokers have this one: finished offsets and holes take room, too.
+    """
     limit = facts.setting("share.partition.max.record.locks")
     span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
-    where = ((span >= limit) | (facts.lag("window_unknown") >= limit)) & (facts.lag("unread") > 0)
-    return Found(
-        where,
-        facts.lag("unread"),
-        facts.observed("head_since"),
-        _head(facts) | {"window span": span, "acquired at most": facts.lag("window_unknown"), "limit": limit},
-    )
+    where = (span >= limit) & (facts.lag("unread") > 0) & _stuck(facts)
+    evidence = {"window span": span, "acquired at most": facts.lag("window_unknown"), "limit": limit}
+    return Found(where, facts.lag("unread"), facts.observed("head_since"), _head(facts) | evidence)
 
 
 def open_transaction(facts: Facts) -> Found:
     """A read_committed group waits at the last stable offset, which an open transaction holds."""
-    end, stable = facts.lag("end_offset"), facts.stable_end
+    end, stable, since = facts.lag("end_offset"), facts.stable_end, facts.stable_since
     held = end - np.maximum(stable, facts.lag("effective_start_offset"))
-    where = facts.behind & facts.reads_committed & (stable < end) & (held > 0)
-    return Found(where, held, np.full(len(held), np.nan), {"last stable offset": stable, "end offset": end})
+    where = facts.behind & facts.reads_committed & (stable < end) & (held > 0) & (facts.now - since > facts.patience)
+    return Found(where, held, since, {"last stable offset": stable, "end offset": end})
 
 
 def start_went_back(facts: Facts) -> Found:
@@ -120,40 +115,62 @@ def count_regressed(facts: Facts) -> Found:
 
 
 def records_deleted(facts: Facts) -> Found:
-    """The log was deleted below records that nobody had finished; Kafka's lag still counts them."""
-    lost = facts.progress("lost")
-    evidence = {"log start offset": facts.lag("log_start_offset"), "start offset": facts.lag("start_offset")}
-    return Found(lost > 0, lost, np.full(len(lost), np.nan), evidence)
+    """The log was deleted below offsets that nobody had finished; Kafka's lag still counts them.
+
+    A marker left at the end of a log that was then deleted whole is no record.
+    """
+    lost, log_start = facts.progress("lost"), facts.lag("log_start_offset")
+    only_a_marker = (lost <= 1) & (facts.lag("end_offset") == log_start)
+    evidence = {"log start offset": log_start, "start offset": facts.lag("start_offset")}
+    return Found((lost > 0) & ~only_a_marker, lost, np.full(len(lost), np.nan), evidence)
 
 
 def lock_expiry(facts: Facts) -> Found:
-    """Records are given back as long after their acquisition as locks last: nobody acknowledged them in time."""
+    """Records are given back as long after their acquisition as locks last: nobody acknowledged them in time.
+
+    The bytes of a release and of a lock that ran out are the same; time tells them apart: between any two releases of
+    the share partition, or between those of the record at the head.
+    """
     lock, every = facts.setting("share.record.lock.duration.ms"), facts.observed("release_every_ms")
-    where = facts.behind & (every >= 0.6 * lock) & (every <= 1.6 * lock)
+    deliveries = facts.observed("head_delivery_count")
+    of_head = (facts.observed("last_released") - facts.observed("head_since")) / np.maximum(deliveries, 1)
+    in_time = [(span >= 0.6 * lock) & (span <= 1.6 * lock) for span in (every, of_head)]
+    where = facts.behind & (in_time[0] | (in_time[1] & (deliveries >= 2))) & _recent(facts, 2 * lock)
+    released, finished = facts.observed("released"), facts.observed("finished")
+    where &= 5 * released >= released + finished
     return Found(
         where,
         facts.lag("effective_lag"),
         facts.observed("head_since"),
-        {"given back every ms": every, "lock duration ms": lock, "given back": facts.observed("released")},
+        {
+            "given back every ms": np.where(in_time[0], every, of_head),
+            "lock duration ms": lock,
+            "given back": released,
+            "finished": finished,
+        },
     )
 
 
 def poison_records(facts: Facts) -> Found:
     """Records have one delivery left, or have been archived at their last."""
-    limit, most = facts.setting("share.delivery.count.limit"), facts.observed("max_delivery_count")
-    where = facts.behind & ((most >= np.maximum(limit - 1, 2)) | (facts.given_up > 0))
-    return Found(
-        where,
-        facts.head_length,
-        facts.observed("head_since"),
-        _head(facts) | {"highest delivery count": most, "limit": limit, "archived at the limit": facts.given_up},
-    )
+    limit = facts.setting("share.delivery.count.limit")
+    least = np.maximum(limit - 1, 2)
+    last = facts.waiting_after(least)
+    where = facts.behind & ((last > 0) | (facts.given_up > 0))
+    evidence = {
+        "one delivery left": last,
+        "archived at the limit": facts.given_up,
+        "highest delivery count": facts.observed("max_delivery_count"),
+        "limit": limit,
+    }
+    held = np.where(last > 0, last, facts.head_length)
+    return Found(where, held, facts.observed("head_since"), evidence, {"offsets": facts.offsets_after(least, where)})
 
 
 def redelivery_storm(facts: Facts) -> Found:
     """More deliveries fail than succeed."""
     finished, released = facts.observed("finished"), facts.observed("released")
-    where = facts.behind & (released >= 10) & (released > finished)
+    where = facts.behind & (released >= 10) & (released > finished) & _recent(facts, facts.patience)
     return Found(
         where,
         facts.lag("effective_lag"),
@@ -166,48 +183,42 @@ def head_of_line(facts: Facts) -> Found:
     """One offset pins the start offset, and records after it are finished."""
     before = facts.lag("effective_start_offset") - facts.lag("start_offset")
     beyond = facts.lag("window_complete") - before
-    stuck = facts.now - facts.observed("head_since") > patience(facts)
     # Brokers do not pass a transaction marker at the start offset; no record is stuck there.
-    where = facts.behind & (beyond > 0) & stuck & ~facts.is_hole
+    where = facts.behind & (beyond > 0) & _stuck(facts) & ~facts.is_hole
     return Found(where, facts.head_length, facts.observed("head_since"), _head(facts) | {"finished after it": beyond})
 
 
 def hot_partition(facts: Facts) -> Found:
-    """Most of what arrives goes to one of several partitions, and there the lag is."""
-    arrived, of = np.nansum(facts.arrivals, axis=1), facts.topic_of_group
+    """One of several partitions gets three times its share of what arrives, and there the lag is."""
+    arrived, of = facts.arrived, facts.topic_of_group
     partitions, total = sums(np.ones(len(of)), of), sums(arrived, of)
     lag = facts.lag("effective_lag")
-    is_hot = (partitions >= 3) & (arrived * 2 > total) & (arrived * partitions >= 3 * total) & (arrived > 0)
-    where = facts.behind & is_hot & (lag * 2 > sums(lag, of)) & (facts.progress("age_ms") > patience(facts))
+    all_known = sums(np.isnan(arrived).astype(float), of) == 0
+    is_hot = (partitions >= 3) & (arrived * partitions >= 3 * total) & (arrived > 0) & all_known
+    where = facts.behind & is_hot & (lag * 2 > sums(lag, of)) & _waits(facts)
     return Found(where, lag, facts.observed("begin"), {"arrived here": arrived, "arrived in all partitions": total})
 
 
 def burst(facts: Facts) -> Found:
     """Much arrived at once, and it is being worked on."""
     arrivals, lag = facts.arrivals, facts.lag("effective_lag")
-    parts = arrivals.shape[1]
+    known = np.sum(~np.isnan(arrivals), axis=1)
     most = np.max(np.nan_to_num(arrivals), axis=1, initial=0)
-    usual = (np.nansum(arrivals, axis=1) - most) / max(parts - 1, 1)
-    where = facts.behind & (most >= 4 * usual) & (2 * most >= lag) & (10 * lag >= most) & (most > 10) & (parts > 2)
-    where &= facts.progress("completion_rate") > 0
-    return Found(
-        where,
-        np.minimum(lag, most),
-        np.full(len(lag), np.nan),
-        {"arrived at once": most, "otherwise in that time": usual},
-    )
+    usual = (np.nansum(arrivals, axis=1) - most) / np.maximum(known - 1, 1)
+    where = facts.behind & (most >= 4 * usual) & (2 * most >= lag) & (10 * lag >= most) & (most > 10)
+    where &= (known > 2) & (2 * known > arrivals.shape[1]) & (facts.progress("completion_rate") > 0)
+    evidence = {"arrived at once": most, "otherwise in that time": usual}
+    return Found(where, np.minimum(lag, most), np.full(len(lag), np.nan), evidence)
 
 
 def slow_consumers(facts: Facts) -> Found:
-    """Records are finished steadily, but not as fast as they arrive."""
+    """Records are finished steadily, but not as fast as they arrive, by more than chance makes of it."""
     arriving, done = facts.progress("arrival_rate"), facts.progress("completion_rate")
-    where = facts.behind & (done > 0) & (arriving > done) & (facts.progress("age_ms") > patience(facts))
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.observed("begin"),
-        {"arrivals a second": arriving, "finished a second": done, "assigned members": facts.assigned},
-    )
+    never = facts.drain == "never"
+    certain = never & np.isnan(facts.progress("drain_low_ms"))
+    where = facts.behind & (done > 0) & certain & (arriving > 1.1 * done) & _waits(facts)
+    evidence = {"arrivals a second": arriving, "finished a second": done, "assigned members": facts.assigned}
+    return Found(where, facts.lag("effective_lag"), facts.observed("begin"), evidence)
 
 
 def markers(facts: Facts) -> Found:
@@ -222,20 +233,24 @@ def markers(facts: Facts) -> Found:
 
 
 def compaction_holes(facts: Facts) -> Found:
-    """The log of a compacted topic has no record at the oldest unfinished offset: lag counts what is gone."""
-    _, record = facts.next_record
-    gone = np.where(np.isnan(record), facts.lag("end_offset"), record) - facts.lag("effective_start_offset")
-    where = facts.behind & facts.is_compacted & (gone > 0)
-    return Found(where, gone, np.full(len(gone), np.nan), {"next record": record, "gone before it": gone})
+    """Most of the offsets that lag counts on a compacted topic have no record any more, by a sample of them."""
+    sampled, gone = facts.sampled_holes
+    lag = facts.lag("effective_lag")
+    held = np.rint(lag * gone / np.maximum(sampled, 1))
+    where = facts.behind & facts.is_compacted & (sampled > 0) & (2 * gone >= sampled) & (held > 0)
+    return Found(where, held, np.full(len(lag), np.nan), {"offsets looked at": sampled, "without a record": gone})
 
 
 def not_started(facts: Facts) -> Found:
-    """Nothing was ever fetched, so Kafka knows no start offset and no lag."""
+    """Nothing was finished yet, so Kafka knows no start offset and no lag, although records came."""
     reason = facts.evidence.lag.column("lag_reason").to_pylist()
     waiting = facts.lag("end_offset") > facts.lag("log_start_offset")
-    where = np.array([text == NO_START_OFFSET for text in reason], bool) & waiting
+    from_earliest = np.asarray(facts.setting_text("share.auto.offset.reset") == "earliest", bool)
+    came = (facts.arrived > 0) | (waiting & from_earliest)
+    where = np.array([text == NO_START_OFFSET for text in reason], bool) & came
     unknown = np.full(len(where), np.nan)
-    return Found(where, unknown, unknown, {"members": facts.members, "end offset": facts.lag("end_offset")})
+    evidence = {"members": facts.members, "arrived meanwhile": facts.arrived, "end offset": facts.lag("end_offset")}
+    return Found(where, unknown, unknown, evidence)
 
 
 def retention_near(facts: Facts) -> Found:
@@ -254,7 +269,21 @@ def _nothing_happens(facts: Facts) -> Bools:
     """Nothing was finished or given back for longer than patience; what is not known does not count as nothing."""
     last = np.fmax(facts.observed("last_finished"), facts.observed("last_released"))
     last = np.where(np.isnan(last), facts.observed("begin"), last)
-    return np.asarray(facts.now - last > patience(facts), bool)
+    return np.asarray(facts.now - last > facts.patience, bool)
+
+
+def _waits(facts: Facts) -> Bools:
+    """The oldest unfinished record is older than patience; where only markers are left nothing waits."""
+    return np.asarray(facts.progress("age_ms") > facts.patience, bool)
+
+
+def _stuck(facts: Facts) -> Bools:
+    """The effective start offset has not moved for longer than patience."""
+    return np.asarray(facts.now - facts.observed("head_since") > facts.patience, bool)
+
+
+def _recent(facts: Facts, within: Floats) -> Bools:
+    return np.asarray(facts.now - facts.observed("last_released") <= np.maximum(within, facts.patience), bool)
 
 
 def _head(facts: Facts) -> dict[str, Floats]:
@@ -262,6 +291,7 @@ def _head(facts: Facts) -> dict[str, Floats]:
         "offset": facts.lag("effective_start_offset"),
         "stuck for ms": facts.now - facts.observed("head_since"),
         "deliveries": facts.observed("head_delivery_count"),
+        "since before the first record seen": np.where(facts.observed("head_is_older") == 1, 1, np.nan),
     }
 
 
@@ -326,7 +356,7 @@ CAUSES = (
     Cause(
         "records_deleted",
         WARNING,
-        "records were deleted before anybody finished them",
+        "offsets were deleted before anybody finished them",
         "retention is shorter than the group is behind: keep records longer, or add consumers",
         records_deleted,
     ),
@@ -372,7 +402,7 @@ CAUSES = (
     Cause(
         "hot_partition",
         WARNING,
-        "most records go to one partition",
+        "one partition gets much more than its share of the records",
         "choose keys that spread better, or assign more members to that partition",
         hot_partition,
         frozenset({"slow_consumers", "burst"}),
@@ -411,8 +441,8 @@ CAUSES = (
     Cause(
         "not_started",
         NOTE,
-        "nothing was ever fetched, so that there is no start offset and no lag yet",
-        "let a member poll; share.auto.offset.reset decides where the group begins",
+        "nothing was finished yet, so that there is no start offset and no lag, although records came",
+        "look whether a member polls, and finishes what it gets; share.auto.offset.reset decides where it begins",
         not_started,
     ),
 )

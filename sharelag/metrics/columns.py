@@ -31,6 +31,11 @@ def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool
     return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.asarray(known, bool)
 
 
+def present(table: Arrow, name: str) -> NDArray[np.bool_]:
+    """Where a column is known."""
+    return np.asarray(flat(table.column(name)).is_valid().to_numpy(zero_copy_only=False), bool)
+
+
 def bools(table: Arrow, name: str) -> NDArray[np.bool_]:
     """A column of truths; unknown is false."""
     return np.asarray(flat(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False), bool)

@@ -55,7 +55,11 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     reset = existed & exists & whole & (epoch != epoch_before)
     (done_before, known_before), (done, known) = _finished(was), _finished(now)
     moved = (done != done_before) | ~_same(was, now)
-    change = np.select([~existed, ~exists, reset, moved], ["new", "gone", "reset", "moved"], "same")
+    # Of a state that is older than its first record here nobody knows what it was.
+    created = (numbers(now, "snapshot_epoch")[0] == 0) & bools(now, "from_snapshot")
+    change = np.select(
+        [~existed & ~created, ~existed, ~exists, reset, moved], ["unknown", "new", "gone", "reset", "moved"], "same"
+    )
     comparable = existed & exists & ~reset & known & known_before & (done >= done_before)
     return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}
 

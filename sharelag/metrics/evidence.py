@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.settings import in_force
 
 ISOLATION = "share.isolation.level"
 
@@ -36,5 +36,6 @@ class Evidence:
     @property
     def reads_committed(self) -> frozenset[str]:
         """The groups that get committed records only."""
-        groups = sorted(set(self.lag.column("group_id").to_pylist()))
-        return frozenset(g for g in groups if in_force(self.settings, g)[ISOLATION].value == "read_committed")
+        told = self.settings.filter(pc.equal(self.settings.column("name"), ISOLATION))
+        chosen = told.filter(pc.equal(told.column("value"), "read_committed"))
+        return frozenset(chosen.column("entity").to_pylist())

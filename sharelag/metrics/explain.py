@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ _SEVERITIES = (CRITICAL, WARNING, NOTE)
 _NAMED = 20
 
 
-def explain(evidence: Evidence) -> pa.RecordBatch:
+def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordBatch:
     """Why the share groups lag.
 
     Parameters
     ----------
     evidence : Evidence
+    patience : timedelta, optional
+        For how long something may go on before it is called stuck; without it, as long as a lock of the group lasts.
 
     Returns
     -------
@@ -32,12 +34,15 @@ def explain(evidence: Evidence) -> pa.RecordBatch:
         offsets it holds. Where a cause holds in one partition only, ``partition`` is that. A group without rows has
         nothing wrong with it.
     """
-    facts = Facts(evidence)
+    facts = Facts(evidence, patience)
     found = {cause.name: cause.find(facts) for cause in CAUSES}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in CAUSES}
+    lag = facts.lag("effective_lag")
     for cause in CAUSES:
-        for name in cause.includes & found.keys():
-            explained[name] |= found[cause.name].where & ~explained[cause.name]
+        # What explains little of a lag does not explain away what explains more.
+        most = found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
+        for name in cause.includes:
+            explained[name] |= most
     rows = [
         row
         for cause in CAUSES
@@ -78,7 +83,8 @@ def _row(cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[i
     evidence = {name: values[worst] for name, values in found.evidence.items() if not np.isnan(values[worst])}
     partitions = [place["partition"] for _, place in members]
     where = {"partitions": ",".join(map(str, partitions[:_NAMED])) + (",..." if len(partitions) > _NAMED else "")}
-    shown = zip(evidence, texts(evidence.values()), strict=True)
+    words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
+    shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {
         "group_id": key[0],
         "topic": key[1],

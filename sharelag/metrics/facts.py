@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from sharelag.arrow import as_table, flat
 from sharelag.metrics.columns import beside, keys, milliseconds, numbers
-from sharelag.metrics.ends import PARTITION
+from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.loads import exploded, place_of
 from sharelag.model import DeliveryState
 from sharelag.settings import in_force
 
@@ -29,11 +31,30 @@ class Facts:
     """A row a share partition, in the order of the lag table; numbers are NaN where unknown, so that no test holds."""
 
     evidence: Evidence
+    patience_given: timedelta | None = None
 
     @cached_property
     def now(self) -> int:
-        """Milliseconds."""
-        return milliseconds(self.evidence.as_of)
+        """Milliseconds; clocks of brokers may be ahead of ours."""
+        last = np.nanmax(self.observed("last_finished"), initial=0)
+        return max(milliseconds(self.evidence.as_of), int(last))
+
+    @cached_property
+    def patience(self) -> Floats:
+        """For how many ms something may go on before it is called stuck: as long as a lock lasts, if not given."""
+        if self.patience_given is not None:
+            return np.full(len(self.groups), self.patience_given / timedelta(milliseconds=1))
+        return self.setting("share.record.lock.duration.ms")
+
+    @cached_property
+    def drain(self) -> NDArray[Any]:
+        """Whether the lag drains, as the progress table says."""
+        kinds: NDArray[Any] = flat(self._progress.column("drain")).to_numpy(zero_copy_only=False)
+        return kinds
+
+    def setting_text(self, name: str) -> NDArray[Any]:
+        """A setting of each share partition's group as text."""
+        return np.array([str(self._settings[group][name].value) for group in self.groups], object)
 
     def lag(self, name: str) -> Floats:
         """A column of the lag table."""
@@ -80,15 +101,10 @@ class Facts:
     @cached_property
     def assigned(self) -> Floats:
         """How many members the share partition is assigned to; NaN where the group's own records are not there."""
-        pairs = [
-            f"{member['group_id']}:{topic['topic_id']}:{partition}"
-            for member in self.evidence.members.to_pylist()
-            for topic in member["assigned_partitions"] or []
-            for partition in topic["partitions"]
-        ]
-        found = pc.value_counts(pa.array(pairs, pa.string()))
+        _, places, _ = exploded(self.evidence.members, "assigned_partitions")
+        found = pc.value_counts(places)
         counts = pa.table({"key": found.field("values"), "count": found.field("counts")})
-        mine = counts.column("count").take(pc.index_in(self._keys, counts.column("key").combine_chunks()))
+        mine = counts.column("count").take(pc.index_in(place_of(self.evidence.lag), flat(counts.column("key"))))
         return np.where(np.isnan(self.members), np.nan, mine.fill_null(0).to_numpy().astype(float))
 
     @cached_property
@@ -104,6 +120,13 @@ class Facts:
     def stable_end(self) -> Floats:
         """The last stable offset: a read_committed group gets no further."""
         return _floats(self._logs, "last_stable_offset")
+
+    @cached_property
+    def stable_since(self) -> Floats:
+        """When the log had reached the last stable offset, in milliseconds, about: a transaction is open since."""
+        ends = known_ends(self.evidence.lag, self.evidence.past_offsets, self.now)
+        time, known = time_of(ends, np.nan_to_num(self.stable_end).astype(np.int64))
+        return np.where(known & ~np.isnan(self.stable_end), time.astype(float), np.nan)
 
     @cached_property
     def is_compacted(self) -> Bools:
@@ -157,6 +180,45 @@ class Facts:
         return np.diff(ends, axis=1)
 
     @cached_property
+    def arrived(self) -> Floats:
+        """Records that arrived in the span; NaN where not known."""
+        known = ~np.isnan(self.arrivals)
+        return np.where(known.any(axis=1), np.nansum(self.arrivals, axis=1), np.nan)
+
+    @cached_property
+    def sampled_holes(self) -> tuple[Floats, Floats]:
+        """At how many of the unfinished offsets the log was asked for a record, and at how many there was none."""
+        times = pa.concat_tables([self.evidence.times, self.evidence.committed])
+        place = keys(times, PARTITION).dictionary_encode()
+        codes = place.indices.to_numpy()
+        asked, there = _floats(times, "asked_offset"), _floats(times, "offset")
+        mine = pc.index_in(keys(self.evidence.lag, PARTITION), place.dictionary)
+        sampled, gone = np.zeros(len(self.groups)), np.zeros(len(self.groups))
+        for row in np.flatnonzero(self.is_compacted & self.behind & mine.is_valid().to_numpy(zero_copy_only=False)):
+            within = (codes == mine[row].as_py()) & (asked >= self.lag("effective_start_offset")[row])
+            sampled[row], gone[row] = within.sum(), (within & ~(there == asked)).sum()
+        return sampled, gone
+
+    def waiting_after(self, least: Floats) -> Floats:
+        """Offsets in the window that wait for another delivery after at least so many."""
+        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        return _offsets(windows, "runs", DeliveryState.AVAILABLE, least)
+
+    def offsets_after(self, least: Floats, where: Bools) -> list[str]:
+        """Which these are, in some share partitions: the first twenty runs as text."""
+        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        told = [""] * len(where)
+        for row in np.flatnonzero(where):
+            runs = windows.column("runs")[row].as_py() or []
+            chosen = [r for r in runs if r["delivery_state"] == DeliveryState.AVAILABLE]
+            chosen = [r for r in chosen if r["delivery_count"] >= least[row]]
+            told[row] = ",".join(
+                str(r["first_offset"]) + (f"-{r['last_offset']}" if r["last_offset"] > r["first_offset"] else "")
+                for r in chosen[:20]
+            )
+        return told
+
+    @cached_property
     def given_up(self) -> Floats:
         """Finished offsets in the window that were archived with the last delivery that the group allows."""
         limit = self.setting("share.delivery.count.limit")
@@ -191,7 +253,15 @@ class Facts:
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
-        return {group: in_force(self.evidence.settings, group) for group in self._names}
+        table = self.evidence.settings
+        ours, brokers = (table.filter(pc.equal(table.column("scope"), scope)) for scope in ("group", "broker"))
+        ours = ours.sort_by("entity")
+        entities = flat(ours.column("entity")).to_numpy(zero_copy_only=False).astype(str)
+        begin, end = (np.searchsorted(entities, self._names, side) for side in ("left", "right"))
+        return {
+            group: in_force(pa.concat_tables([ours.slice(a, b - a), brokers]), group)
+            for group, a, b in zip(self._names, begin.tolist(), end.tolist(), strict=True)
+        }
 
     @cached_property
     def _keys(self) -> pa.Array:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.arrow import as_table, flat, one_batch
 from sharelag.errors import InputError
+from sharelag.metrics.columns import bools, numbers, present
 from sharelag.model import TERMINAL_STATES, DeliveryState
 from sharelag.schemas import Arrow
 
@@ -125,7 +126,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         NEGATIVE_LAG: known & (lag < 0),
         START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
         COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
-        PARTIAL_STATE: ~_bools(joined, "from_snapshot"),
+        PARTIAL_STATE: ~bools(joined, "from_snapshot"),
         REJECTED_RECORDS: n.rejected > 0,
     }
     arrays: dict[str, pa.Array] = {name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()}
@@ -134,7 +135,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     # As Kafka's command, which tells nothing of a share partition before its start offset is known.
     epoch = flat(joined.column("leader_epoch"))
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
-    arrays["lag_reason"] = _reasons(n, _present(joined, "topic"), _present(joined, "as_of"))
+    arrays["lag_reason"] = _reasons(n, present(joined, "topic"), present(joined, "as_of"))
     arrays["notes"] = _lists(notes)
     arrays |= {name: flat(joined.column(name)) for name in schemas.LAG.names if name not in arrays}
     chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
@@ -177,13 +178,13 @@ class _Numbers:
     """The terms as int64, zero where unknown, beside what is known."""
 
     def __init__(self, joined: Arrow) -> None:
-        self.start, self.has_start = _numbers(joined, "start_offset")
-        self.effective, _ = _numbers(joined, "effective_start_offset")
-        self.window_end, _ = _numbers(joined, "window_end_offset")
-        self.count, self.has_count = _numbers(joined, "delivery_complete_count")
-        self.end, self.has_end = _numbers(joined, "end_offset")
-        self.log_start, self.has_log_start = _numbers(joined, "log_start_offset")
-        self.rejected, _ = _numbers(joined, "rejected_records")
+        self.start, self.has_start = numbers(joined, "start_offset")
+        self.effective, _ = numbers(joined, "effective_start_offset")
+        self.window_end, _ = numbers(joined, "window_end_offset")
+        self.count, self.has_count = numbers(joined, "delivery_complete_count")
+        self.end, self.has_end = numbers(joined, "end_offset")
+        self.log_start, self.has_log_start = numbers(joined, "log_start_offset")
+        self.rejected, _ = numbers(joined, "rejected_records")
 
 
 class _Runs:
@@ -239,16 +240,3 @@ def _lists(notes: dict[str, NDArray[np.bool_]]) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int32)
     names = pa.array(list(notes), pa.string())
     return pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(np.nonzero(matrix)[1])))
-
-
-def _numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    values = flat(table.column(name)).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return values, _present(table, name)
-
-
-def _present(table: Arrow, name: str) -> NDArray[np.bool_]:
-    return np.asarray(flat(table.column(name)).is_valid().to_numpy(zero_copy_only=False), bool)
-
-
-def _bools(table: Arrow, name: str) -> NDArray[np.bool_]:
-    return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False), bool)

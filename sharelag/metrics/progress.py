@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.arrow import as_table, flat
@@ -34,7 +35,7 @@ def progress_arrow(
     times: Arrow,
     logs: Arrow,
     as_of: datetime,
-    patience: timedelta = PATIENCE,
+    patience: timedelta | NDArray[np.float64] = PATIENCE,
 ) -> pa.RecordBatch:
     """Age, rates, drain and retention of every share partition.
 
@@ -52,7 +53,7 @@ def progress_arrow(
     logs : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LOGS`.
     as_of : datetime
-    patience : timedelta
+    patience : timedelta, or float64[rows] of milliseconds
         For how long nothing may be finished before a share partition with lag is called stalled.
 
     Returns
@@ -70,7 +71,17 @@ def progress_arrow(
     found = rates(lag, seen, ends)
     columns = {name: flat(lag.column(name)) for name in (*_SHARE_PARTITION, "topic")}
     columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
-    columns |= age_columns(old, now) | rate_columns(found) | drain_columns(lag, old, found, now, patience // _MS)
+    columns |= (
+        age_columns(old, now)
+        | rate_columns(found)
+        | drain_columns(
+            lag,
+            old,
+            found,
+            now,
+            patience // _MS if isinstance(patience, timedelta) else np.nan_to_num(patience, nan=PATIENCE // _MS),
+        )
+    )
     columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {"lost": _lost(lag)}
     columns["breaks"] = flat(seen.column("breaks"))
     return pa.RecordBatch.from_arrays(

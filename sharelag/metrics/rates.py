@@ -103,7 +103,7 @@ def rate_columns(found: Rates) -> dict[str, pa.Array]:
     }
 
 
-def drain_columns(lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int) -> dict[str, pa.Array]:
+def drain_columns(lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | _Floats) -> dict[str, pa.Array]:
     """The columns of `sharelag.schemas.PROGRESS` that tell when nothing will be left.
 
     Where records may be missing in the span, a drain takes so long at most, and nobody is said to be stalled or never

@@ -84,7 +84,7 @@ TIMELINE = pa.schema(
 DIFF = pa.schema(
     [
         *_SHARE_PARTITION,
-        ("change", pa.string()),  # new, gone, reset (initialised anew or altered), moved, or same
+        ("change", pa.string()),  # new, gone, reset (initialised anew or altered), moved, same, or unknown (pruned)
         ("finished", pa.int64()),  # offsets finished between them; null where the states cannot be compared
         ("start_offset_before", pa.int64()),
         ("start_offset_after", pa.int64()),

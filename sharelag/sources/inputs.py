@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
+from sharelag.arrow import flat
 from sharelag.errors import InputError
+from sharelag.model import iso
 from sharelag.sources import captures, kafka, logs
 from sharelag.sources.config import ClientConfig
 from sharelag.sources.times import record_times
@@ -156,11 +158,20 @@ class CaptureInput:
         return spark.read.parquet(*map(str, self._capture.records_paths))
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        return _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
+        if isinstance(as_of, datetime) and as_of > self.as_of():
+            raise InputError(
+                f"the capture {self.folder} is of {iso(self.as_of())}, and tells nothing of {iso(as_of)}: name that "
+                "moment or an earlier one"
+            )
+        offsets = _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
+        past = _of_topics(self._capture.extras["past_offsets"], topic_ids)
+        return _latest_until(offsets, past, as_of) if isinstance(as_of, datetime) and as_of < self.as_of() else offsets
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         past = _of_topics(self._capture.extras["past_offsets"], topic_ids)
         times = past.column("as_of")
+        if not moments:
+            return past.slice(0, 0)
         return past.filter(pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments))))
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
@@ -263,6 +274,20 @@ def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind))
+    return offsets
+
+
+def _latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
+    """Where topic partitions ended when that was last noted before a moment; ``as_of`` says when."""
+    noted = past.filter(pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()))
+    noted = noted.sort_by([("as_of", "descending")])
+    place = [
+        pc.binary_join_element_wise(flat(t.column("topic_id")), flat(t.column("partition")).cast(pa.string()), ":")
+        for t in (offsets, noted)
+    ]
+    position = pc.index_in(place[0], place[1])
+    for name in ("end_offset", "as_of"):
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, noted.column(name).take(position))
     return offsets
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def test_lag_is_what_kafka_prints(broker: KafkaBroker, stages: dict[str, Stage],
 def test_explain_names_the_cause_while_it_lasts(stages: dict[str, Stage], name: str) -> None:
     source = KafkaInput(ClientConfig({"bootstrap.servers": stages[name].bootstrap}))
     evidence = investigate.gather(source, "local", choice=engine.Choice(frozenset({stages[name].group})))
-    found = explain(evidence).column("cause").to_pylist()
+    found = explain(evidence, timedelta(seconds=2.5)).column("cause").to_pylist()
     expected = SCENARIOS[name].cause
     assert found[:1] == ([] if expected is None else [expected])
     assert evidence.settings.num_rows > 10

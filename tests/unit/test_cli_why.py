@@ -52,25 +52,39 @@ def test_history_at_regular_moments_tells_the_lag() -> None:
         line["lag"] == line["end_offset"] - line["start_offset"] - line["delivery_complete_count"] for line in of_0
     )
     assert {line["lag_reason"] for line in lines} <= {None, "no_end_offset_then", "no_start_offset"}
+    assert rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5") == []
+    # The last row is as of the capture, not of the last record.
+    assert max(line["as_of"] for line in lines) == rows("lag", "--capture", STUCK)[0]["as_of"]
     far = sharelag("history", "--capture", STUCK, "--every", "0.001")
     assert far.returncode == 1
     assert "choose a longer step" in far.stderr
 
 
 def test_explain_names_causes_with_their_evidence() -> None:
-    (cause,) = rows("explain", "--capture", STUCK)
+    (cause,) = rows("explain", "--capture", STUCK, "--patience", "2")
     assert list(cause) == schemas.CAUSES.names
     assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == ("head_of_line", 1, 0, 1)
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
     assert evidence["offset"] == "6"
     assert evidence["deliveries"] == "5"
-    people = sharelag("explain", "--capture", STUCK)
+    people = sharelag("explain", "--capture", STUCK, "--patience", "2")
     assert "1. warning: head_of_line  head-of-line-orders:0, holds 1, since " in people.stdout
     assert "offset 6" in people.stdout
     assert "-> look at the record at that offset" in people.stdout
     assert "as of 2026-11-21T" in people.stderr
-    table = list(csv.DictReader(io.StringIO(sharelag("explain", "--capture", STUCK, "-o", "csv").stdout)))
+    table = list(
+        csv.DictReader(io.StringIO(sharelag("explain", "--capture", STUCK, "--patience", "2", "-o", "csv").stdout))
+    )
     assert table[0]["cause"] == "head_of_line"
+
+
+def test_progress_tells_age_rates_and_drain() -> None:
+    slow = str(SCENARIOS / "slow")
+    lines = rows("progress", "--capture", slow)
+    assert list(lines[0]) == schemas.PROGRESS.names
+    assert {line["drain"] for line in lines} == {"never"}
+    assert all(line["arrival_rate"] > line["completion_rate"] > 1 and line["age_ms"] > 3_000 for line in lines)
+    assert "ARRIVE/S" in sharelag("progress", "--capture", slow).stdout
 
 
 def test_a_capture_without_settings_says_what_is_assumed() -> None:
@@ -89,6 +103,8 @@ def test_imbalance_tells_figures_and_a_verdict() -> None:
     assert lag["max_mean"] > 5
     assert lag["top_share"] > 0.9
     assert "into which more records arrive than into the others" in sharelag("imbalance", "--capture", hot).stdout
+    (verdict,) = rows("imbalance", "--capture", hot, "--verdict")
+    assert (verdict["verdict"], verdict["idle_members"]) == ("data_skew", 0)
     trend = rows("imbalance", "--capture", hot, "--every", "3", "--by", "partition")
     assert len({line["as_of"] for line in trend}) >= 3
     assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
@@ -117,7 +133,15 @@ def test_what_changed_between_two_moments() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["lag", "--capture", STUCK, "--watch", "1"], ["explain"], ["history", "--every", "0"]]
+    "arguments",
+    [
+        ["lag", "--capture", STUCK, "--watch", "1"],
+        ["explain"],
+        ["history", "--capture", STUCK, "--every", "0"],
+        ["history", "--capture", STUCK, "--every", "1e300"],
+        ["explain", "--capture", STUCK, "--over", "nan"],
+        ["imbalance", "--capture", STUCK, "--every", "1", "--by", "member"],
+    ],
 )
 def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:
     assert sharelag(*arguments).returncode == 2

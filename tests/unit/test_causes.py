@@ -1,0 +1,251 @@
+"""Causes on constructed histories: what no recording shows, and what must not be called a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.explain import explain
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.observed import observe
+from sharelag.metrics.progress import progress_arrow
+from sharelag.replay import replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from tests.unit.test_history import decode
+from tests.unit.test_replay import KEY, row
+
+NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
+PLACE = {"topic": "orders", "topic_id": KEY.topic_id, "partition": KEY.partition}
+COMMITTED = {"share.isolation.level": "read_committed"}
+HOUR_MS = 3_600_000
+
+
+class Wrote(NamedTuple):
+    """One write, so many seconds ago."""
+
+    ago: float
+    start: int
+    count: int
+    batches: Sequence[tuple[int, int, int, int]] = ()
+
+
+def finished(ago: float, start: int, first: int, last: int) -> Wrote:
+    """Offsets were accepted at their first delivery; all before them, from the start offset on, too."""
+    return Wrote(ago, start, last + 1 - start, [(first, last, 2, 1)])
+
+
+def evidence(
+    *writes: Wrote,
+    end: int = 200,
+    log_start: int = 0,
+    age: float = 60,
+    members: int = 1,
+    assigned: bool = True,
+    past: dict[float, int] | None = None,
+    settings: dict[str, str] | None = None,
+    next_record: int | None = -1,
+    **logs: Any,
+) -> Evidence:
+    """Evidence of one share partition: a snapshot, then updates.
+
+    ``next_record`` is the first record from the oldest unfinished offset on: -1 for that offset itself, None for none;
+    ``past`` where the log ended so many seconds ago.
+    """
+    kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
+    records = decode(
+        [
+            encode_record(kind, row(w.start, list(w.batches), delivery_complete_count=w.count))
+            for kind, w in zip(kinds, writes, strict=True)
+        ]
+    )
+    times = pa.array([NOW - timedelta(seconds=w.ago) for w in writes], schemas.TIMESTAMP)
+    records = records.set_column(records.schema.get_field_index("timestamp"), "timestamp", times)
+    ends = {"log_start_offset": log_start, "end_offset": end, "leader_epoch": 0, "as_of": NOW}
+    windows = pa.Table.from_batches([replay_arrow(records)])
+    lag = pa.Table.from_batches([lag_arrow(windows, pa.Table.from_pylist([PLACE | ends], schemas.OFFSETS))])
+    observed = pa.Table.from_batches([observe(history_arrow(records), NOW, timedelta(hours=1))])
+    head = lag.column("effective_start_offset")[0].as_py()
+    found = {"asked_offset": head, "offset": head if next_record == -1 else next_record}
+    produced = {"timestamp": None if next_record is None else NOW - timedelta(seconds=age)}
+    read = pa.Table.from_pylist([PLACE | found | produced], schemas.TIMES)
+    log = pa.Table.from_pylist([PLACE | {"as_of": NOW} | logs], schemas.LOGS)
+    then = [PLACE | {"end_offset": e, "as_of": NOW - timedelta(seconds=ago)} for ago, e in (past or {}).items()]
+    past_offsets = pa.Table.from_pylist(then, schemas.OFFSETS)
+    mine = [{"topic_id": KEY.topic_id, "partitions": [KEY.partition]}] if assigned else []
+    group = {"group_id": KEY.group_id}
+    people = [group | {"member_id": f"m{n}", "assigned_partitions": mine} for n in range(members)]
+    told = [
+        {"scope": "group", "entity": KEY.group_id, "name": name, "value": value, "source": "group"}
+        for name, value in (settings or {}).items()
+    ]
+    return Evidence(
+        as_of=NOW,
+        lag=lag,
+        windows=windows,
+        observed=observed,
+        progress=pa.Table.from_batches([progress_arrow(lag, observed, past_offsets, read, log, NOW)]),
+        past_offsets=past_offsets,
+        times=read,
+        committed=read,
+        members=pa.Table.from_pylist(people, schemas.MEMBERS),
+        groups=pa.Table.from_pylist([group | {"members": members, "state": "Stable"}], schemas.GROUPS),
+        settings=pa.Table.from_pylist(told, schemas.SETTINGS),
+        logs=log,
+    )
+
+
+def causes(*writes: Wrote, **about: Any) -> list[str]:
+    names: list[str] = explain(evidence(*writes, **about)).column("cause").to_pylist()
+    return names
+
+
+def only(name: str, *writes: Wrote, **about: Any) -> dict[str, Any]:
+    """The row of a cause, with its evidence as a mapping."""
+    (line,) = [line for line in explain(evidence(*writes, **about)).to_pylist() if line["cause"] == name]
+    found: dict[str, Any] = line | {"evidence": {one["name"]: one["value"] for one in line["evidence"]}}
+    return found
+
+
+# ---- what no recording shows --------------------------------------------------------------------------
+
+
+def test_a_start_offset_that_went_back() -> None:
+    steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 110, 0), Wrote(60, 100, 0)]
+    assert causes(*steps, end=120)[0] == "start_went_back"
+    # Going on, or a reset by the group coordinator, is none.
+    assert "start_went_back" not in causes(*steps[:3], end=120)
+
+
+def test_a_count_that_regressed() -> None:
+    steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 100, 3, [(110, 111, 2, 1)])]
+    assert causes(*steps, age=1)[0] == "count_regressed"
+    assert "count_regressed" not in causes(*steps[:2])
+
+
+def test_records_that_were_deleted_unfinished() -> None:
+    steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109)]
+    assert only("records_deleted", *steps, log_start=150)["held"] == 40
+    assert "records_deleted" not in causes(*steps, log_start=105)
+    # All was consumed but a marker at the end, and then retention emptied the log.
+    assert causes(*steps, end=111, log_start=111, next_record=None) == []
+
+
+def test_records_that_will_be_deleted_soon() -> None:
+    steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109)]
+    about = {"age": 3600, "cleanup_policy": "delete"}
+    assert "retention_near" in causes(*steps, **about, retention_ms=HOUR_MS + 60_000)
+    for harmless in (
+        {"retention_ms": 10 * HOUR_MS},
+        {"retention_ms": -1},
+        {"cleanup_policy": "compact", "retention_ms": HOUR_MS + 60_000},
+    ):
+        assert "retention_near" not in causes(*steps, **(about | harmless))
+
+
+# ---- what is no cause ---------------------------------------------------------------------------------
+
+
+def test_a_topic_that_was_just_pruned_says_little() -> None:
+    """One cold snapshot three seconds ago, and members that take five seconds a batch."""
+    assert causes(finished(3, 100, 100, 109), age=4) == []
+
+
+def test_a_stopped_consumer_of_a_quiet_topic() -> None:
+    steps = [Wrote(900, 100, 0), finished(890, 100, 100, 109)]
+    assert causes(*steps, end=110, members=0) == []
+    # A transaction marker came last.
+    assert {*causes(*steps, end=111, members=0, next_record=None)} <= {"markers"}
+    # A record has just come, and the consumer restarts.
+    assert causes(*steps, end=111, members=0, age=0.3) == []
+    assert causes(*steps, end=111, members=0, age=300) == ["no_members"]
+
+
+def test_a_busy_transactional_topic_has_open_transactions_all_the_time() -> None:
+    steps = [Wrote(100, 0, 0), *(finished(99 - n, 0, 2 * n, 2 * n + 1) for n in range(98))]
+    about: dict[str, Any] = {"end": 220, "age": 0.05, "settings": COMMITTED, "last_stable_offset": 200}
+    assert causes(*steps, **about, past={90: 20, 0.05: 200}) == []
+    stuck = {90: 20, 50: 200, 0.05: 219}
+    assert causes(*steps, **(about | {"age": 50}), past=stuck)[0] == "open_transaction"
+
+
+def test_a_full_window_that_moves() -> None:
+    """Ten members hold 2,000 offsets, and the head is 0.2 s old."""
+    moving = [Wrote(60, 0, 0), Wrote(0.2, 1000, 1999, [(1001, 2999, 2, 1)])]
+    assert causes(*moving, end=9000, age=0.2) == []
+    stuck = [Wrote(60, 0, 0), Wrote(59, 1000, 1999, [(1001, 2999, 2, 1)])]
+    assert causes(*stuck, end=9000, age=60)[0] == "window_full"
+
+
+def test_what_explains_little_does_not_hide_what_explains_much() -> None:
+    """Members hang for minutes; that a few records were finished out of order is a detail."""
+    steps = [Wrote(900, 0, 0), Wrote(300, 0, 3, [(10, 12, 2, 1)])]
+    assert causes(*steps, end=100_000, age=300)[0] == "members_idle"
+
+
+def test_compacted_topics_that_cannot_be_read() -> None:
+    """Without a sample of the log nothing is known of holes."""
+    steps = [Wrote(900, 0, 0), finished(300, 0, 0, 9)]
+    unread = evidence(*steps, end=100_000, age=300, cleanup_policy="compact")
+    unread = Evidence(**(vars(unread) | {"times": unread.times.slice(0, 0)}))
+    assert "compaction_holes" not in explain(unread).column("cause").to_pylist()
+
+
+def test_a_burst_that_nobody_saw() -> None:
+    steps = [Wrote(600, 0, 0), *(finished(590 - 10 * n, 0, 10 * n, 10 * n + 9) for n in range(58))]
+    assert "burst" not in causes(*steps, end=700, age=40, past={600: 0, 30: 650})
+
+
+@pytest.mark.parametrize("recent", [True, False])
+def test_locks_that_ended_long_ago_explain_nothing(recent: bool) -> None:
+    base = 0 if recent else 3000
+    releases = [Wrote(base + 100 - 30 * n, 0, 0, [(0, 9, 0, n + 1)]) for n in range(4)]
+    later = [] if recent else [finished(30, 0, 0, 5999)]
+    about = {"settings": {"share.delivery.count.limit": "10"}, "end": 20_000, "age": 100}
+    found = causes(Wrote(base + 131, 0, 0), *releases, *later, **about)
+    assert ("lock_expiry" in found) == recent
+
+
+def test_locks_that_end_one_after_another() -> None:
+    """Four members whose locks of 30 s all end, 7.5 s apart."""
+    writes = [Wrote(400, 0, 0)]
+    for n in range(40):
+        first = 10 * (n % 4)
+        writes.append(Wrote(300 - 7.5 * n, 0, 0, [(first, first + 9, 0, n // 4 + 1)]))
+    about: dict[str, Any] = {"settings": {"share.delivery.count.limit": "50"}, "end": 5000, "age": 400, "members": 4}
+    assert causes(*writes, **about)[0] == "lock_expiry"
+
+
+def test_poison_is_named_where_it_is() -> None:
+    steps = [Wrote(90, 100, 0), Wrote(80, 100, 49, [(101, 149, 2, 1), (150, 150, 0, 4), (151, 160, 2, 1)])]
+    line = only("poison_records", *steps, end=200)
+    assert line["evidence"]["offsets"] == "150"
+    assert line["held"] == 1
+
+
+def test_a_group_from_latest_on_a_quiet_topic_has_not_begun_and_need_not() -> None:
+    unknown = Wrote(900, -1, -1)
+    assert causes(unknown, end=100) == []
+    earliest = {"share.auto.offset.reset": "earliest"}
+    assert causes(unknown, end=100, settings=earliest) == ["not_started"]
+    assert causes(unknown, end=100, past={800: 40}) == ["not_started"]
+
+
+def test_steady_work_is_not_slow() -> None:
+    """Ten a second arrive and are finished, 40 s later, give or take a little."""
+    count = 0
+    writes = [Wrote(3600, 0, 0)]
+    for n in range(1, 360):
+        size = 100 + (n * 37) % 7 - 3
+        writes.append(finished(3600 - 10 * n, 0, count, count + size - 1))
+        count += size
+    past = {3600 - 360 * n: 400 + 3600 * n for n in range(10)}
+    found = causes(*writes, end=36_400, age=40, past=past)
+    assert "slow_consumers" not in found
