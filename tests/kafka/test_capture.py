@@ -107,7 +107,7 @@ def test_offsets_and_ids_of_the_topics(config: ClientConfig, capture: Path) -> N
 
 def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(config: ClientConfig, capture: Path) -> None:
     def rows(source: KafkaInput | CaptureInput) -> list[dict[str, object]]:
-        found = show.lag_rows(engine.lag(source, "local").table)
+        found = show.plain_rows(engine.lag(source, "local").table)
         return [{n: v for n, v in row.items() if n != "as_of"} for row in found if row["group_id"] == GROUP]
 
     assert rows(CaptureInput(capture)) == rows(KafkaInput(config))
