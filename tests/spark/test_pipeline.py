@@ -36,12 +36,12 @@ from tests.unit.test_wire import raw
 
 @pytest.fixture(scope="module")
 def local_lag() -> list[dict[str, Any]]:
-    return show.lag_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
+    return show.plain_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
 
 
 def test_local_and_spark_give_the_same_lag(spark: SparkSession, local_lag: list[dict[str, Any]]) -> None:
     answer = engine.lag(CaptureInput(CAPTURE), "spark")
-    assert show.lag_rows(answer.table) == local_lag
+    assert show.plain_rows(answer.table) == local_lag
     assert answer.engine == "spark"
     assert len(local_lag) >= 24
 
@@ -113,7 +113,7 @@ def test_the_users_own_dataframe_goes_straight_in(
     offsets = spark.read.parquet(str(CAPTURE / "offsets.parquet"))
     table = sharelag.lag(sharelag.windows(decoded.records), offsets).toArrow()
     sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-    assert show.lag_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
+    assert show.plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
     raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
     named = engine.windows(CaptureInput(CAPTURE), "local").table  # in another order: raw records know no names
     assert dict(window_items(raw_only)) == dict(window_items(named))
