@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -80,13 +80,31 @@ def test_a_capture_as_an_input(capture: Path) -> None:
 
 @pytest.mark.parametrize(
     ("moment", "known"),
-    [(None, True), (AS_OF, True), (AS_OF.replace(year=2027), True), (AS_OF.replace(year=2025), False)],
+    [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)],
 )
 def test_ends_of_an_earlier_moment_are_not_known(capture: Path, moment: datetime | None, known: bool) -> None:
     found = CaptureInput(capture).offsets(["A" * 22], moment)
     assert found.schema.equals(schemas.OFFSETS)
     assert found.column("end_offset").to_pylist() == [90 if known else None]
     assert found.column("log_start_offset").to_pylist() == [5 if known else None]
+
+
+def test_nothing_is_known_of_what_came_after(capture: Path) -> None:
+    with pytest.raises(InputError, match="tells nothing of"):
+        CaptureInput(capture).offsets(["A" * 22], AS_OF.replace(year=2027))
+
+
+def test_ends_that_were_noted_before_are_used(tmp_path: Path) -> None:
+    """The last one that was noted by a moment, and when; of another partition none was."""
+    earlier = AS_OF - timedelta(minutes=3), AS_OF - timedelta(minutes=2)
+    place = OFFSETS.to_pylist()[0]
+    past = [place | {"end_offset": 40 + 10 * n, "as_of": at} for n, at in enumerate(earlier)]
+    tables = {"offsets": OFFSETS, "past_offsets": pa.Table.from_pylist(past, schemas.OFFSETS)}
+    write_capture(tmp_path / "capture", BATCHES, lambda _: (tables, INFO))
+    source = CaptureInput(tmp_path / "capture")
+    for ago, end, noted in ((60, 50, earlier[1]), (150, 40, earlier[0]), (240, None, None)):
+        (row,) = source.offsets([place["topic_id"]], AS_OF - timedelta(seconds=ago)).to_pylist()
+        assert (row["end_offset"], row["as_of"], row["log_start_offset"]) == (end, noted, None)
 
 
 def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
@@ -202,7 +220,9 @@ def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path, there: bool, 
     if there:
         _write(folder)
     before = _tree(tmp_path)
-    records, finish = (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
+    records, finish = (
+        (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
+    )
     with pytest.raises(RuntimeError, match="went away"):
         write_capture(folder, records, finish, overwrite=there)
     assert _tree(tmp_path) == before
