@@ -69,7 +69,11 @@ class _RowRecorder:
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        chosen = session.config.option.keyword or session.config.option.markexpr or session.config.option.lf
+        chosen = (
+            session.config.option.keyword
+            or session.config.option.markexpr
+            or getattr(session.config.option, "lf", False)
+        )
         if chosen or session.config.args != session.config.getini("testpaths"):
             return  # a part of the tests says nothing about the rows of the others
         ROWS.parent.mkdir(exist_ok=True)

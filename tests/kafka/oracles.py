@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from tests.kafka import jars
 from tests.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
 from tests.kafka.jvm import RigError, find_java, java_command
 
@@ -30,13 +31,15 @@ class Oracle:
         Name of a program in ``java/``.
     args
         Its options.
+    before
+        Jars whose classes stand in for those of `KAFKA_VERSION`.
     """
 
-    def __init__(self, program: str, *args: str) -> None:
+    def __init__(self, program: str, *args: str, before: tuple[Path, ...] = ()) -> None:
         self.program = program
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
-            java_command([oracle_classes(), kafka_jars() / "*"], program, *args),
+            java_command([oracle_classes(), *before, kafka_jars() / "*"], program, *args),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -134,6 +137,35 @@ def coordinator() -> Oracle:
 def settings() -> Oracle:
     """Which settings share groups have, which values they may have, and which are in force."""
     return Oracle("SettingsOracle")
+
+
+def share_partition() -> Oracle:
+    """What the leader of a share partition does, holds in memory and writes."""
+    return Oracle("SharePartitionOracle")
+
+
+def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
+    """Which target assignment Kafka's own share assignor computes, also that of an older version."""
+    return Oracle("SimpleAssignorOracle", before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),))
+
+
+def group_coordinator_jar(version: str) -> Path:
+    """Return the jar of another version's group coordinator, fetching it the first time; it runs with our jars."""
+    folder = build_once(cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty))
+    return folder / f"kafka-group-coordinator-{version}.jar"
+
+
+def _fetch_jar(version: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
+        settings_file = Path(scratch_name) / "settings.xml"
+        settings_file.write_text(jars._IVY_SETTINGS)
+        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
+        command += ["-jar", str(jars._ivy_jar()), "-settings", str(settings_file), "-warn", "-types", "jar"]
+        command += ["-dependency", "org.apache.kafka", "kafka-group-coordinator", version, "-notransitive"]
+        command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not (folder / f"kafka-group-coordinator-{version}.jar").is_file():
+        raise RigError(f"the group coordinator of Kafka {version} could not be fetched:\n{done.stdout}{done.stderr}")
 
 
 def oracle_classes() -> Path:
