@@ -21,7 +21,7 @@ KAFKA_VERSION = "4.3.1"
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
-_IVY_SETTINGS = """\
+IVY_SETTINGS = """\
 <ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" root="https://repo1.maven.org/maven2/"/></resolvers>
@@ -91,9 +91,9 @@ def _locked(path: Path) -> Iterator[None]:
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
         scratch = Path(scratch_name)
-        (scratch / "settings.xml").write_text(_IVY_SETTINGS)
+        (scratch / "settings.xml").write_text(IVY_SETTINGS)
         (scratch / "ivy.xml").write_text(_IVY_MODULE)
-        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch}", "-jar", str(_ivy_jar())]
+        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch}", "-jar", str(ivy_jar())]
         command += ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml"), "-warn"]
         command += ["-types", "jar", "bundle", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -106,7 +106,7 @@ def _fetch(folder: Path) -> None:
         )
 
 
-def _ivy_jar() -> Path:
+def ivy_jar() -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise RigError("pyspark is not installed, and its jar of Ivy fetches Kafka: pip install -e '.[dev]'")

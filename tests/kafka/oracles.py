@@ -158,9 +158,9 @@ def group_coordinator_jar(version: str) -> Path:
 def _fetch_jar(version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
         settings_file = Path(scratch_name) / "settings.xml"
-        settings_file.write_text(jars._IVY_SETTINGS)
+        settings_file.write_text(jars.IVY_SETTINGS)
         command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
-        command += ["-jar", str(jars._ivy_jar()), "-settings", str(settings_file), "-warn", "-types", "jar"]
+        command += ["-jar", str(jars.ivy_jar()), "-settings", str(settings_file), "-warn", "-types", "jar"]
         command += ["-dependency", "org.apache.kafka", "kafka-group-coordinator", version, "-notransitive"]
         command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,248 @@
+"""What does an assignor get to know? A share group with its members, topics and what is going on in them.
+
+`Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a `Group`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from sharelag.errors import InputError, ShareLagError
+from sharelag.model import topic_id_bytes
+
+#: What an assignor answers: for each member, by topic, the partitions in the order Kafka would write them.
+Assignment = dict[str, dict[str, list[int]]]
+#: One topic partition, by name.
+Place = tuple[str, int]
+
+_MEMBER_KEYS = {"id", "subscribed", "current", "rack"}
+_TOPIC_KEYS = {"id", "partitions", "assignable", "racks", "lag", "rate"}
+
+
+class AssignorError(ShareLagError):
+    """An assignor has no answer for this group, as the broker's has none in its place."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the group.
+
+    Attributes
+    ----------
+    id
+        The member id that the broker knows it by.
+    subscribed
+        Names of topics; a name that does not exist has no effect, as in Kafka.
+    current
+        Its target assignment so far, by topic, in the order of the record that holds it.
+    rack
+        Its ``client.rack``; None when it has none.
+    """
+
+    id: str
+    subscribed: tuple[str, ...]
+    current: Mapping[str, tuple[int, ...]]
+    rack: str | None = None
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    id
+        Its id, 16 bytes. Kafka's assignor breaks ties by it.
+    partitions
+        How many it has; None when it does not exist any more.
+    assignable
+        Partitions that the broker may assign: those whose share state is initialised. Ascending.
+    racks
+        Racks of the replicas of each partition.
+    lag
+        Records to deliver in each partition whose lag is known.
+    rate
+        Records that arrive a second in each partition where that is known.
+    """
+
+    name: str
+    id: bytes
+    partitions: int | None
+    assignable: tuple[int, ...]
+    racks: Mapping[int, tuple[str, ...]]
+    lag: Mapping[int, float]
+    rate: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A share group as an assignor sees it: members and topics in the order given."""
+
+    members: tuple[Member, ...]
+    topics: Mapping[str, Topic]
+
+    @classmethod
+    def of(cls, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]]) -> Group:
+        """Read members and topics as `sharelag.whatif.assign` takes them.
+
+        Raises
+        ------
+        InputError
+            A key, a partition, an id or a number cannot be used.
+        """
+        read = {name: _topic(name, topic) for name, topic in topics.items()}
+        group = cls(tuple(_member(member, read) for member in members), read)
+        _require_distinct("member id", [member.id for member in group.members])
+        _require_distinct("topic id", [topic.id for topic in read.values()])
+        return group
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """What has to be served: the assignable partitions of topics with a subscriber, by topic and partition."""
+        return tuple(
+            (name, partition)
+            for name in sorted(self.topics)
+            if self.subscribers[name]
+            for partition in self.topics[name].assignable
+        )
+
+    @cached_property
+    def subscribers(self) -> Mapping[str, tuple[str, ...]]:
+        """Ids of the members subscribed to each topic that exists, ascending."""
+        found: dict[str, list[str]] = {name: [] for name in self.topics}
+        for member in sorted(self.members, key=lambda member: member.id):
+            for name in set(member.subscribed) & found.keys():
+                if self.topics[name].partitions is not None:
+                    found[name].append(member.id)
+        return {name: tuple(ids) for name, ids in found.items()}
+
+    @cached_property
+    def homogeneous(self) -> bool:
+        """Whether all members subscribe to the same names (``ModernGroup.subscriptionType``)."""
+        return len({frozenset(member.subscribed) for member in self.members}) <= 1
+
+    @cached_property
+    def current(self) -> Mapping[str, tuple[Place, ...]]:
+        """What each member has and may keep: assignable, of a topic it still subscribes to; ascending."""
+        allowed = {(member, place) for place in self.places for member in self.subscribers[place[0]]}
+        held = {
+            member.id: {(topic, partition) for topic, partitions in member.current.items() for partition in partitions}
+            for member in self.members
+        }
+        return {id_: tuple(sorted(place for place in has if (id_, place) in allowed)) for id_, has in held.items()}
+
+    def lag(self, place: Place) -> float | None:
+        """Records to deliver there; None when not known."""
+        return self.topics[place[0]].lag.get(place[1])
+
+    def rate(self, place: Place) -> float | None:
+        """Records that arrive there a second; None when not known."""
+        return self.topics[place[0]].rate.get(place[1])
+
+
+def as_assignment(group: Group, pairs: Iterable[tuple[str, Place]]) -> Assignment:
+    """Arrange pairs of member and place: members in the order of the group, the rest ascending."""
+    assignment: Assignment = {member.id: {} for member in group.members}
+    for member, (topic, partition) in sorted(set(pairs)):
+        assignment[member].setdefault(topic, []).append(partition)
+    return assignment
+
+
+def _topic(name: str, given: Mapping[str, Any]) -> Topic:
+    where = f"topic {name!r}"
+    _require_keys(where, given, _TOPIC_KEYS, {"partitions"})
+    count = given["partitions"]
+    if count is not None and not _is_number(count, whole=True):
+        raise InputError(f"{where} has {count!r} partitions: give their number, or None when it was deleted")
+    numbers = range(count or 0)
+    assignable = given.get("assignable")
+    racks = {partition: tuple(racks) for partition, racks in _each(where, "racks", given, numbers).items()}
+    measures = {key: _each(where, key, given, numbers) for key in ("lag", "rate")}
+    for key, values in measures.items():
+        for partition, value in values.items():
+            if not _is_number(value):
+                raise InputError(
+                    f"{where} has the {key} {value!r} in partition {partition}: give a number from 0 on, and "
+                    f"leave the partition out when it is not known"
+                )
+    return Topic(
+        name,
+        _topic_id(where, name, given.get("id")),
+        count,
+        tuple(numbers) if assignable is None else _partitions(where, "assignable", list(assignable), numbers),
+        racks,
+        measures["lag"],
+        measures["rate"],
+    )
+
+
+def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
+    where = f"member {given.get('id')!r}"
+    _require_keys(where, given, _MEMBER_KEYS, {"id", "subscribed"})
+    if isinstance(given["subscribed"], str) or not isinstance(given["id"], str):
+        raise InputError(f"{where}: its id must be a text and 'subscribed' a list of topic names")
+    current: dict[str, tuple[int, ...]] = {}
+    for topic, held in (given.get("current") or {}).items():
+        partitions = list(held)
+        if topic not in topics:
+            raise InputError(
+                f"{where} currently has partitions of {topic!r}, which is not among the topics: add it, with its id "
+                f"and 'partitions': None when it was deleted"
+            )
+        # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the number alone.
+        if not all(_is_number(partition, whole=True) for partition in partitions):
+            raise InputError(f"{where} currently has {partitions!r} of {topic!r}: give the numbers of partitions")
+        current[topic] = tuple(dict.fromkeys(map(int, partitions)))
+    return Member(given["id"], tuple(dict.fromkeys(given["subscribed"])), current, given.get("rack"))
+
+
+def _each(where: str, key: str, given: Mapping[str, Any], numbers: range) -> dict[int, Any]:
+    values = dict(given.get(key) or {})
+    _partitions(where, key, values, numbers)
+    return values
+
+
+def _partitions(where: str, key: str, given: Collection[int], numbers: range) -> tuple[int, ...]:
+    wrong = [partition for partition in given if not _is_number(partition, whole=True) or partition not in numbers]
+    if wrong:
+        raise InputError(
+            f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are numbered from 0: correct it, "
+            f"or the number of partitions"
+        )
+    return tuple(sorted({int(partition) for partition in given}))
+
+
+def _topic_id(where: str, name: str, text: str | None) -> bytes:
+    if text is None:  # always the same one, so that answers can be repeated
+        return uuid5(NAMESPACE_OID, name).bytes
+    try:
+        return topic_id_bytes(text)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out") from None
+
+
+def _require_keys(where: str, given: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
+    if unknown := sorted(set(given) - known):
+        raise InputError(f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
+    if missing := sorted(needed - set(given)):
+        raise InputError(f"{where} lacks {missing[0]!r}: add it")
+
+
+def _require_distinct(what: str, values: list[Any]) -> None:
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise InputError(f"the {what} {twice!r} stands there twice: leave one of them out")
+
+
+def _is_number(value: Any, whole: bool = False) -> bool:
+    # By these kinds, because numpy's numbers are welcome, too: they come from tables.
+    kind = Integral if whole else Real
+    return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value) and float(value) >= 0

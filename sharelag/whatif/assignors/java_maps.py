@@ -1,0 +1,208 @@
+"""In which order does Java walk through a hash map? Kafka's assignor decides by it who gets what.
+
+Written from the documented behaviour of ``java.util.HashMap`` of Java 17: a table of bins, whose number doubles
+beyond three quarters; `JavaMap.put` appends to a bin and ``computeIfAbsent`` (`JavaMap.setdefault`) goes before its
+head; a bin that grows beyond eight doubles the table, or from 64 bins on becomes a red-black tree (`TreeBin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from sharelag.whatif.assignors.java_tree import Node, TreeBin
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TREEIFY_THRESHOLD = 8
+_UNTREEIFY_THRESHOLD = 6
+_MIN_TREEIFY_CAPACITY = 64
+_DEFAULT_CAPACITY = 16
+
+
+def string_hash(text: str) -> int:
+    """Java's ``String.hashCode``: over UTF-16 code units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def uuid_hash(raw: bytes) -> int:
+    """``Uuid.hashCode`` of Kafka, from its 16 bytes."""
+    words = [int.from_bytes(raw[at : at + 4], "big") for at in range(0, 16, 4)]
+    return words[0] ^ words[1] ^ words[2] ^ words[3]
+
+
+def int_hash(value: int) -> int:
+    """``Integer.hashCode``."""
+    return value & 0xFFFFFFFF
+
+
+def capacity_for(entries: int) -> int:
+    """The capacity that ``AssignorHelpers.newHashMap(entries)`` asks for."""
+    return (entries + 1) * 4 // 3 + 1
+
+
+class JavaMap(Generic[K, V]):
+    """A ``HashMap``, as far as its order of iteration goes.
+
+    Parameters
+    ----------
+    hash_of
+        ``hashCode`` of the keys, as a number of 32 bits.
+    capacity
+        The argument of the constructor.
+    """
+
+    def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
+        self._hash_of = hash_of
+        self._values: dict[K, V] = {}
+        self._bins: list[list[Node[K]] | TreeBin[K]] = [[] for _ in range(_power_of_two(capacity))]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: K) -> V:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys as they are now: what is removed meanwhile still comes, as with Java's own iterator."""
+        return iter([node.key for bin_ in self._bins for node in bin_])
+
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
+        return self._values.get(key)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Keys with their values, in order."""
+        return ((key, self._values[key]) for key in self)
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value; a new key goes to the end of its bin."""
+        if key not in self._values:
+            node = self._node(key)
+            at = node.hash & (len(self._bins) - 1)
+            bin_ = self._bins[at]
+            if isinstance(bin_, TreeBin):
+                bin_.add(node)
+            else:
+                bin_.append(node)
+                if len(bin_) > _TREEIFY_THRESHOLD:
+                    self._treeify(at)
+            self._values[key] = value
+            if len(self._values) > self._threshold:
+                self._resize()
+        self._values[key] = value
+
+    def setdefault(self, key: K, make: Callable[[], V]) -> V:
+        """``computeIfAbsent``: a new key goes before the head of its bin, and the table grows one call late."""
+        if len(self._values) > self._threshold:
+            self._resize()
+        if key not in self._values:
+            node = self._node(key)
+            at = node.hash & (len(self._bins) - 1)
+            bin_ = self._bins[at]
+            if isinstance(bin_, TreeBin):
+                bin_.add(node)
+            else:
+                bin_.insert(0, node)
+                if len(bin_) >= _TREEIFY_THRESHOLD:
+                    self._treeify(at)
+            self._values[key] = make()
+        return self._values[key]
+
+    def remove(self, key: K, by_iterator: bool = False) -> bool:
+        """Remove a key, if it is there. An iterator's ``remove`` leaves the root of a tree where it stands."""
+        if key not in self._values:
+            return False
+        del self._values[key]
+        hash_ = _spread(self._hash_of(key))
+        at = hash_ & (len(self._bins) - 1)
+        bin_ = self._bins[at]
+        if not isinstance(bin_, TreeBin):
+            self._bins[at] = [node for node in bin_ if node.key != key]
+        elif bin_.remove(key, hash_, movable=not by_iterator) or not list(bin_):
+            self._bins[at] = list(bin_)
+        return True
+
+    @property
+    def _threshold(self) -> int:
+        return len(self._bins) * 3 // 4
+
+    def _node(self, key: K) -> Node[K]:
+        return Node(key, _spread(self._hash_of(key)))
+
+    def _treeify(self, at: int) -> None:
+        if len(self._bins) < _MIN_TREEIFY_CAPACITY:
+            self._resize()
+        else:
+            self._bins[at] = TreeBin(self._bins[at])
+
+    def _resize(self) -> None:
+        size = len(self._bins)
+        low: list[list[Node[K]] | TreeBin[K]] = []
+        high: list[list[Node[K]] | TreeBin[K]] = []
+        for bin_ in self._bins:
+            stay = [node for node in bin_ if not node.hash & size]
+            move = [node for node in bin_ if node.hash & size]
+            if isinstance(bin_, TreeBin):
+                low.append(_half_of(bin_, stay, whole=not move))
+                high.append(_half_of(bin_, move, whole=not stay))
+            else:
+                low.append(stay)
+                high.append(move)
+        self._bins = low + high
+
+
+class JavaSet(Generic[K]):
+    """A ``HashSet``, as far as its order of iteration goes."""
+
+    def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
+        self._map: JavaMap[K, bool] = JavaMap(hash_of, capacity)
+
+    @classmethod
+    def of(cls, hash_of: Callable[[K], int], keys: Iterable[K]) -> JavaSet[K]:
+        """``new HashSet<>(collection)``."""
+        listed = list(keys)
+        made = cls(hash_of, max(len(listed) * 4 // 3 + 1, _DEFAULT_CAPACITY))
+        for key in listed:
+            made.add(key)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._map
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._map)
+
+    def add(self, key: K) -> None:
+        """Add a key, if it is not there."""
+        self._map.put(key, True)
+
+    def remove(self, key: K, by_iterator: bool = False) -> bool:
+        """Remove a key, and tell whether it was there."""
+        return self._map.remove(key, by_iterator)
+
+
+def _spread(hash_: int) -> int:
+    mixed = hash_ ^ hash_ >> 16
+    return mixed - (1 << 32) if mixed >> 31 else mixed  # trees compare hashes as signed numbers
+
+
+def _power_of_two(capacity: int) -> int:
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def _half_of(tree: TreeBin[K], nodes: list[Node[K]], whole: bool) -> list[Node[K]] | TreeBin[K]:
+    if len(nodes) <= _UNTREEIFY_THRESHOLD:
+        return nodes
+    return tree if whole else TreeBin(nodes)

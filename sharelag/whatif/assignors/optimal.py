@@ -1,0 +1,297 @@
+"""How good could an assignment be at best? A bound for the other assignors, from a linear or an integer program.
+
+Let ``z`` be one over the time in which everything is drained, and ``y`` the part of a member's time that it gives
+to a place. Then
+
+    maximise z   where   sum of rate * y over the members of a place >= lag * z + what arrives there
+                         sum of y over the places of a member <= 1
+
+is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a place:
+
+    x whole, y <= x      sum of x over the members of a place >= 1      sum of x over the places of a member <= limit
+
+Members divide their time freely here, so no group can do better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from sharelag.errors import InputError, SetupError
+from sharelag.whatif.assignors.by_lag import lags
+from sharelag.whatif.assignors.drain import ServiceRate, service_rates
+from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
+from sharelag.whatif.assignors.pairs import Pairs, cover
+
+#: What all added pairs cost together: so little that it decides between equals only.
+_TIE = 1e-3
+#: Parts of a member's time below this are rounding.
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """An assignment with the least time to drain everything, as far as it was searched for.
+
+    Attributes
+    ----------
+    assignment
+        Who has what.
+    drain
+        Seconds until all is drained if the members divide their time in the best way; ``inf`` when more arrives than
+        can be served.
+    bound
+        No assignment within the limits is faster than this many seconds.
+    served
+        The part of what arrives that every place can be served; 1 unless ``drain`` is ``inf``.
+    """
+
+    assignment: Assignment
+    drain: float
+    bound: float
+    served: float
+
+
+def optimal(
+    group: Group,
+    service_rate: ServiceRate = 1.0,
+    partitions_per_member: int | None = None,
+    moves: int | None = None,
+    gap: float = 0.01,
+    nodes: int = 500,
+) -> Assignment:
+    """The assignment of `optimum`, which takes the same options."""
+    return optimum(group, service_rate, partitions_per_member, moves, gap, nodes).assignment
+
+
+def optimum(
+    group: Group,
+    service_rate: ServiceRate = 1.0,
+    partitions_per_member: int | None = None,
+    moves: int | None = None,
+    gap: float = 0.01,
+    nodes: int = 500,
+) -> Optimum:
+    """Search for the assignment after which everything is drained soonest (by HiGHS, through SciPy).
+
+    Parameters
+    ----------
+    group : Group
+        With lag and rate. An unknown lag is taken to be the mean of the others, an unknown rate to be nothing.
+    service_rate : float or mapping of str to float
+        Records that a member finishes a second: of all, or of each by member id.
+    partitions_per_member : int, optional
+        The limit. By default there is none, and the bound holds for every assignor.
+    moves : int, optional
+        How many pairs may be added to what the members have; by default any number.
+    gap : float
+        With a limit, the search may stop this near to the bound (a part of it).
+    nodes : int
+        With a limit, the search stops after so many nodes; not after a time, so that answers can be repeated.
+
+    Raises
+    ------
+    AssignorError
+        No assignment satisfies the limits, or none was found within ``nodes``.
+    InputError
+        A limit or a rate cannot be used.
+    SetupError
+        SciPy is not installed.
+    """
+    rates = service_rates(group, service_rate)
+    if partitions_per_member is not None and partitions_per_member < 1:
+        raise InputError(f"a limit of {partitions_per_member} partitions a member leaves all unserved: give 1 or more")
+    if not group.places:
+        return Optimum(Pairs(group).assignment(), 0.0, 0.0, 1.0)
+    model = _Model(group, rates, partitions_per_member, moves)
+    # In units of the speed at which all members together would drain all the lag, z lies between 0 and 1.
+    speed = model.total_rate / sum(model.lag.values())
+    found = model.solve(model.lag, model.rate, speed, gap, nodes)
+    if found is not None:
+        drain, bound = (1 / (speed * part) if part > 0 else math.inf for part in (found.value, found.bound))
+        return Optimum(_employed(found.pairs, model), drain, min(bound, drain), 1.0)
+    arriving = sum(model.rate.values())
+    if arriving:  # perhaps more than can be served: then serve all in the same proportion
+        nothing = dict.fromkeys(group.places, 0.0)
+        found = model.solve(model.rate, nothing, model.total_rate / arriving, gap, nodes)
+    if found is None:
+        raise AssignorError(
+            f"no assignment serves every partition with at most {partitions_per_member} partitions a member and "
+            f"{moves} moves (None: any number): raise them"
+        )
+    return Optimum(_employed(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving)
+
+
+@dataclass(frozen=True)
+class _Found:
+    pairs: Pairs
+    value: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class _Actor:
+    """One member, or all members that are alike in what they may take and how fast they are."""
+
+    ids: tuple[str, ...]
+    rate: float
+
+
+class _Model:
+    def __init__(self, group: Group, rates: dict[str, float], limit: int | None, moves: int | None) -> None:
+        self.group = group
+        self.limit = limit
+        self.moves = moves
+        self.whole = limit is not None or moves is not None
+        self.lag = lags(group)
+        self.rate = {place: float(group.rate(place) or 0) for place in group.places}
+        subscribed = sorted({member for members in group.subscribers.values() for member in members})
+        self.total_rate = sum(rates[member] for member in subscribed)
+        self.actors = list(self._actors(subscribed, rates))
+        self.options = [
+            (number, place)
+            for number, actor in enumerate(self.actors)
+            for place in group.places
+            if actor.ids[0] in group.subscribers[place[0]]
+        ]
+
+    def solve(
+        self, per_unit: dict[Place, float], floor: dict[Place, float], unit: float, gap: float, nodes: int
+    ) -> _Found | None:
+        """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor; None if there is none.
+
+        Columns: ``x`` of every option, then ``y`` of every option, then that part.
+        """
+        import numpy as np
+
+        optimize, sparse = _scipy()
+        count = len(self.options)
+        rows, low, high = zip(*self._rows(per_unit, floor, unit), strict=True)
+        entries = [(row, column, value) for row, terms in enumerate(rows) for column, value in terms.items()]
+        numbers, columns, values = zip(*entries, strict=True)
+        sizes = np.array([len(self.actors[actor].ids) for actor, _ in self.options], float)
+        cost = np.zeros(2 * count + 1)
+        cost[[at + (0 if self.whole else count) for at in self._added()]] = _TIE / count
+        cost[2 * count] = -1.0
+        whole = np.full(count, int(self.whole))
+        answer = optimize.milp(
+            cost,
+            integrality=np.concatenate([whole, np.zeros(count + 1)]),
+            bounds=optimize.Bounds(0, np.concatenate([sizes, sizes, [1.0]])),
+            constraints=optimize.LinearConstraint(
+                sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1)), low, high
+            ),
+            options={"mip_rel_gap": gap, "node_limit": nodes} if self.whole else {},
+        )
+        if answer.x is None:
+            if answer.status == 1:
+                raise AssignorError(f"no assignment was found within {nodes} nodes of the search: raise nodes")
+            return None
+        part = float(answer.x[2 * count])
+        if not self.whole:
+            return _Found(self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0))
+        bound = min(-answer.mip_dual_bound + _TIE, 1.0) if answer.mip_dual_bound is not None else 1.0
+        return _Found(self._seated(np.rint(answer.x[:count]).astype(int)), part, bound)
+
+    def _rows(
+        self, per_unit: dict[Place, float], floor: dict[Place, float], unit: float
+    ) -> Iterator[tuple[dict[int, float], float, float]]:
+        """The constraints: coefficients by column, the least and the largest value."""
+        count = len(self.options)
+        of_place: dict[Place, list[int]] = {place: [] for place in self.group.places}
+        of_actor: dict[int, list[int]] = {number: [] for number in range(len(self.actors))}
+        for at, (number, place) in enumerate(self.options):
+            of_place[place].append(at)
+            of_actor[number].append(at)
+        for place, ats in of_place.items():
+            work = {count + at: self.actors[self.options[at][0]].rate for at in ats}
+            yield work | {2 * count: -per_unit[place] * unit}, floor[place], math.inf
+        for number, ats in of_actor.items():
+            yield {count + at: 1.0 for at in ats}, -math.inf, len(self.actors[number].ids)
+        if not self.whole:
+            return
+        for at in range(count):
+            yield {count + at: 1.0, at: -1.0}, -math.inf, 0.0
+        for ats in of_place.values():
+            yield dict.fromkeys(ats, 1.0), 1.0, math.inf
+        for number, ats in of_actor.items():
+            if self.limit is not None:
+                yield dict.fromkeys(ats, 1.0), -math.inf, self.limit * len(self.actors[number].ids)
+        if self.moves is not None and self._added():
+            yield dict.fromkeys(self._added(), 1.0), -math.inf, self.moves
+
+    def _actors(self, members: list[str], rates: dict[str, float]) -> Iterator[_Actor]:
+        if self.moves is not None or (self.limit is not None and self.limit > 1):
+            yield from (_Actor((member,), rates[member]) for member in members)
+            return
+        # Without a limit, or with one place a member, those who are alike need not be told apart.
+        alike: dict[tuple[tuple[str, ...], float], list[str]] = {}
+        for member in members:
+            topics = tuple(topic for topic, ids in self.group.subscribers.items() if member in ids)
+            alike.setdefault((topics, rates[member]), []).append(member)
+        yield from (_Actor(tuple(ids), rate) for (_, rate), ids in alike.items())
+
+    def _added(self) -> list[int]:
+        """Options that nobody has now."""
+        return [
+            at
+            for at, (number, place) in enumerate(self.options)
+            if not any(place in self.group.current[member] for member in self.actors[number].ids)
+        ]
+
+    def _laid_out(self, times: Any) -> Pairs:
+        """Lay the times of the places end to end and cut them into members (McNaughton): few pairs, no time lost."""
+        pairs = Pairs(self.group)
+        for number, actor in enumerate(self.actors):
+            now = 0.0
+            for (who, place), time in zip(self.options, times, strict=True):
+                if who == number and time > _NOTHING:
+                    last = math.ceil(now + time - _NOTHING)
+                    for member in actor.ids[int(now + _NOTHING) : last]:
+                        pairs.add(member, place)
+                    now += time
+        cover(pairs)  # where there is nothing to do
+        return pairs
+
+    def _seated(self, chosen: Any) -> Pairs:
+        pairs = Pairs(self.group)
+        for number, actor in enumerate(self.actors):
+            seats = {place: int(n) for (who, place), n in zip(self.options, chosen, strict=True) if who == number}
+            if self.limit != 1:
+                for place in (place for place, n in seats.items() if n):
+                    pairs.add(actor.ids[0], place)
+                continue
+            left = list(actor.ids)
+            for keep in (True, False):  # who is there already stays, if there is a seat
+                for place in seats:
+                    fitting = [member for member in left if not keep or place in self.group.current[member]]
+                    for member in fitting[: seats[place]]:
+                        pairs.add(member, place)
+                        left.remove(member)
+                        seats[place] -= 1
+        return pairs
+
+
+def _employed(pairs: Pairs, model: _Model) -> Assignment:
+    """Let members that the optimum does not need join where most is to be done, as far as moves are left."""
+    used = sum(place not in pairs.group.current[member] for member, place in pairs)
+    for member in pairs.idle():
+        if model.moves is None or used < model.moves:
+            place = min(pairs.open_to(member), key=lambda place: (-model.lag[place] / pairs.count(place), place))
+            pairs.add(member, place)
+            used += place not in pairs.group.current[member]
+    return pairs.assignment()
+
+
+def _scipy() -> tuple[Any, Any]:
+    try:
+        return import_module("scipy.optimize"), import_module("scipy.sparse")
+    except ModuleNotFoundError:
+        raise SetupError(
+            "the assignor 'optimal' needs SciPy, which is not installed here: pip install 'scipy>=1.15', "
+            "or choose another assignor"
+        ) from None

@@ -1,0 +1,134 @@
+"""Which assignors are there, and what does one answer? Users add functions of their own by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, overload
+
+from sharelag.errors import InputError
+from sharelag.whatif.assignors.by_count import all_to_all, balanced, round_robin, sticky
+from sharelag.whatif.assignors.by_lag import lag_proportional
+from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
+from sharelag.whatif.assignors.lag_aware_sticky import lag_aware_sticky
+from sharelag.whatif.assignors.optimal import optimal
+from sharelag.whatif.assignors.rack_aware import rack_aware
+from sharelag.whatif.assignors.simple import simple
+from sharelag.whatif.assignors.simple_4_1 import simple_4_1
+
+#: A function of a `Group`, and of options by keyword.
+Assignor = Callable[..., Assignment]
+A = TypeVar("A", bound=Assignor)
+
+#: Assignors by name: ours, and those that `register` added.
+ASSIGNORS: dict[str, Assignor] = {
+    "simple": simple,
+    "simple-4.1": simple_4_1,
+    "all-to-all": all_to_all,
+    "round-robin": round_robin,
+    "sticky": sticky,
+    "rack-aware": rack_aware,
+    "lag-proportional": lag_proportional,
+    "balanced": balanced,
+    "lag-aware-sticky": lag_aware_sticky,
+    "optimal": optimal,
+}
+_OURS = frozenset(ASSIGNORS)
+
+
+def assign(
+    name: str, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]], **options: Any
+) -> Assignment:
+    """Ask an assignor for the target assignment of a share group.
+
+    Parameters
+    ----------
+    name : str
+        A key of `ASSIGNORS`.
+    members : iterable of mapping
+        A member each: ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment so far:
+        partitions by topic; may be left out), ``rack`` (may be left out).
+    topics : mapping of str to mapping
+        By name: ``partitions`` (their number; None when the topic was deleted), and if known ``id`` (as Kafka prints
+        it; derived from the name if left out), ``assignable`` (partitions; all if left out), ``racks`` (of the
+        replicas, by partition), ``lag`` (records, by partition) and ``rate`` (records a second, by partition).
+    **options
+        Of the assignor.
+
+    Returns
+    -------
+    dict
+        For each member, by topic, a list of partitions: ``{member_id: {topic: [partition, ...]}}``.
+
+    Raises
+    ------
+    InputError
+        The name, a member, a topic or an option is not known or cannot be used.
+    AssignorError
+        The assignor has no answer, or not one that can be used.
+    """
+    if name not in ASSIGNORS:
+        raise InputError(f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it")
+    group = Group.of(members, topics)
+    function = ASSIGNORS[name]
+    try:
+        inspect.signature(function).bind(group, **options)
+    except TypeError as error:
+        known = [option for option in inspect.signature(function).parameters if option != "group"]
+        raise InputError(
+            f"the assignor {name!r} cannot take these options ({error}): it knows {', '.join(known) or 'none'}"
+        ) from None
+    return _checked(name, group, function(group, **options))
+
+
+@overload
+def register(name: str) -> Callable[[A], A]: ...
+@overload
+def register(name: str, function: A) -> A: ...
+def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
+    """Add an assignor, or replace one that was added before. Without a function, a decorator.
+
+    Parameters
+    ----------
+    name : str
+        The name that `assign` then knows it by.
+    function : callable
+        Takes a `sharelag.whatif.assignors.group.Group` and its own options by keyword, and gives partitions by
+        topic for each member, as `assign` does. Members left out get nothing.
+
+    Examples
+    --------
+    >>> @register("everything-to-the-first")
+    ... def everything_to_the_first(group):
+    ...     return {group.members[0].id: {"orders": [0, 1]}}
+    """
+    if name in _OURS:
+        raise InputError(f"{name!r} is one of our assignors: choose another name for yours")
+    if function is None:
+
+        def decorate(decorated: A) -> A:
+            return register(name, decorated)
+
+        return decorate
+    if not callable(function):
+        raise InputError(f"the assignor {name!r} is not a function: give one that takes a group")
+    ASSIGNORS[name] = function
+    return function
+
+
+def _checked(name: str, group: Group, answer: Any) -> Assignment:
+    """The answer in plain lists, members without one included."""
+    known = {member.id for member in group.members}
+    if not isinstance(answer, Mapping):
+        raise AssignorError(f"the assignor {name!r} answered {answer!r}: it must return a dict by member id")
+    for member, topics in answer.items():
+        if member not in known:
+            raise AssignorError(f"the assignor {name!r} answered for {member!r}, who is not a member of the group")
+        if wrong := [topic for topic in topics if topic not in group.topics]:
+            raise AssignorError(f"the assignor {name!r} gave {member!r} partitions of the unknown topic {wrong[0]!r}")
+    rest: Assignment = {member.id: {} for member in group.members if member.id not in answer}
+    shown = {
+        member: {topic: [int(partition) for partition in partitions] for topic, partitions in topics.items()}
+        for member, topics in answer.items()
+    }
+    return shown | rest

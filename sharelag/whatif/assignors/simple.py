@@ -1,0 +1,216 @@
+"""What does Kafka's own assignor, ``simple``, answer? The same as ``SimpleAssignor`` of Kafka 4.3.1, order included.
+
+When all members subscribe to the same names, all topics are assigned together; otherwise each topic for itself,
+among its subscribers. With M members and P partitions, every partition is to have ``ceil(M / P)`` members (its
+*sharing*), and every member its share of these pairs. Then
+
+1. what a member has beyond its share is taken from it,
+2. a partition with more members than its sharing loses some,
+3. one pass over the partitions gives those below their sharing to members below their share.
+
+Which member loses and which one gets is decided by the order of Java's hash maps, that is by the hashes of member
+ids, topic ids and partition numbers; so the same group with other member ids gets another assignment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
+from sharelag.whatif.assignors.held import Held, Partitions, as_lists
+from sharelag.whatif.assignors.java_maps import JavaMap, JavaSet, capacity_for, int_hash
+
+
+def simple(group: Group) -> Assignment:
+    """Assign as ``SimpleAssignor`` of Kafka 4.3.1 does (4.2.0 answers the same).
+
+    Parameters
+    ----------
+    group : Group
+        ``current`` must be the previous *target* assignment, as in the records of the group.
+
+    Returns
+    -------
+    dict
+        Members, their topics and the partitions of each, in the order in which the coordinator writes them.
+
+    Raises
+    ------
+    AssignorError
+        Where Kafka's class throws, see (3).
+
+    Notes
+    -----
+    What is odd about it, all of it checked against the class itself:
+
+    1. Heterogeneous: a topic to which nobody subscribes any more stays in the target assignment of whoever had
+       it. (Its members do not see it: the current assignment is filtered.)
+    2. A partition that somebody has keeps its place when it is not assignable any more, and counts towards the
+       member's share. It may even be given to further members. So another partition can stay without any.
+    3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its next member:
+       the class throws ``NoSuchElementException``, and the heartbeat that asked for the assignment fails.
+    4. A member can end up with a topic of which it has no partition. Kafka writes it so.
+    5. With no more members than partitions nobody shares: sharing is 1. Only with spare members does a partition
+       get several, and then every one up to ``ceil(M / P)``, however much or little there is to do in it.
+    6. Step 3 meets each partition once, and forgets who got it in this very step: the same member can be counted
+       for it twice. So a partition can stay short of its sharing while a member is below its share.
+    """
+    held = Held(group)
+    draft = _Draft(held)
+    if group.homogeneous:
+        first = held.members[0] if held.members else None
+        if first is None or held.names_nothing[first]:
+            return {member: {} for member in held.members}
+        topics = held.subscribed[first]
+        share = _Share(draft, held.targets(topics), range(len(held.members)), held.place_hash)
+        draft.drop_all_but(topics, share.want)
+        share.settle(topics)
+        return draft.result()
+    of_any: JavaSet[str] = JavaSet(held.topic_hash)
+    subscribers: dict[str, list[int]] = {}
+    for index, member in enumerate(held.members):
+        for topic in held.subscribed[member]:
+            of_any.add(topic)
+            subscribers.setdefault(topic, []).append(index)
+    if not of_any:
+        return {member: {} for member in held.members}
+    for topic in of_any:
+        _Share(draft, held.targets([topic]), subscribers[topic], _partition_hash).settle([topic])
+    return draft.result()
+
+
+class _Draft:
+    """The assignment while it is made: members by number; what is not in ``new`` stays as it was.
+
+    When a member's partitions are copied has to be followed closely: a copy may walk in another order.
+    """
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self.old = [held.old[member] for member in held.members]
+        self.new: dict[int, Partitions] = {}
+
+    def writable(self, member: int) -> Partitions:
+        """The member's partitions, for changing."""
+        if member not in self.new:
+            self.new[member] = self.held.copied(self.old[member])
+        return self.new[member]
+
+    def drop_all_but(self, topics: list[str], want: dict[int, int]) -> None:
+        """Take other topics from everybody (only where all members subscribe to the same)."""
+        for member, partitions in enumerate(self.old):
+            kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in topics)
+            others = [topic for topic in partitions if topic not in topics]
+            if others or 0 < kept >= want[member]:  # so early does Kafka copy who has enough
+                for topic in others:
+                    self.writable(member).remove(topic)
+                self.writable(member)
+
+    def result(self) -> Assignment:
+        """The members in Kafka's order, with what they have now."""
+        numbered = enumerate(self.held.members)
+        return as_lists({member: self.new.get(index, self.old[index]) for index, member in numbered})
+
+
+class _Share:
+    """Some partitions shared among some members: all of a homogeneous group, or one topic and its subscribers."""
+
+    def __init__(
+        self, draft: _Draft, targets: list[Place], members: Sequence[int], hash_of: Callable[[Place], int]
+    ) -> None:
+        self._draft = draft
+        self._targets = targets
+        self._hash_of = hash_of
+        self._members = members
+        self.sharing = -(-len(members) // len(targets)) if targets else 0
+        each = self.sharing * len(targets) / len(members)
+        #: Share of each member. The rounding is Kafka's, with doubles.
+        self.want = {
+            member: math.ceil(each * (index + 1)) - math.ceil(each * index) for index, member in enumerate(members)
+        }
+        self._by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(hash_of, capacity_for(len(targets)))
+        self._by_member: JavaMap[int, JavaSet[Place]] = JavaMap(int_hash, capacity_for(len(members)))
+
+    def settle(self, topics: list[str]) -> None:
+        """Take from who has too much, then give to who has too little."""
+        self._note(topics)
+        self._revoke_from_overfilled()
+        self._revoke_oversharing()
+        for place in self._targets:
+            self._by_partition.setdefault(place, self._empty_members)
+        self._assign_remaining()
+
+    def _note(self, topics: list[str]) -> None:
+        for member, partitions in enumerate(self._draft.old):
+            for topic, numbers in partitions.items():
+                if topic in topics:
+                    for place in ((topic, number) for number in numbers):
+                        self._by_partition.setdefault(place, self._empty_members).add(member)
+                        self._by_member.setdefault(member, self._empty_places).add(place)
+
+    def _revoke_from_overfilled(self) -> None:
+        for member, places in self._by_member.items():
+            for place in places:
+                if len(places) <= self.want.get(member, 0):
+                    break
+                self._by_partition[place].remove(member)
+                places.remove(place, by_iterator=True)
+                self._draft.writable(member)[place[0]].remove(place[1])
+
+    def _revoke_oversharing(self) -> None:
+        for place, members in self._by_partition.items():
+            for member in members:
+                if len(members) <= self.sharing:
+                    break
+                if self._draft.writable(member)[place[0]].remove(place[1]):
+                    members.remove(member, by_iterator=True)
+                    self._by_member[member].remove(place)
+
+    def _assign_remaining(self) -> None:
+        unfilled = [member for member in self._members if self._count(member) < self.want[member]]
+        turn = iter(tuple(unfilled))
+        gained = False
+        for place, members in self._by_partition.items():
+            missing = self.sharing - len(members)
+            while missing > 0:
+                member = next(turn, None)
+                if member is None:
+                    if not gained:
+                        break
+                    turn, gained = iter(tuple(unfilled)), False
+                    member = next(turn, None)
+                    if member is None:
+                        raise AssignorError(
+                            f"Kafka's assignor fails for this group (NoSuchElementException): partition {place[1]} of "
+                            f"{place[0]!r} lacks {missing} members and nobody may take more, because partitions that "
+                            f"are not assignable any more take up their share. Take those out of 'current'"
+                        )
+                if member not in members:
+                    theirs = self._draft.writable(member)
+                    theirs.setdefault(place[0], _empty_numbers).add(place[1])
+                    self._by_member.setdefault(member, self._empty_places).add(place)
+                    missing -= 1
+                    gained = True
+                    if self._count(member) >= self.want[member]:
+                        unfilled.remove(member)
+            if not unfilled:
+                break
+
+    def _count(self, member: int) -> int:
+        return len(self._by_member[member]) if member in self._by_member else 0
+
+    def _empty_places(self) -> JavaSet[Place]:
+        return JavaSet(self._hash_of)
+
+    @staticmethod
+    def _empty_members() -> JavaSet[int]:
+        return JavaSet(int_hash)
+
+
+def _empty_numbers() -> JavaSet[int]:
+    return JavaSet(int_hash)
+
+
+def _partition_hash(place: Place) -> int:
+    return place[1]

@@ -1,0 +1,209 @@
+"""Which records does a fetch acquire, and where does the next one begin?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
+
+from sharelag.whatif.partition.aborted import without_aborted
+from sharelag.whatif.partition.movement import archive_stale
+from sharelag.whatif.partition.redelivery import acquire_offsets, throttled
+from sharelag.whatif.partition.state import AVAILABLE, InFlightBatch, Run, State
+from sharelag.whatif.partition.values import Acquired, LogBatch
+
+
+def acquire(
+    state: State,
+    member: str,
+    fetched: Sequence[LogBatch],
+    fetch_offset: int,
+    max_records: int,
+    batch_size: int,
+    record_limit: bool,
+    aborted: Sequence[LogBatch],
+) -> list[Acquired]:
+    """Acquire what a fetch of the log brought (``SharePartition.acquire``); see `SharePartition.acquire`."""
+    if max_records <= 0 or not fetched or fetched[-1].last_offset < state.start_offset:
+        return []
+    room, last = _room(state, fetch_offset, max_records, fetched[-1].last_offset)
+    if room <= 0:
+        return []
+    base = fetched[0].base_offset
+    archive_stale(state, fetch_offset, base)
+    begin = _begin(state, base)
+    if min(base, begin) > last:
+        return []  # at capacity, and the log has nothing left to deliver again: Kafka fails this fetch
+    fetch = _Fetch(state, member, fetched, batch_size, record_limit, base, last)
+    overlapping = state.between(min(base, begin), last)
+    acquired = fetch.known_and_new(overlapping, begin, room) if overlapping else fetch.new(begin, last, room)[0]
+    return without_aborted(state, acquired, aborted) if aborted and acquired else acquired
+
+
+def next_fetch_offset(state: State) -> int:
+    """Where the next fetch begins; looking for it may settle that there is nothing to deliver again."""
+    nothing = not state.batches or state.start_offset > state.batches[-1].last
+    offset = _available_offset(state) if state.find_next_fetch_offset and not nothing else None
+    if offset is not None:
+        return offset
+    state.find_next_fetch_offset = False
+    return state.end_offset if nothing else state.end_offset + 1
+
+
+def in_flight_span(state: State) -> int:
+    """Offsets from the start offset to the end offset, finished ones and holes included (``numInFlightRecords``)."""
+    return state.end_offset - state.start_offset + 1 if state.batches else 0
+
+
+def _available_offset(state: State) -> int | None:
+    gap = state.gap_window_start if state.gap_window_active else None
+    for batch in state.batches:
+        if gap is not None:
+            if batch.first > gap:
+                return gap
+            gap = max(gap, batch.last + 1)
+        for run in batch.runs:
+            if run.state == AVAILABLE:
+                return run.first
+    return None
+
+
+def _room(state: State, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
+    """How many records may be acquired, and up to which offset (``lastOffsetAndMaxRecordsToAcquire``)."""
+    room = min(max_records, state.limits.max_record_locks - in_flight_span(state))
+    if room <= 0 and fetch_offset <= state.end_offset:  # no room for new records, but there are some to deliver again
+        return min(max_records, state.end_offset - fetch_offset + 1), min(last, state.end_offset)
+    return room, last
+
+
+def _begin(state: State, base: int) -> int:
+    """Where to look from: a fetch may begin inside a batch in flight, or before the start offset."""
+    at = state.floor(base)
+    if at < 0:
+        return max(base, state.start_offset)
+    batch = state.batches[at]
+    return batch.first if batch.last >= base else base
+
+
+class _Fetch:
+    """One fetch on its way through the batches in flight."""
+
+    def __init__(
+        self,
+        state: State,
+        member: str,
+        fetched: Sequence[LogBatch],
+        batch_size: int,
+        record_limit: bool,
+        base: int,
+        last: int,
+    ) -> None:
+        self.state, self.member, self.fetched = state, member, fetched
+        self.batch_size, self.record_limit = batch_size, record_limit
+        self.base, self.last = base, last
+
+    def known_and_new(self, overlapping: Sequence[InFlightBatch], begin: int, room: int) -> list[Acquired]:
+        """Acquire from batches in flight, from unknown holes between them, and after them."""
+        state, acquired, count = self.state, [], 0
+        for batch in overlapping:
+            if count >= room:
+                break
+            if state.gap_window_active:
+                if begin < batch.first:
+                    from_gap, number = self.new(begin, batch.first - 1, room - count)
+                    acquired += from_gap
+                    count += number
+                begin = batch.last + 1
+                if count >= room:
+                    break
+            throttle = throttled(state, batch, self.base, self.last)
+            if throttle and count > 0:
+                room = 0  # what failed often waits for a fetch of its own
+                break
+            number = self._known(batch, room - count, throttle, acquired)
+            count += number
+            if throttle and number > 0:
+                room = 0
+                break
+        end = overlapping[-1].last
+        if count < room and end < self.last:
+            acquired += self.new(end + 1, self.last, room - count)[0]
+        if acquired:
+            _shrink_gap_window(state, acquired[-1].last_offset + 1)
+        return acquired
+
+    def new(self, first: int, last: int, room: int) -> tuple[list[Acquired], int]:
+        """Acquire offsets that were not in flight, up to the end of a record batch (``acquireNewBatchRecords``)."""
+        state = self.state
+        acquired_last = last
+        if room < last - first + 1:
+            acquired_last = self._aligned(first + room - 1)
+            if state.gap_window_active and acquired_last > last:
+                acquired_last = last  # not into the batch after the hole
+        acquired = self._add(first, acquired_last, room)
+        if state.firsts[0] == first:
+            state.start_offset = first
+        state.end_offset = max(state.end_offset, acquired_last)
+        acquired_last = acquired[-1].last_offset
+        _shrink_gap_window(state, acquired_last + 1)
+        return acquired, acquired_last - first + 1
+
+    def _known(self, batch: InFlightBatch, room: int, throttle: bool, acquired: list[Acquired]) -> int:
+        """Acquire a batch that was in flight before, or what is available of it; returns how many offsets."""
+        state = self.state
+        whole = batch.first >= self.base and batch.last <= self.last
+        size = batch.last - batch.first + 1
+        if batch.split or not whole or throttle or (self.record_limit and size > room):
+            if not batch.split:
+                if batch.whole.state != AVAILABLE:
+                    return 0
+                state.split(batch)
+            limit = room if self.record_limit else None
+            return acquire_offsets(state, self.member, batch, self.base, self.last, limit, acquired)
+        if batch.whole.state != AVAILABLE:
+            return 0
+        count = batch.whole.deliveries + 1
+        batch.runs = [state.acquired(batch, batch.first, batch.last, count, self.member)]
+        acquired.append(Acquired(batch.first, batch.last, count))
+        return size
+
+    def _aligned(self, offset: int) -> int:
+        """The end of the record batch that holds an offset; the offset itself where the log has a hole."""
+        at = bisect_right(self.fetched, offset, key=itemgetter(0)) - 1
+        return max(self.fetched[at].last_offset, offset) if at >= 0 else offset
+
+    def _add(self, first: int, last: int, room: int) -> list[Acquired]:
+        """Put new batches in flight (``createBatches``)."""
+        state = self.state
+        if self.record_limit and last - first + 1 > room:
+            batch = InFlightBatch(first, last, [], split=True)
+            taken = state.acquired(batch, first, first + room - 1, 1, self.member)
+            batch.runs = [taken, Run(first + room, last, AVAILABLE, 0)]
+            state.add(batch)
+            state.find_next_fetch_offset = True
+            return [Acquired(first, first + room - 1, 1)]
+        acquired = []
+        begin = first
+        if not self.record_limit and last - first + 1 > self.batch_size:
+            for base, _ in self.fetched:
+                if base > last:
+                    break
+                if base - begin >= self.batch_size:
+                    acquired.append(Acquired(begin, base - 1, 1))
+                    begin = base
+        acquired.append(Acquired(begin, last, 1))
+        for piece in acquired:
+            batch = InFlightBatch(piece.first_offset, piece.last_offset, [])
+            batch.runs = [state.acquired(batch, piece.first_offset, piece.last_offset, 1, self.member)]
+            state.add(batch)
+        return acquired
+
+
+def _shrink_gap_window(state: State, offset: int) -> None:
+    """The holes before ``offset`` are known now; past the end offset of the load there are none to know."""
+    if state.gap_window_end is None:
+        return
+    if state.gap_window_active and offset <= state.gap_window_end:
+        state.gap_window_start = offset
+    else:
+        state.gap_window_end = None

@@ -1,0 +1,289 @@
+"""Which records would a share coordinator write for what happens in a simulation?
+
+`StateTopic` answers like Kafka's ``ShareCoordinatorShard`` (one for each partition of ``__share_group_state``) and
+keeps the records it would have written, as bytes: decoding, replay, history and lag run on them as on a cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.errors import ReplayError, ShareLagError
+from sharelag.model import (
+    UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
+    UNINITIALIZED_START_OFFSET,
+    SharePartition,
+    StateBatch,
+    Window,
+)
+from sharelag.replay import combine
+from sharelag.replay.combine import combine_rows
+from sharelag.whatif.partition.values import Persist, Write
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
+from sharelag.wire.placement import state_partition
+
+#: An epoch in a request that is not checked.
+NO_EPOCH = -1
+
+
+class CoordinatorError(ShareLagError):
+    """The share coordinator refuses a request; ``code`` is Kafka's name for it, ``number`` its number."""
+
+    def __init__(self, code: str, number: int, advice: str) -> None:
+        super().__init__(f"{code}: {advice}")
+        self.code, self.number = code, number
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a shard keeps of one share partition. Updates are combined when somebody wants to know."""
+
+    stale: Window  # all but its batches is as of now
+    leader_fence: int
+    state_fence: int
+    updates: int | None = None  # since the last snapshot that was due; None before the first
+    pending: list[tuple[list[StateBatch], int]] = field(default_factory=list)  # batches, and the start offset then
+
+    @property
+    def window(self) -> Window:
+        """The state as of now."""
+        if self.pending:
+            self.stale = replace(self.stale, batches=_combined(self.stale.batches, self.pending))
+            self.pending.clear()
+        return self.stale
+
+
+class StateTopic:
+    """The share coordinator, and the topic it writes.
+
+    Parameters
+    ----------
+    partitions : int
+        Of ``__share_group_state`` (``share.coordinator.state.topic.num.partitions``).
+    updates_per_snapshot : int
+        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after so many updates is a snapshot.
+    cold_ms : int
+        ``share.coordinator.cold.partition.snapshot.interval.ms``.
+    """
+
+    def __init__(self, partitions: int = 50, updates_per_snapshot: int = 500, cold_ms: int = 300_000) -> None:
+        self._partitions, self._limit, self._cold_ms = partitions, updates_per_snapshot, cold_ms
+        self._known: dict[SharePartition, _Known] = {}
+        self._rows: list[tuple[bytes, bytes | None, int, int, int]] = []
+        self._ends: dict[int, int] = {}  # the next offset of each partition of the topic
+
+    def initialize(self, key: SharePartition, now: int, state_epoch: int, start_offset: int) -> None:
+        """Create or reset the state (``InitializeShareGroupState``): one snapshot, whatever was there is dropped.
+
+        Parameters
+        ----------
+        key : sharelag.model.SharePartition
+        now : int
+            Time in ms since the epoch, here and below.
+        state_epoch : int
+        start_offset : int
+            -1: not known before the first fetch.
+
+        Raises
+        ------
+        CoordinatorError
+            FENCED_STATE_EPOCH: a later state is known.
+        """
+        known = self._known.get(key)
+        if known and state_epoch != NO_EPOCH and state_epoch < known.state_fence:
+            raise _fenced_state(state_epoch, known)
+        unknown = start_offset == UNINITIALIZED_START_OFFSET
+        count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
+        epoch = known.window.snapshot_epoch + 1 if known else 0
+        self._snapshot(key, Window(epoch, state_epoch, 0, start_offset, count, now, now), now)
+
+    def adopt(self, key: SharePartition, window: Window, now: int) -> None:
+        """Begin with a state that is known from elsewhere: one snapshot of it, as it is."""
+        self._snapshot(key, replace(window, write_timestamp=now), now)
+
+    def write(self, key: SharePartition, write: Write) -> None:
+        """Take a write of a share partition's leader (``WriteShareGroupState``).
+
+        Raises
+        ------
+        CoordinatorError
+            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for the write of an earlier one.
+        """
+        known = self._state(key)
+        _check_leader(write.leader_epoch, known)
+        if write.state_epoch != NO_EPOCH and write.state_epoch < known.state_fence:
+            raise _fenced_state(write.state_epoch, known)
+        # Not the request's leader epoch: only reading the state raises it.
+        epoch = known.window.leader_epoch
+        self._append(key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms)
+
+    def persist(self, key: SharePartition) -> Persist:
+        """What a simulated share partition hands its writes to; refused ones fail there."""
+
+        def accept(write: Write) -> bool:
+            try:
+                self.write(key, write)
+            except CoordinatorError:
+                return False
+            return True
+
+        return accept
+
+    def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
+        """Give a new leader the state (``ReadShareGroupState``); a leader epoch that is new is written.
+
+        Raises
+        ------
+        CoordinatorError
+            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH for an earlier leader.
+        """
+        known = self._state(key)
+        _check_leader(leader_epoch, known)
+        window = known.window
+        if leader_epoch not in (NO_EPOCH, known.leader_fence):
+            self._append(key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now)
+        return window
+
+    def delete(self, key: SharePartition, now: int) -> None:
+        """Forget a state (``DeleteShareGroupState``): a tombstone, if there was one."""
+        if self._known.pop(key, None):
+            self._record(key, SHARE_SNAPSHOT, {"tombstone": True}, now)
+
+    def snapshot_cold(self, now: int) -> None:
+        """Write snapshots of states that had none for a while, as the coordinator does every ``cold_ms``.
+
+        A partition of the topic all of whose states were snapshotted so before is left alone.
+        """
+        shards: dict[int, list[SharePartition]] = {}
+        for key in self._known:
+            shards.setdefault(state_partition(key, self._partitions), []).append(key)
+        for keys in shards.values():
+            windows = {key: self._known[key].window for key in keys}
+            if all(window.create_timestamp != window.write_timestamp for window in windows.values()):
+                continue
+            for key, window in windows.items():
+                if now - window.write_timestamp >= self._cold_ms:
+                    self._snapshot(
+                        key, replace(window, snapshot_epoch=window.snapshot_epoch + 1, write_timestamp=now), now
+                    )
+
+    def window(self, key: SharePartition) -> Window | None:
+        """The state as the coordinator has it now; None when there is none."""
+        known = self._known.get(key)
+        return known.window if known else None
+
+    def records(self) -> pa.RecordBatch:
+        """All records so far, in the order of writing.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            `sharelag.schemas.RAW`.
+        """
+        keys, values, partitions, offsets, times = zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        columns = {
+            "key": keys,
+            "value": values,
+            "topic": [STATE_TOPIC] * len(keys),
+            "partition": partitions,
+            "offset": offsets,
+            "timestamp": pa.array(times, pa.int64()).view(schemas.TIMESTAMP),
+            "timestampType": [0] * len(keys),
+        }
+        return pa.RecordBatch.from_pydict(columns, schema=schemas.RAW)
+
+    # ---- what is written, and replayed at once ----
+
+    def _state(self, key: SharePartition) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            raise CoordinatorError("INVALID_REQUEST", 42, f"{key} has no state yet; initialize it first")
+        return known
+
+    def _append(
+        self, key: SharePartition, write: Write | None, start: int, count: int, leader_epoch: int, now: int
+    ) -> None:
+        known = self._known[key]
+        window = known.stale
+        after = window.start_offset if start == UNINITIALIZED_START_OFFSET else start
+        if (known.updates or 0) >= self._limit:
+            merged = tuple(combine(known.window.batches, write.batches if write else (), after))
+            epoch = window.snapshot_epoch + 1
+            self._snapshot(key, Window(epoch, window.state_epoch, leader_epoch, after, count, now, now, merged), now)
+            return
+        # Without older batches among them, offsets and runs of them combine to the same; runs do so faster.
+        news = combine((), write.merged if write else (), start)
+        window = replace(window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count)
+        self._record(key, SHARE_UPDATE, _row(window, news) | {"start_offset": start}, now)
+        known.stale = window
+        known.pending.append((news, after))
+        known.leader_fence = max(known.leader_fence, leader_epoch)
+        known.updates = (known.updates or 0) + 1
+
+    def _snapshot(self, key: SharePartition, window: Window, now: int) -> None:
+        self._record(key, SHARE_SNAPSHOT, _row(window, window.batches), now)
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = _Known(window, window.leader_epoch, window.state_epoch)
+            return
+        known.stale = window
+        known.pending.clear()
+        known.leader_fence = max(known.leader_fence, window.leader_epoch)
+        known.state_fence = max(known.state_fence, window.state_epoch)
+        if known.updates is not None and known.updates >= self._limit:
+            known.updates = 0
+
+    def _record(self, key: SharePartition, kind: RecordKind, row: dict[str, object], now: int) -> None:
+        partition = state_partition(key, self._partitions)
+        offset = self._ends.get(partition, 0)
+        self._ends[partition] = offset + 1
+        self._rows.append((*encode_record(kind, key._asdict() | row), partition, offset, now))
+
+
+def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
+    return {
+        "snapshot_epoch": window.snapshot_epoch,
+        "state_epoch": window.state_epoch,
+        "leader_epoch": window.leader_epoch,
+        "start_offset": window.start_offset,
+        "create_timestamp": window.create_timestamp,
+        "write_timestamp": window.write_timestamp,
+        "state_batches": [batch._asdict() for batch in batches],
+        "delivery_complete_count": window.delivery_complete_count,
+    }
+
+
+def _combined(batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]) -> tuple[StateBatch, ...]:
+    """One update after the other, as the coordinator does, without going through Python each time."""
+    most = len(batches) + sum(len(news) for news, _ in updates)
+    rows = np.zeros((4 * most + 4, 4), np.int64)
+    count = _put(rows, 0, batches)
+    for news, start in updates:
+        count = combine_rows(rows, _put(rows, count, news), start)
+        if count < 0:
+            raise ReplayError("a state batch ends before it begins: Kafka's coordinator would merge it for ever")
+    return tuple(StateBatch(first, last, state, number) for first, last, number, state in rows[:count].tolist())
+
+
+def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int:
+    if batches:
+        rows[at : at + len(batches)] = np.array(batches, np.int64)[:, [0, 1, 3, 2]]
+    return at + len(batches)
+
+
+def _check_leader(leader_epoch: int, known: _Known) -> None:
+    if leader_epoch != NO_EPOCH and leader_epoch < known.leader_fence:
+        advice = f"leader epoch {leader_epoch} is over, {known.leader_fence} leads; load the share partition there"
+        raise CoordinatorError("FENCED_LEADER_EPOCH", 74, advice)
+
+
+def _fenced_state(state_epoch: int, known: _Known) -> CoordinatorError:
+    advice = f"state epoch {state_epoch} is over, {known.state_fence} is known; read the state again"
+    return CoordinatorError("FENCED_STATE_EPOCH", 124, advice)

@@ -1,0 +1,160 @@
+"""Does our share partition do what Kafka's own class does, and our coordinator write what Kafka's writes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from sharelag.model import SharePartition
+from sharelag.whatif.partition.fetching import rotated
+from sharelag.whatif.partition.values import Write, WrittenRun, written
+from sharelag.whatif.records import CoordinatorError, StateTopic
+from tests import generators
+from tests.kafka.oracles import Oracle, share_partition
+from tests.share_schedules import lives
+
+TOPIC = "A" * 22
+#: Where Kafka's class fails within, a fetch of ours gets nothing, and an acknowledgement is refused.
+INTERNAL = {"acquire": {"IllegalArgumentException", "IllegalStateException"}, "acknowledge": {"NullPointerException"}}
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with share_partition() as running:
+        yield running
+
+
+@pytest.mark.parametrize("steady", [False, True], ids=["all that can happen", "nothing deleted or refused"])
+def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
+    played = [
+        (seed, life)
+        for seed in range(cases(150, 1600))
+        for _, life in lives(Random(f"schedule {steady} {seed}"), steady=steady)
+    ]
+    answers = oracle.ask_many([life.question for _, life in played])
+    seen: dict[str, int] = {}
+    for (seed, life), theirs in zip(played, answers, strict=True):
+        assert theirs["loaded"] == life.loaded, f"schedule {seed}: {life.question}"
+        for step, answer in zip(life.steps, theirs["steps"], strict=True):
+            assert step["answer"] == _as_ours(step, answer, seen), f"schedule {seed}: {step['op']}"
+    assert seen["acquire"] > 1000
+    assert seen["written"] > 1000
+    assert seen["refused"] > 100
+
+
+def _as_ours(step: dict[str, Any], answer: dict[str, Any], seen: dict[str, int]) -> dict[str, Any]:
+    kind, error, ours = step["op"]["op"], answer.get("error"), step["answer"]
+    for name, happened in {kind: True, "written": answer["writes"], "refused": error}.items():
+        seen[name] = seen.get(name, 0) + bool(happened)
+    if error not in INTERNAL.get(kind, set()):
+        return answer
+    if kind == "acknowledge":
+        assert ours.get("error") == "InvalidRecordStateException"
+        return answer | {"error": ours["error"]}
+    assert ours["acquired"] == []
+    return {name: value for name, value in answer.items() if name != "error"}
+
+
+def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
+    """Everything in flight is finished, and yet neither the start offset moves nor may a fetch go on."""
+    settings = {"maxRecordLocks": 15, "deliveryCountLimit": 5, "lockDurationMs": 30_000, "renewEnabled": True}
+    window = {"startOffset": 0, "stateEpoch": 0, "leaderEpoch": 1, "batches": [[10, 19, 2, 1]]}
+    fetch = {"op": "acquire", "now": 0, "member": "c", "maxRecords": 10, "batchSize": 10, "mode": "batch_optimized"}
+    fetched = [[0, 9, False], [10, 19, False], [20, 29, False]]
+    said = [[[0, 4, [1]], [5, 5, [2]], [6, 9, [1]]], [[5, 5, [1]]]]
+    ops: list[dict[str, Any]] = []
+    for batches in said:
+        ops += [fetch | {"fetched": fetched}, {"op": "acknowledge", "now": 0, "member": "c", "batches": batches}]
+    ops.append(fetch | {"fetched": fetched[2:]})
+    answer = oracle.ask(settings | window | {"ops": ops})
+    assert [step.get("acquired") for step in answer["steps"]] == [[[0, 9, 1]], None, [[5, 5, 2]], None, []]
+    last = answer["steps"][-1]
+    assert not last["canFetch"]
+    assert (last["state"]["startOffset"], last["state"]["dcc"]) == (5, 15)
+    assert {run[2] for batch in last["state"]["inFlight"] for run in batch[3]} == {2}
+
+
+@pytest.mark.row("FET-04")
+def test_partitions_rotate_as_kafka_rotates_them(oracle: Oracle) -> None:
+    sizes = [(n, epoch) for n in range(5) for epoch in range(-1, 9)]
+    answers = oracle.ask_many([{"rotate": n, "sessionEpoch": epoch} for n, epoch in sizes])
+    assert [rotated(list(range(n)), epoch) for n, epoch in sizes] == [answer["order"] for answer in answers]
+
+
+@pytest.mark.row("PSC-17")
+def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, cases: Any) -> None:
+    random = Random("coordinator")
+    for _ in range(cases(60, 600)):
+        limit = random.choice([0, 1, 3, 500])
+        ops = _requests(random)
+        theirs = oracle_coordinator.ask(
+            {"topics": {TOPIC: 9}, "ops": ops, "updatesPerSnapshot": limit, "coldMs": 1000}
+        )["results"]
+        topic = StateTopic(partitions=1, updates_per_snapshot=limit, cold_ms=1000)
+        done = 0
+        for op, result in zip(ops, theirs, strict=True):
+            assert _answer(topic, op) == {key: result.get(key) for key in ("error", "answer")}, op
+            records = topic.records().to_pylist()
+            ours = [(row["key"].hex(), row["value"].hex() if row["value"] else None) for row in records[done:]]
+            written = [(record["k"], record["v"]) for record in result["records"]]
+            if op["op"] == "cold":  # in no order
+                ours, written = sorted(ours), sorted(written)
+            assert ours == written, op
+            assert [row["offset"] for row in records] == list(range(len(records)))
+            done = len(records)
+
+
+def _requests(random: Random) -> list[dict[str, Any]]:
+    now, ops = 1_000_000, []
+    for _ in range(40):
+        now += random.choice([0, 5, 400, 1100])
+        kind = random.choices(["init", "write", "read", "delete", "cold"], [2, 12, 2, 1, 2])[0]
+        op: dict[str, Any] = {"op": kind, "now": now}
+        if kind != "cold":
+            op |= {"g": "G1", "t": TOPIC, "p": random.choice([0, 0, 1])}
+        if kind in ("init", "write"):
+            op |= {
+                "stateEpoch": random.randint(-1 if kind == "write" else 0, 3),
+                "startOffset": random.choice([-1, 0, 7, 20]),
+            }
+        if kind in ("write", "read"):
+            op["leaderEpoch"] = random.randint(-1, 4)
+        if kind == "write":
+            op |= {"dcc": random.randint(-1, 9), "batches": [list(batch) for batch in generators.state_batches(random)]}
+            if random.random() < 0.4:  # as a split batch is written
+                first = random.randint(0, 30)
+                states = [[random.choice([0, 2, 2]), random.choice([1, 1, 2])] for _ in range(random.randint(1, 9))]
+                op["batches"] = [[first + n, first + n, *state] for n, state in enumerate(states)]
+        ops.append(op)
+    return ops
+
+
+def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any]:
+    key, now = SharePartition(op.get("g", ""), op.get("t", ""), op.get("p", 0)), op["now"]
+    answer: dict[str, Any] | None = None
+    try:
+        if op["op"] == "init":
+            topic.initialize(key, now, op["stateEpoch"], op["startOffset"])
+        elif op["op"] == "write":
+            runs = written(WrittenRun(*batch, per_offset=batch[0] == batch[1]) for batch in op["batches"])
+            assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
+            topic.write(key, Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs))
+        elif op["op"] == "read":
+            answer = {"startOffset": 0, "stateEpoch": 0, "batches": []}
+            window = topic.read(key, op["leaderEpoch"], now)
+            answer = {
+                "startOffset": window.start_offset,
+                "stateEpoch": window.state_epoch,
+                "batches": [list(b) for b in window.batches],
+            }
+        elif op["op"] == "delete":
+            topic.delete(key, now)
+        else:
+            topic.snapshot_cold(now)
+            return {"error": None, "answer": None}
+    except CoordinatorError as error:
+        return {"error": error.number, "answer": answer}
+    return {"error": 0, "answer": answer}
