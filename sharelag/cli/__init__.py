@@ -1,20 +1,18 @@
 """The command line. Thin: it reads options, calls one public function, and prints.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 fine, 1 an error with one
-line that says what to do, 2 wrong usage.
+line that says what to do, 2 wrong usage; `check` has 0 to 3, as monitoring expects.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
 
 import click
 
-from sharelag.cli import keep, look, why
-from sharelag.cli.output import leave
-from sharelag.errors import ShareLagError
+from sharelag.cli import keep, look, watchers, why
+from sharelag.cli.output import leave, one_line
 from sharelag.version import __version__
 
 
@@ -33,20 +31,9 @@ def main() -> None:
     except Exception as error:  # the last line of defence: one line for people, the traceback on request
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
-        click.echo(f"sharelag: {_one_line(error)}", err=True)
+        click.echo(f"sharelag: {one_line(error)}", err=True)
         sys.exit(1)
     leave(status if isinstance(status, int) else 0)
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, ShareLagError):
-        return str(error)
-    # Spark wraps what its workers raise into pages of text; our own line is among them.
-    ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
-    if ours:
-        return str(ours[-1])
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,5 +42,5 @@ def cli() -> None:
     """Where is the backlog of a Kafka share group, and why is it there?"""
 
 
-for _command in (*look.COMMANDS, *why.COMMANDS, *keep.COMMANDS):
+for _command in (*look.COMMANDS, *why.COMMANDS, *watchers.COMMANDS, *keep.COMMANDS):
     cli.add_command(_command)

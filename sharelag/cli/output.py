@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
 from sharelag.model import iso
 
 #: Fewer records are read before a bar could be looked at.
@@ -151,6 +152,18 @@ class _Shown:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong, for people."""
+    if isinstance(error, ShareLagError):
+        return str(error)
+    # Spark wraps what its workers raise into pages of text; our own line is among them.
+    ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
+    if ours:
+        return str(ours[-1])
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
 
 
 def leave(status: int) -> None:

@@ -1,0 +1,276 @@
+"""Which rules does a check go by? A YAML file, validated with the line and column of everything that is wrong in it.
+
+A rule compares one measure of the groups that it names with a level to warn and a critical one:
+
+    lag          offsets, of a group together or of each share partition (`per`)
+    age          of the oldest unfinished record
+    drain        time until the lag is gone at the rates seen; without end where it grows or nothing is finished
+    poison       offsets held by records that fail at every delivery
+    window       how much of share.partition.max.record.locks is taken, 1 being all
+    imbalance    of lag over the share partitions of a group (`figure`)
+    retention    time until the oldest unfinished record may be deleted: less is worse
+    state_topic  how many findings there are about the state topic (`findings`)
+    cause        offsets held by any of the `causes` that `sharelag explain` names
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+import yaml
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from sharelag.errors import InputError
+from sharelag.metrics.causes import CAUSES
+
+Measure: TypeAlias = Literal[
+    "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
+]  # fmt: skip
+FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_pruning")
+#: Measures in time; their levels are durations.
+TIMED = frozenset({"age", "drain", "retention"})
+
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_WORDS = {
+    "extra_forbidden": "there is no such key",
+    "missing": "is missing",
+    "too_short": "is empty",
+    "model_type": "has to be keys with their values",
+    "timezone_aware": "add the time zone, such as Z",
+}
+#: What only some measures know.
+_ONLY = {
+    "topics": {"lag", "age", "drain", "poison", "window", "retention", "cause"},
+    "per": {"lag"},
+    "figure": {"imbalance"},
+    "min_lag": {"imbalance"},
+    "causes": {"cause"},
+    "patience": {"cause"},
+    "findings": {"state_topic"},
+    "groups": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
+    "for": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
+    "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
+}
+
+
+def _duration(value: Any) -> timedelta:
+    """A duration as people write it. A number alone would be read as seconds by one and minutes by another."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*(ms|s|m|h|d)", value) if isinstance(value, str) else None
+    if not found:
+        raise ValueError("write a duration with its unit, such as 90s, 5m or 2h")
+    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
+Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    """An unknown key is a mistake: a rule that nobody reads warns nobody."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Rule(_Strict):
+    """One line of defence. Times are in milliseconds where they are levels."""
+
+    name: Annotated[str, Field(min_length=1)]
+    measure: Measure
+    groups: Patterns = ("*",)  # as in a shell: billing, order-*
+    topics: Patterns = ("*",)
+    warn: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    critical: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    lasting: Annotated[Duration, Field(alias="for")] = timedelta(0)
+    hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0  # how much better than a level it has to be, to end it
+    unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"
+    per: Literal["group", "partition"] = "group"
+    figure: Literal["max_mean", "gini", "cv", "top_share"] = "max_mean"
+    min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # an imbalance of less lag is none
+    causes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    patience: Duration | None = (
+        None  # for how long nothing may happen until it is a cause; else as long as a lock lasts
+    )
+    findings: Annotated[tuple[Literal[FINDINGS], ...], Field(min_length=1)] = FINDINGS  # type: ignore[valid-type]
+
+    @field_validator(
+        "topics",
+        "per",
+        "figure",
+        "min_lag",
+        "causes",
+        "patience",
+        "findings",
+        "groups",
+        "lasting",
+        "hysteresis",
+        mode="before",
+    )
+    @classmethod
+    def _belongs(cls, value: Any, info: ValidationInfo) -> Any:
+        name = "for" if info.field_name == "lasting" else str(info.field_name)
+        if (measure := info.data.get("measure")) and measure not in _ONLY[name]:
+            raise ValueError(f"means nothing to the measure {measure}: leave it out")
+        return value
+
+    @field_validator("warn", "critical", mode="before")
+    @classmethod
+    def _level(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("a level is a number or a duration")
+        if info.data.get("measure") in TIMED:
+            return _duration(value) / timedelta(milliseconds=1)
+        if isinstance(value, str):
+            raise ValueError("a level of this measure is a number, without quotes and unit")
+        return value
+
+    @field_validator("critical")
+    @classmethod
+    def _beyond(cls, value: float | None, info: ValidationInfo) -> float | None:
+        warn = info.data.get("warn")
+        if value is not None and warn is not None and (value - warn) * _sign(info.data.get("measure")) < 0:
+            raise ValueError("has to be worse than warn")
+        return value
+
+    @field_validator("causes")
+    @classmethod
+    def _known(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in value or ():
+            if name not in {cause.name for cause in CAUSES}:
+                raise ValueError(f"there is no cause {name!r}: {', '.join(cause.name for cause in CAUSES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.warn is None and self.critical is None:
+            raise ValueError("give warn, critical or both")
+        if self.measure == "cause" and self.causes is None:
+            raise ValueError("the measure cause needs causes: a list of names that `sharelag explain` prints")
+        return self
+
+    @property
+    def sign(self) -> int:
+        """1 where more is worse, -1 where less is."""
+        return _sign(self.measure)
+
+
+class Silence(_Strict):
+    """What is known already and nobody is to be called for, until a time."""
+
+    until: AwareDatetime
+    since: Annotated[AwareDatetime | None, Field(alias="from")] = None
+    rules: Patterns = ("*",)
+    groups: Patterns = ("*",)
+    reason: str = ""
+
+
+class Rules(_Strict):
+    """A rule file."""
+
+    version: Literal[1]
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    silences: tuple[Silence, ...] = ()
+
+    @field_validator("rules")
+    @classmethod
+    def _named_once(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        names = [rule.name for rule in rules]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two rules have the name {twice[0]!r}: a name tells them apart")
+        return rules
+
+
+def read_rules(path: Path) -> Rules:
+    """Read a rule file.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read or is not right; with line and column of each mistake.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"cannot read the rules {path} ({why}): name a YAML file") from error
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, name: str = "rules") -> Rules:
+    """The same of text; ``name`` is what messages call it."""
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        data = None if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise InputError(f"{where}: {error.problem or error.context}: this is no YAML") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{name}: {str(error).splitlines()[0]}: this is no YAML") from None
+    marks: dict[tuple[Any, ...], tuple[int, int]] = {(): (0, 0)}
+    problems: list[tuple[tuple[int, int], str]] = []
+    for path, place, is_again in _places(node, ()) if node is not None else ():
+        if is_again:
+            problems.append((place, f"{path[-1]} is there twice"))
+        marks.setdefault(path, place)
+    try:
+        rules = Rules.model_validate({} if data is None else data)
+    except ValidationError as error:
+        told = error.errors()
+        for found in told:
+            loc = found["loc"]
+            # A list whose items are all wrong is called empty as well.
+            if found["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in told):
+                continue
+            known = next(loc[:n] for n in range(len(loc), -1, -1) if loc[:n] in marks)
+            problems.append((marks[known], _words(loc, _WORDS.get(found["type"], found["msg"]))))
+    if problems:
+        lines = [f"{name}:{line + 1}:{column + 1}: {words}" for (line, column), words in sorted(problems)]
+        raise InputError("; ".join(lines))
+    return rules
+
+
+def _sign(measure: object) -> int:
+    return -1 if measure == "retention" else 1
+
+
+def _words(loc: tuple[int | str, ...], message: str) -> str:
+    what = next((str(part) for part in reversed(loc) if isinstance(part, str)), "the file")
+    return f"{what}: {message.removeprefix('Value error, ')}"
+
+
+def _places(node: yaml.Node, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], tuple[int, int], bool]]:
+    """The place of every value, as pydantic names it; of a key's value it is the key, which stands before it."""
+    if not path:
+        yield path, _mark(node), False
+    if len(path) > 4:  # deeper than any rule; an anchor may even hold itself
+        return
+    if isinstance(node, yaml.SequenceNode):
+        for number, child in enumerate(node.value):
+            yield (*path, number), _mark(child), False
+            yield from _places(child, (*path, number))
+    elif isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, child in node.value:
+            yield (*path, key.value), _mark(key), key.value in seen
+            seen.add(key.value)
+            yield from _places(child, (*path, key.value))
+
+
+def _mark(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line, node.start_mark.column

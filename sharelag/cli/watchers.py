@@ -1,0 +1,244 @@
+"""Without anybody watching: a check that pages, and numbers for those who draw, alert and scale."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sharelag.cli.output import groups_in, one_line, read_by, require_rows, shown, start, write
+from sharelag.cli.why import OVER
+from sharelag.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+
+_UNKNOWN = 3
+CHECK_COLUMNS = {
+    "LEVEL": "level",
+    "RULE": "rule",
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "#PARTITIONS": "at_this_level",
+    "SUMMARY": "summary",
+    "SILENCED-UNTIL": "silenced_until",
+}
+
+
+class _Check(click.Command):
+    """A command whose every failure, wrong usage too, is the exit code of what is not known.
+
+    Monitoring reads the first line of standard output, so the reason stands there.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            raise _unknown(error) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            raise _unknown(error) from None
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # whatever it was, the outcome of the check is not known
+            if {"-v", "--verbose"} & set(sys.argv):
+                traceback.print_exc()
+            _tell(ctx, one_line(error))
+            return _UNKNOWN
+
+
+class _WrongUsage(click.UsageError):
+    exit_code = _UNKNOWN
+
+
+def _unknown(error: click.ClickException) -> click.ClickException:
+    write([f"UNKNOWN: {error.format_message()}"])
+    return _WrongUsage(error.format_message(), getattr(error, "ctx", None))
+
+
+def _tell(ctx: click.Context, reason: str) -> None:
+    from sharelag.show import terminal
+
+    if ctx.params.get("output") == "json":
+        write([json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)])
+    else:
+        write([f"UNKNOWN: {terminal(reason)}"])
+
+
+@click.command(cls=_Check)
+@click.option(
+    "--rules",
+    "rule_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The rules, as YAML; data/examples/rules.yaml has one of each kind.",
+)
+@with_options(INPUT, CHOICE)
+@click.option("-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True)
+@with_options(ENGINE, TIMEOUT, VERBOSE, OVER)
+def check(rule_file: Path, output: str, engine: str, over: float, **options: Any) -> int:
+    """Judge the groups by rules: exit code 0 fine, 1 warning, 2 critical, 3 not known.
+
+    Prints what is not fine, and with -o json everything, a line a rule and group. For how long something has lasted
+    is read from the records and asked of Kafka, so that nothing is kept between runs.
+    """
+    from sharelag import show
+    from sharelag.check import check as judge
+    from sharelag.checks.judge import CODES
+    from sharelag.checks.rules import read_rules
+
+    rules = read_rules(rule_file)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with shown(source) as read:
+        found = judge(read, rules, start(engine, source), moment, choice, timedelta(seconds=over))
+    rows = show.plain_rows(found.table)
+    if output == "json":
+        write(show.lines(rows, "json"))
+    else:
+        write([_heading(found.level, rows)])
+        write(show.lines([row for row in rows if row["level"] != "ok"], "human", CHECK_COLUMNS))
+    read_by(found.evidence, source, options["as_of"] is not None)
+    return CODES[found.level]
+
+
+def _heading(level: str, rows: list[dict[str, Any]]) -> str:
+    counts = dict.fromkeys(("critical", "warning", "unknown", "ok"), 0)
+    silenced = 0
+    for row in rows:
+        if row["silenced_until"]:
+            silenced += 1
+        else:
+            counts[row["level"]] += 1
+    told = [f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count]
+    return f"{level.upper()}: {', '.join(told)}"
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--to",
+    type=click.Choice(["parquet"]),
+    help="Write lag, windows and imbalance as a folder of files for this run.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="With --to: where the runs are.")
+@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+@click.pass_context
+def export(
+    context: click.Context, /, to: str | None, out: Path | None, engine: str, over: float, **options: Any
+) -> None:
+    """The numbers for other programs: tables (--to), Prometheus and KEDA (the commands below)."""
+    if context.invoked_subcommand is not None:
+        given = [name for name in context.params if _is_given(context, name)]
+        if given:
+            raise click.UsageError(f"put options behind {context.invoked_subcommand}, not before it.")
+        return
+    if to is None or out is None:
+        raise click.UsageError("say what to export: --to parquet --out DIR, or one of the commands prometheus, serve.")
+    from sharelag.exports.lake import write_run
+
+    evidence, source = _gathered(engine, over, options)
+    run = write_run(evidence, out, source.describe())
+    click.echo(f"sharelag: wrote {run}", err=True)
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+@export.command()
+@click.option(
+    "--textfile",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="For node_exporter's textfile collector; its name has to end in .prom there.",
+)
+@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None:
+    """Write the metrics into a file, once; on failure the file stays as it is."""
+    from sharelag.exports.gathered import Gathered
+    from sharelag.exports.metrics import write_textfile
+
+    begun = time.monotonic()
+    evidence, source = _gathered(engine, over, options)
+    write_textfile(Gathered(evidence, time.monotonic() - begun, time.time()), textfile)
+    click.echo(f"sharelag: wrote {textfile}", err=True)
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+@export.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9308, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--token",
+    envvar="SHARELAG_TOKEN",
+    metavar="TEXT",
+    help="What clients have to send (Authorization: Bearer); needed on any address but this machine's own. Others can "
+    "read it on a command line: $SHARELAG_TOKEN is the better place.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=1),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="The cluster is asked once in this time at most.",
+)
+@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+def serve(host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any) -> None:
+    """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
+    from sharelag import investigate
+    from sharelag.exports.gathered import Cache
+    from sharelag.exports.server import server
+
+    # What is wrong with the options is said now; a cluster that does not answer yet is one of the metrics.
+    source_of(options)
+    moment, choice = moment_of(options), choice_of(options)
+
+    def gather() -> Any:
+        # An input remembers what it has read, so each time is another one.
+        return investigate.gather(source_of(options), engine, moment, choice, timedelta(seconds=over))
+
+    with server(Cache(gather, every), host, port, token) as running:
+        shown_host = f"[{host}]" if ":" in host else host
+        click.echo(f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it", err=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("sharelag: ended", err=True)
+
+
+def _gathered(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
+    from sharelag import investigate
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with shown(source) as read:
+        evidence = investigate.gather(read, start(engine, source), moment, choice, timedelta(seconds=over))
+    require_rows(choice, moment, groups_in(evidence.lag))
+    return evidence, source
+
+
+COMMANDS: tuple[click.Command, ...] = (check, export)

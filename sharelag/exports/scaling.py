@@ -1,0 +1,95 @@
+"""How much work waits for more consumers? The lag of a group, and what of it more consumers would not finish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.facts import Facts, Floats
+from sharelag.metrics.lag import NO_END_OFFSET
+from sharelag.model import iso
+
+#: Causes that hold their offsets however many members there are.
+STUCK = frozenset(
+    [
+        "poison_records",
+        "head_of_line",
+        "window_full",
+        "open_transaction",
+        "markers",
+        "compaction_holes",
+        "records_deleted",
+    ]
+)
+
+
+def stuck(facts: Facts) -> Floats:
+    """Offsets of each share partition that more members would not finish; never more than its lag."""
+    held = np.zeros(len(facts.groups))
+    for cause in CAUSES:
+        if cause.name in STUCK:
+            found = cause.find(facts)
+            # The same offset may have several causes; the largest says how many there are at least.
+            held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))
+    return np.minimum(held, np.nan_to_num(facts.lag("lag")))
+
+
+def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
+    """The numbers that an autoscaler reads, by group.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    patience : timedelta, optional
+        As for `sharelag.metrics.explain.explain`: what has not moved for so long is stuck.
+
+    Returns
+    -------
+    dict of str to dict
+        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished record), ``members``,
+        ``unknown_lags`` and ``as_of``. A number that is not known is None: an autoscaler then holds still, as it
+        would not at 0. Share partitions of which nothing was ever fetched have no lag, by Kafka's command neither,
+        and are left out of the sum; with an end offset that could not be read there is no sum.
+    """
+    facts = Facts(evidence, patience)
+    groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
+    lag, held = facts.lag("lag"), stuck(facts)
+    unread = np.array([reason == NO_END_OFFSET for reason in evidence.lag.column("lag_reason").to_pylist()], bool)
+    known, unknown, unreadable = (np.bincount(of, one) for one in (~np.isnan(lag), np.isnan(lag), unread))
+    sums = np.bincount(of, np.nan_to_num(lag))
+    left = np.bincount(of, np.nan_to_num(lag) - held)
+    age, members = _ages(facts, of), facts.members[first]
+    is_known = (known > 0) & (unreadable == 0)
+    return {
+        str(group): {
+            "group": str(group),
+            "lag": int(sums[place]) if is_known[place] else None,
+            "lag_excluding_stuck": int(left[place]) if is_known[place] else None,
+            "age_seconds": None if np.isnan(age[place]) else float(age[place]) / 1000,
+            "members": None if np.isnan(members[place]) else int(members[place]),
+            "unknown_lags": int(unknown[place]),
+            "as_of": iso(evidence.as_of),
+        }
+        for place, group in enumerate(groups)
+    }
+
+
+def consumers(told: Mapping[str, Any], target: float) -> int | None:
+    """How many consumers the lag of a group asks for, at so many offsets each; None where the lag is not known."""
+    lag = told["lag_excluding_stuck"]
+    return None if lag is None else math.ceil(lag / target)
+
+
+def _ages(facts: Facts, of: NDArray[np.int64]) -> Floats:
+    """Of each group the greatest age among the share partitions with a lag; NaN where one of them is not known."""
+    age = np.where(np.isnan(facts.lag("effective_lag")), 0, facts.progress("age_ms"))
+    greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
+    return np.where(np.isposinf(greatest), np.nan, greatest)

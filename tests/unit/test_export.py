@@ -1,0 +1,417 @@
+"""Do other programs get the numbers as they are, cheaply, and nothing else?"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from prometheus_client import openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families as text_families
+
+from sharelag import investigate
+from sharelag.demo import CAPTURE
+from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.exports.gathered import Cache, Gathered
+from sharelag.exports.lake import write_run
+from sharelag.exports.metrics import write_textfile
+from sharelag.exports.scaling import scaling
+from sharelag.exports.server import application, is_loopback, server
+from sharelag.metrics.evidence import Evidence
+from sharelag.sources.inputs import CaptureInput
+from tests.command import sharelag
+from tests.unit.told_input import NOW, ToldInput, Write
+
+EXAMPLES = CAPTURE.parents[1] / "examples"
+SCENARIOS = CAPTURE.parent / "scenarios"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def gathered(source: Any) -> Gathered:
+    return Gathered(investigate.gather(source, "local"), 0.5, 1_000.0)
+
+
+def ask(app: Any, path: str, method: str = "GET", query: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What the application answers, without a network."""
+    told: list[Any] = []
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path.encode().decode("latin-1"), "QUERY_STRING": query}
+    environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+    body = b"".join(app(environ, lambda status, pairs: told.extend([status, dict(pairs)])))
+    return int(told[0].split()[0]), told[1], body
+
+
+def samples(text: str, families: Any = openmetrics_families) -> Samples:
+    """Values by metric and labels; each may be there only once."""
+    found: Samples = {}
+    for family in families(text):
+        for sample in family.samples:
+            series = found.setdefault(sample.name, {})
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in series
+            series[labels] = sample.value
+    return found
+
+
+def scrape(now: Gathered) -> Samples:
+    status, headers, body = ask(application(lambda: now), "/metrics", accept=OPENMETRICS)
+    assert status == 200
+    assert headers["Content-Type"].startswith("application/openmetrics-text")
+    return samples(body.decode())
+
+
+def labels(**pairs: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))
+
+
+# ---- metrics
+
+
+def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> None:
+    now = gathered(CaptureInput(CAPTURE))
+    found = scrape(now)
+    assert now.evidence is not None
+    columns = {"kafka_share_group_lag": "lag", "kafka_share_group_start_offset": "start_offset"}
+    columns["kafka_share_group_delivery_complete_count"] = "delivery_complete_count"
+    rows = now.evidence.lag.to_pylist()
+    for metric, column in columns.items():
+        assert found[metric] == {
+            labels(group=row["group_id"], topic=row["topic"], partition=str(row["partition"])): row[column]
+            for row in rows
+            if row[column] is not None
+        }
+    assert len(found["kafka_share_group_lag"]) < len(rows)
+    ages = {row["age_ms"] / 1000 for row in now.evidence.progress.to_pylist() if row["age_ms"] is not None}
+    assert set(found["kafka_share_group_oldest_unacked_seconds"].values()) == ages
+    assert len(found["kafka_share_group_window_records"]) == 3 * len(found["kafka_share_group_start_offset"])
+    assert {dict(key)["state"] for key in found["kafka_share_group_window_records"]} == {
+        "available", "complete", "unknown"
+    }  # fmt: skip
+    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2380
+    assert labels(group="analytics") not in found["kafka_share_group_sum_lag"]
+    assert found["kafka_share_group_unknown_lags"][labels(group="analytics")] == 3
+    of_billing = [row["lag"] for row in rows if row["group_id"] == "billing"]
+    assert found["kafka_share_group_max_lag"][labels(group="billing")] == max(of_billing)
+    assert found["kafka_share_group_imbalance_ratio"][labels(group="billing")] == pytest.approx(
+        max(of_billing) * len(of_billing) / sum(of_billing)
+    )
+    assert not [value for series in found.values() for value in series.values() if value < 0]
+    assert found["kafka_share_group_last_success_timestamp_seconds"] == {(): 1_000.0}
+    assert found["kafka_share_group_collect_duration_seconds"] == {(): 0.5}
+
+
+def test_names_of_groups_are_hostile_text() -> None:
+    names = ['a"b', "a\\b", "a\nb", "ä 日本", "{group}", "a,b=c"]
+    now = gathered(ToldInput([Write(600, 6600, group=name) for name in names]))
+    assert {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]} == set(names)
+    _, _, text = ask(application(lambda: now), "/metrics")
+    assert {dict(key)["group"] for key in samples(text.decode(), text_families)["kafka_share_group_lag"]} == set(names)
+    for name in names:
+        assert json.loads(ask(application(lambda: now), f"/keda/{name}")[2])["group"] == name
+
+
+def test_of_what_is_there_twice_or_has_no_name_nothing_is_told() -> None:
+    now = gathered(ToldInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2))
+    assert now.evidence is not None
+    lag = now.evidence.lag
+    twice = replace(now.evidence, lag=pa.concat_tables([lag, lag.slice(0, 1)]))
+    assert [dict(key)["partition"] for key in scrape(Gathered(twice))["kafka_share_group_lag"]] == ["1"]
+    place = lag.schema.get_field_index("topic")
+    nameless = replace(now.evidence, lag=lag.set_column(place, "topic", pa.nulls(2, pa.string())))
+    assert "kafka_share_group_lag" not in scrape(Gathered(nameless))
+
+
+def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
+    writes = [Write(600, 6600, partition=p) for p in range(4)]
+    now = gathered(ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3})))
+    found = scrape(now)
+    assert "kafka_share_group_sum_lag" not in found
+    assert found["kafka_share_group_max_lag"] == {labels(group="billing"): 600}
+    assert found["kafka_share_group_unknown_lags"] == {labels(group="billing"): 2}
+    assert json.loads(ask(application(lambda: now), "/keda/billing")[2])["lag"] is None
+
+
+def test_nothing_at_all_is_valid_too() -> None:
+    assert scrape(Gathered(None)) == {}
+    assert "kafka_share_group_lag" not in scrape(gathered(ToldInput([])))
+
+
+# ---- asking
+
+
+def test_a_cluster_is_asked_once_in_a_while_however_many_scrape() -> None:
+    clock, asked = [0.0], []
+    evidence = Evidence(as_of=NOW, lag=investigate.gather(ToldInput([Write(600, 6600)]), "local").lag)
+
+    def gather() -> Evidence:
+        asked.append(clock[0])
+        if len(asked) == 2:
+            raise BrokerUnreachableError("no broker answers at secret-host:9092")
+        return evidence
+
+    cache = Cache(gather, every=30, clock=lambda: clock[0])
+    app = application(cache)
+    threads = [threading.Thread(target=ask, args=(app, "/metrics")) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert asked == [0.0]
+    first = ask(app, "/metrics")[2]
+    clock[0] = 29.9
+    assert ask(app, "/metrics")[2] is first  # not even written again
+    assert asked == [0.0]
+
+    clock[0] = 30.0
+    failed = ask(app, "/metrics", accept=OPENMETRICS)[2].decode()
+    found = samples(failed)
+    assert "kafka_share_group_lag" not in found
+    assert found["kafka_share_group_collect_errors_total"] == {labels(kind="BrokerUnreachableError"): 1}
+    before = samples(first.decode(), text_families)["kafka_share_group_last_success_timestamp_seconds"]
+    assert found["kafka_share_group_last_success_timestamp_seconds"] == before
+    assert "secret-host" not in failed
+    clock[0] = 59.0
+    assert ask(app, "/keda/billing")[0] == 503
+    assert b"secret-host" not in ask(app, "/keda/billing")[2]
+    assert len(asked) == 2  # nor is a cluster that does not answer asked by every scrape
+    clock[0] = 60.0
+    assert samples(ask(app, "/metrics")[2].decode(), text_families)["kafka_share_group_lag"]
+
+
+# ---- scaling
+
+
+@pytest.mark.row("ASG-10")
+def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
+    now = gathered(ToldInput([Write(600, 6500)]))
+    status, headers, body = ask(application(lambda: now), "/keda/billing", query="target=100")
+    told = json.loads(body)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert (told["lag"], told["lag_excluding_stuck"], told["consumers"]) == (700, 700, 7)
+    assert told["age_seconds"] == pytest.approx(700)
+    assert json.loads(ask(application(lambda: now), "/keda/billing", query="target=99")[2])["consumers"] == 8
+    for wrong in ("0", "-1", "x", "1e3"):
+        assert ask(application(lambda: now), "/keda/billing", query=f"target={wrong}")[0] == 400
+    assert ask(application(lambda: now), "/keda/nobody")[0] == 404
+
+
+def test_what_more_consumers_would_not_finish_is_left_out() -> None:
+    """Of the recordings, what is stuck is what they were made to show."""
+    for name, left in (("poison", 0), ("window_full", 0), ("head_of_line", 0), ("open_transaction", None)):
+        evidence = investigate.gather(CaptureInput(SCENARIOS / name), "local")
+        (told,) = scaling(evidence, timedelta(seconds=2.5)).values()
+        assert told["lag"] > 0
+        assert 0 <= told["lag_excluding_stuck"] < told["lag"]
+        assert left is None or told["lag_excluding_stuck"] <= left + 1
+    (told,) = scaling(investigate.gather(CaptureInput(SCENARIOS / "no_members"), "local")).values()
+    assert (told["lag"], told["lag_excluding_stuck"], told["members"]) == (240, 240, 0)
+    (told,) = scaling(investigate.gather(CaptureInput(SCENARIOS / "not_started"), "local")).values()
+    assert (told["lag"], told["lag_excluding_stuck"], told["unknown_lags"]) == (None, None, 4)
+
+
+# ---- the server
+
+
+@contextmanager
+def running(app_source: Any, token: str | None = None) -> Iterator[int]:
+    with server(app_source, "127.0.0.1", 0, token) as bound:
+        thread = threading.Thread(target=bound.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield bound.server_port
+        finally:
+            bound.shutdown()
+            thread.join()
+
+
+def get(port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_over_the_network() -> None:
+    now = gathered(ToldInput([Write(600, 6600, group="a/b c")]))
+    with running(lambda: now) as port:
+        status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
+        assert status == 200
+        assert samples(text.decode())["kafka_share_group_sum_lag"] == {labels(group="a/b c"): 600}
+        assert json.loads(get(port, "/keda/a%2Fb%20c")[1])["lag"] == 600
+        assert get(port, "/metrics", method="HEAD") == (200, b"")
+        assert get(port, "/metrics", method="POST")[0] == 405
+        assert get(port, "/../etc/passwd")[0] == 404
+        # A page in a browser that has another site's name point here.
+        assert get(port, "/metrics", {"Host": "evil.example"})[0] == 403
+        assert get(port, "/metrics", {"Host": "localhost:1"})[0] == 200
+
+
+def test_a_token_is_asked_for() -> None:
+    now = gathered(ToldInput([Write(600, 6600)]))
+    with running(lambda: now, "s3cret-token") as port:
+        for headers in ({}, {"Authorization": "Bearer s3cret-tokem"}, {"Authorization": "Basic s3cret-token"},
+                        {"Authorization": "Bearer "}, {"Authorization": "s3cret-token"}):  # fmt: skip
+            status, text = get(port, "/metrics", headers)
+            assert status == 401
+            assert b"s3cret" not in text
+            assert b"kafka_" not in text
+        assert get(port, "/keda/billing")[0] == 401
+        for right in ("Bearer s3cret-token", "bearer s3cret-token"):
+            assert get(port, "/metrics", {"Authorization": right, "Host": "sharelag"})[0] == 200
+
+
+def test_only_this_machine_without_a_token() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")] == [True] * 5
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.example.com", ""):
+        assert not is_loopback(host)
+    for host in ("0.0.0.0", "::", ""):
+        with pytest.raises(InputError, match="can be reached from elsewhere: set a token"):
+            server(lambda: Gathered(None), host, 0)
+    server(lambda: Gathered(None), "0.0.0.0", 0, "token").server_close()
+    with running(lambda: Gathered(None)) as port, pytest.raises(InputError, match="cannot listen on"):
+        server(lambda: Gathered(None), "127.0.0.1", port)
+
+
+# ---- files
+
+
+def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "sharelag.prom"
+    write_textfile(gathered(CaptureInput(CAPTURE)), file)
+    found = samples(file.read_text(), text_families)
+    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2380
+    assert [path.name for path in tmp_path.iterdir()] == ["sharelag.prom"]
+    with pytest.raises(InputError, match="cannot write"):
+        write_textfile(Gathered(None), tmp_path / "none" / "x.prom")
+    before = file.read_bytes()
+    answer = sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(tmp_path))
+    assert answer.returncode == 1
+    assert file.read_bytes() == before
+    answer = sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(SCENARIOS / "poison"))
+    assert answer.returncode == 0, answer.stderr
+    assert samples(file.read_text(), text_families)["kafka_share_group_sum_lag"] == {labels(group="poison"): 1}
+
+
+def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "lake"
+    answer = sharelag("export", "--to", "parquet", "--out", str(out), "--capture", str(SCENARIOS / "poison"))
+    assert answer.returncode == 0, answer.stderr
+    (run,) = out.iterdir()
+    assert run.name == "20261121T082250.064Z"
+    assert sorted(path.name for path in run.iterdir()) == [
+        "imbalance.parquet", "lag.parquet", "run.json", "windows.parquet"
+    ]  # fmt: skip
+    evidence = investigate.gather(CaptureInput(SCENARIOS / "poison"), "local")
+    assert pq.read_table(run / "lag.parquet").equals(evidence.lag)
+    assert pq.read_table(run / "windows.parquet").equals(evidence.windows)
+    assert pq.read_table(run / "imbalance.parquet").equals(investigate.imbalance(evidence))
+    assert json.loads((run / "run.json").read_text())["as_of"] == "2026-11-21T08:22:50.064Z"
+    with pytest.raises(InputError, match="is there already"):
+        write_run(evidence, out, "")
+    written: list[str] = []
+
+    def fail(table: pa.Table, path: Path, **_: Any) -> None:
+        written.append(path.name)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", fail)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_run(evidence, tmp_path / "full", "")
+    assert written == ["lag.parquet", "windows.parquet"]
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "say what to export"),
+        (["--to", "parquet"], "say what to export"),
+        (["--capture", "x", "serve"], "put options behind serve"),
+        (["prometheus", "--capture", "x"], "Missing option '--textfile'"),
+        (["--to", "delta", "--out", "x"], "'delta' is not 'parquet'"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], told: str) -> None:
+    answer = sharelag("export", *arguments)
+    assert answer.returncode == 2
+    assert told in answer.stderr
+
+
+def test_serving_until_told_to_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve", "--port", "0"]
+    command += ["--capture", str(SCENARIOS / "poison")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as process:
+        try:
+            assert process.stderr is not None
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
+            assert found
+            status, text = get(int(found[1]), "/metrics")
+            assert (status, b"kafka_share_group_lag" in text) == (200, True)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    answer = sharelag("export", "serve", "--host", "0.0.0.0", "--capture", str(SCENARIOS / "poison"))
+    assert answer.returncode == 1
+    assert "set a token" in answer.stderr
+
+
+# ---- examples
+
+
+def test_the_dashboard_shows_metrics_that_are_there() -> None:
+    board = json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
+    asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
+    asked += board["templating"]["list"][1]["query"]["query"]
+    now = gathered(CaptureInput(SCENARIOS / "poison"))
+    errors = Gathered(now.evidence, 1.0, 1.0, {"ClusterError": 1})
+    told = scrape(errors)
+    names = set(re.findall(r"kafka_share_group_\w+", asked))
+    assert names <= told.keys()
+    assert told.keys() - names == {"kafka_share_group_delivery_complete_count", "kafka_share_group_max_lag"}
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_the_scaled_object_asks_for_what_is_answered() -> None:
+    documents = list(yaml.safe_load_all((EXAMPLES / "keda-scaledobject.yaml").read_text()))
+    assert [one["kind"] for one in documents] == ["Secret", "TriggerAuthentication", "ScaledObject"]
+    (trigger,) = documents[2]["spec"]["triggers"]
+    about = trigger["metadata"]
+    assert trigger["type"] == "metrics-api"
+    path = re.fullmatch(r"http://sharelag:9308(/keda/billing)", about["url"])
+    assert path
+    now = gathered(ToldInput([Write(600, 6500)]))
+    token = documents[0]["stringData"]["token"]
+    app = application(lambda: now, token)
+    status, _, body = ask(app, path[1], host="sharelag:9308", authorization=f"Bearer {token}")
+    assert status == 200
+    value = json.loads(body)[about["valueLocation"]]
+    assert isinstance(value, int)
+    assert value / float(about["targetValue"]) == 7
+
+
+def test_openmetrics_ends_as_it_has_to() -> None:
+    text = ask(application(lambda: Gathered(None)), "/metrics", accept=OPENMETRICS)[2].decode()
+    assert text.endswith("# EOF\n")
+    with pytest.raises(ValueError, match="EOF"):
+        list(openmetrics.parser.text_string_to_metric_families(text.removesuffix("# EOF\n")))
