@@ -1,0 +1,198 @@
+"""What is simulated? A share group with its topics, producers, members, settings and accidents, as frozen values.
+
+Times are milliseconds from the begin of the simulation unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+from sharelag.errors import InputError
+from sharelag.whatif.consumers import Behaviour, Member, Service
+from sharelag.whatif.partition.values import Limits
+from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
+
+__all__ = [
+    "BEGINS_MS",
+    "Behaviour",
+    "Burst",
+    "Costs",
+    "Fault",
+    "Limits",
+    "Member",
+    "PartitionStart",
+    "Poison",
+    "Producer",
+    "Scenario",
+    "Service",
+    "Settings",
+    "Topic",
+    "settings_named",
+]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the group, with Kafka's defaults.
+
+    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is asked again although nobody
+    joined or left. None asks only when Kafka would.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    heartbeat_interval_ms: int = 5000  # share.heartbeat.interval.ms
+    session_timeout_ms: int = 45_000  # share.session.timeout.ms
+    assignment_interval_ms: int = 1000  # share.assignment.interval.ms
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    auto_offset_reset: Literal["latest", "earliest"] = "latest"
+    rebalance_interval_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Latencies of network and brokers.
+
+    The defaults are estimates for a small cluster in one place, not measurements; they matter where a record is
+    little work.
+    """
+
+    network_ms: float = 0.5  # one way
+    fetch_ms: float = 1.0  # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
+    write_ms: float = 3.0  # of the share coordinator, to accept a write
+    record_bytes: int = 1000
+    fetch_max_bytes: int = 52_428_800  # fetch.max.bytes, split over the partitions of a fetch
+
+
+@dataclass(frozen=True)
+class Poison:
+    """A record that goes wrong, in every delivery or in the first few."""
+
+    topic: str
+    partition: int
+    offset: int
+    how: Literal["release", "reject", "silent", "crash"] = "release"
+    attempts: int = 1 << 15  # more than Kafka can count
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that happens at a certain time.
+
+    Attributes
+    ----------
+    kind
+        ``crash``, ``hang``, ``mute`` (heartbeats get lost) of a ``member``, the last two for ``for_ms`` or ever;
+        ``leader_change`` of a partition; ``delete_records`` of a partition before ``offset``.
+    """
+
+    at_ms: int
+    kind: Literal["crash", "hang", "mute", "leader_change", "delete_records"]
+    member: str = ""
+    for_ms: int | None = None
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that `sharelag.whatif.simulate` needs, but for the seed.
+
+    Attributes
+    ----------
+    assumed
+        What had to be assumed to make it: sentences for people.
+    initialized
+        Whether the group knows its share partitions already; otherwise its first members wait for a heartbeat.
+    step_ms
+        Between two rows of the timeline.
+    """
+
+    topics: tuple[Topic, ...]
+    members: tuple[Member, ...]
+    producers: tuple[Producer, ...] = ()
+    settings: Settings = Settings()
+    costs: Costs = Costs()
+    assignor: str = "simple"
+    poison: tuple[Poison, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    duration_ms: int = 600_000
+    step_ms: int = 1000
+    brokers: int = 1
+    group_id: str = "what-if"
+    begins_ms: int = BEGINS_MS
+    initialized: bool = True
+    name: str = ""
+    about: str = ""
+    assumed: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        known = {topic.name: topic.partitions for topic in self.topics}
+        if len(known) != len(self.topics) or not known:
+            raise InputError("a scenario needs topics, each by a name of its own")
+        self._require_topics(known)
+        names = [member.name for member in self.each_member()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"two members are called {twice[0]!r}: give each a name of its own, or use count")
+        for fault in self.faults:
+            if fault.kind in ("crash", "hang", "mute") and fault.member not in names:
+                raise InputError(f"the fault {fault.kind!r} is of {fault.member!r}, who is no member of the scenario")
+        if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
+            raise InputError("duration_ms, step_ms and brokers must be at least 1")
+
+    def _require_topics(self, known: Mapping[str, int]) -> None:
+        places: list[tuple[str, int]] = [(producer.topic, 0) for producer in self.producers]
+        places += [(name, 0) for member in self.members for name in member.topics]
+        places += [(poison.topic, poison.partition) for poison in self.poison]
+        places += [(fault.topic, fault.partition) for fault in self.faults if fault.topic]
+        for topic, partition in places:
+            if not 0 <= partition < known.get(topic, 0):
+                raise InputError(f"partition {partition} of topic {topic!r} is named, but not among the topics: add it")
+        for producer in self.producers:
+            if producer.weights and len(producer.weights) != known[producer.topic]:
+                raise InputError(
+                    f"a producer of {producer.topic!r} has {len(producer.weights)} weights: give one a partition"
+                )
+
+    def each_member(self) -> list[Member]:
+        """The members one by one, named and with their topics."""
+        topics = tuple(topic.name for topic in self.topics)
+        return [
+            replace(
+                member,
+                name=f"{member.name}-{number}" if member.count > 1 else member.name,
+                count=1,
+                topics=member.topics or topics,
+            )
+            for member in self.members
+            for number in range(member.count)
+        ]
+
+    def with_members(self, count: int) -> Scenario:
+        """The same with ``count`` members, like those there are, in turn."""
+        each = self.each_member() or [Member()]
+        like = [replace(each[number % len(each)], name=f"member-{number}") for number in range(count)]
+        kept = [fault for fault in self.faults if not fault.member]
+        return replace(self, members=tuple(like), faults=tuple(kept))
+
+
+def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
+    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``; others are passed over."""
+    values = {
+        name.removeprefix("share.").replace(".", "_"): value for name, value in given if name.startswith("share.")
+    }
+    limits = {name: values[ours] for name, ours in _LIMITS.items() if values.get(ours) is not None}
+    own = {one.name: values[one.name] for one in fields(Settings) if values.get(one.name) is not None}
+    if own.get("auto_offset_reset") not in ("latest", "earliest"):
+        own.pop("auto_offset_reset", None)
+    return Settings(**(own | {"limits": Limits(**limits)}))  # type: ignore[arg-type]
+
+
+_LIMITS = {
+    "max_record_locks": "partition_max_record_locks",
+    "delivery_count_limit": "delivery_count_limit",
+    "lock_duration_ms": "record_lock_duration_ms",
+    "renew_enabled": "renew_acknowledge_enable",
+}

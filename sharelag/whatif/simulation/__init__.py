@@ -1,0 +1,1 @@
+"""The parts of a simulation: chance, logs, brokers, the group coordinator, clients, and what is counted."""

@@ -1,0 +1,167 @@
+"""What does a member make of the records of one poll: how long does it take, and what does it acknowledge when?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from sharelag.whatif.partition.values import Acknowledgement, AcknowledgeType
+from sharelag.whatif.scenario import Behaviour
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.served import Delivered
+from sharelag.whatif.simulation.streams import ACCEPT, CRASH, SILENT, Longs, Outcomes, Work
+
+#: A run of one type that is longer is acknowledged apart from its neighbours (``Acknowledgements`` of the client).
+_SAME_TYPE = 10
+Acknowledgements = dict[int, list[Acknowledgement]]
+
+
+@dataclass(slots=True)
+class Part:
+    """What is processed before acknowledgements are sent.
+
+    ``crashes`` when the member does not live to send them.
+    """
+
+    duration: int  # microseconds
+    acknowledgements: Acknowledgements = field(default_factory=dict)
+    crashes: bool = False
+
+
+def parts(
+    delivered: Sequence[Delivered],
+    behaviour: Behaviour,
+    logs: Sequence[Log],
+    work: Callable[[int], Work],
+    outcomes: Sequence[Outcomes],
+) -> list[Part]:
+    """Divide the records of a poll where acknowledgements are sent.
+
+    Parameters
+    ----------
+    delivered : sequence of Delivered
+        In the order of the response.
+    behaviour : Behaviour
+    logs, outcomes : sequence
+        By share partition.
+    work : callable
+        Gives the work in a share partition.
+    """
+    answers = [
+        outcomes[one.place].of(one.first_offset, one.last_offset, one.delivery_count, behaviour) for one in delivered
+    ]
+    if behaviour.commit != "poll" or any(answer is not None and CRASH in answer for answer in answers):
+        return _record_by_record(delivered, answers, behaviour, logs, work)
+    told: dict[int, list[_Told]] = {}
+    duration = 0
+    for one, answer in zip(delivered, answers, strict=True):
+        gaps = logs[one.place].gaps(one.first_offset, one.last_offset)
+        here = work(one.place)
+        duration += here.total(one.first_offset, one.last_offset) - sum(here.total(gap, gap) for gap in gaps)
+        told.setdefault(one.place, []).append(_Told(one.first_offset, one.last_offset, _types(one, answer, gaps)))
+    return [Part(duration, {place: _acknowledged(mine) for place, mine in told.items()})]
+
+
+class _Told(NamedTuple):
+    """What is said of records that were delivered together; no types: all are accepted."""
+
+    first: int
+    last: int
+    types: Longs | None
+
+
+def _types(one: Delivered, answer: Longs | None, gaps: Sequence[int]) -> Longs | None:
+    if answer is None and not gaps:
+        return None
+    types = _accepted(one.last_offset - one.first_offset + 1) if answer is None else answer.copy()
+    types[[gap - one.first_offset for gap in gaps]] = AcknowledgeType.GAP
+    return types
+
+
+def _accepted(size: int) -> Longs:
+    return np.full(size, ACCEPT, np.int64)
+
+
+def _acknowledged(told: Sequence[_Told]) -> list[Acknowledgement]:
+    """As the client does it: neighbours together, however they were delivered."""
+    made: list[Acknowledgement] = []
+    joined: list[_Told] = []
+    for one in sorted(told, key=itemgetter(0)):
+        if joined and joined[-1].last + 1 != one.first:
+            made += _of_neighbours(joined)
+            joined = []
+        joined.append(one)
+    return made + _of_neighbours(joined)
+
+
+def _of_neighbours(told: Sequence[_Told]) -> list[Acknowledgement]:
+    if all(one.types is None for one in told):
+        return [Acknowledgement(told[0].first, told[-1].last, AcknowledgeType.ACCEPT)]
+    types = [_accepted(one.last - one.first + 1) if one.types is None else one.types for one in told]
+    return list(_runs(told[0].first, np.concatenate(types)))
+
+
+def _runs(first: int, types: Longs) -> Iterator[Acknowledgement]:
+    """Acknowledgements without the silent records: long runs of one type alone, the rest with a type each."""
+    mixed: list[int] = []
+    at = first
+
+    def rest() -> Iterator[Acknowledgement]:
+        if mixed:
+            begin = at - len(mixed)
+            yield Acknowledgement(begin, at - 1, mixed[0] if len(set(mixed)) == 1 else tuple(mixed))
+
+    for one, group in groupby(types.tolist()):
+        size = sum(1 for _ in group)
+        if one == SILENT or size > _SAME_TYPE:
+            yield from rest()
+            mixed = []
+            if one != SILENT:
+                yield Acknowledgement(at, at + size - 1, one)
+        else:
+            mixed += [one] * size
+        at += size
+    yield from rest()
+
+
+def _record_by_record(
+    delivered: Sequence[Delivered],
+    answers: Sequence[Longs | None],
+    behaviour: Behaviour,
+    logs: Sequence[Log],
+    work: Callable[[int], Work],
+) -> list[Part]:
+    made = [Part(0)]
+    for one, answer in zip(delivered, answers, strict=True):
+        gaps = set(logs[one.place].gaps(one.first_offset, one.last_offset))
+        times = work(one.place).of(one.first_offset, one.last_offset).tolist()
+        types = [ACCEPT] * len(times) if answer is None else answer.tolist()
+        for offset, time, type_ in zip(range(one.first_offset, one.last_offset + 1), times, types, strict=True):
+            part = made[-1]
+            if offset in gaps:
+                _say(part, one.place, offset, AcknowledgeType.GAP)
+                continue
+            part.duration += time
+            if type_ == CRASH:
+                part.crashes = True
+                return made
+            if type_ != SILENT:
+                _say(part, one.place, offset, type_)
+            if behaviour.commit == "record" or (behaviour.commit == "error" and type_ not in (ACCEPT, SILENT)):
+                made.append(Part(0))
+    if len(made) > 1 and not made[-1].duration and not made[-1].acknowledgements:
+        made.pop()  # the last commit was that of the last record; it goes with the next poll
+    return made
+
+
+def _say(part: Part, place: int, offset: int, type_: int) -> None:
+    told = part.acknowledgements.setdefault(place, [])
+    if told and told[-1].last_offset == offset - 1 and told[-1].types == type_:
+        told[-1] = told[-1]._replace(last_offset=offset)
+    else:
+        told.append(Acknowledgement(offset, offset, type_))

@@ -1,0 +1,51 @@
+"""What happens next? Actions in the order of their times, and of their scheduling where times are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+#: Microseconds in a millisecond; the clock counts microseconds.
+MS = 1000
+
+
+class Clock:
+    """Virtual time.
+
+    Attributes
+    ----------
+    now
+        Microseconds from the begin.
+    begins_ms
+        The begin, in ms since the epoch.
+    """
+
+    __slots__ = ("_actions", "_number", "begins_ms", "now")
+
+    def __init__(self, begins_ms: int) -> None:
+        self.now, self.begins_ms = 0, begins_ms
+        self._actions: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._number = 0
+
+    @property
+    def now_ms(self) -> int:
+        """The time as brokers have it: whole milliseconds since the epoch."""
+        return self.begins_ms + self.now // MS
+
+    def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
+        """Do something at a time, in microseconds; what is past already is done next."""
+        self._number += 1
+        heappush(self._actions, (max(time, self.now), self._number, action, arguments))
+
+    def after(self, span: int, action: Callable[..., object], *arguments: Any) -> None:
+        """Do something so many microseconds from now."""
+        self.at(self.now + span, action, *arguments)
+
+    def run(self, until: int) -> None:
+        """Let time pass, that moment included."""
+        actions = self._actions
+        while actions and actions[0][0] <= until:
+            self.now, _, action, arguments = heappop(actions)
+            action(*arguments)
+        self.now = until

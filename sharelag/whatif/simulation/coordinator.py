@@ -1,0 +1,200 @@
+"""Who is in the group, and who shall fetch what? The group coordinator's answers to heartbeats.
+
+Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins or leaves makes the group
+epoch one more, the next heartbeat finds that the target assignment is older than that, and has it computed, at most
+every ``share.assignment.interval.ms``; a member gets to know its part with a heartbeat of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sharelag.whatif.assignors.registry import assign
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.simulation.clock import MS, Clock
+
+#: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the lag.
+KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
+#: Seconds over which arrivals are counted for assignors.
+_RATE_OVER = 30
+Target = dict[str, list[int]]
+
+
+@dataclass(slots=True, eq=False)
+class Joined:
+    """A member as the coordinator knows it."""
+
+    subscribed: tuple[str, ...]
+    rack: str | None
+    last_beat: int
+    member_epoch: int = 0
+    target: Target = field(default_factory=dict)
+    told: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One target assignment, and what it changed for members that stayed."""
+
+    time: int  # microseconds
+    assignment_epoch: int
+    members: int
+    pairs: int
+    added: int
+    revoked: int
+    idle: int
+    unserved: int
+
+
+class Coordinator:
+    """The group coordinator of one share group.
+
+    Attributes
+    ----------
+    group_epoch, assignment_epoch
+        As Kafka's.
+    members
+        By member id.
+    assignments
+        All target assignments, in order.
+    """
+
+    def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]) -> None:
+        self._scenario, self._clock, self._brokers, self._first = scenario, clock, brokers, first
+        self._settings = scenario.settings
+        self._session = self._settings.session_timeout_ms * MS
+        self.group_epoch = self.assignment_epoch = 0
+        self.members: dict[str, Joined] = {}
+        self.assignments: list[Assigned] = []
+        self._initialized = scenario.initialized
+        self._initializing = False
+        self._assigned_at: int | None = None
+        every = self._settings.rebalance_interval_ms
+        if every is not None and scenario.assignor not in KAFKAS:
+            clock.after(every * MS, self._ask_again, every * MS)
+
+    def heartbeat(
+        self, member: str, subscribed: tuple[str, ...], rack: str | None, joins: bool
+    ) -> Target | bool | None:
+        """Answer a heartbeat.
+
+        Returns
+        -------
+        dict, None or False
+            What to fetch from now on; None: as before; False: this member is not in the group (any more).
+        """
+        known = self.members.get(member)
+        if known is None:
+            if not joins:
+                return False
+            known = self.members[member] = Joined(subscribed, rack, self._clock.now)
+            self.group_epoch += 1
+            self._clock.after(self._session, self._check_session, member)
+        known.last_beat = self._clock.now
+        self._initialize()
+        self._assign()
+        known.member_epoch = self.assignment_epoch
+        if known.told == known.target:
+            return None
+        known.told = known.target
+        return known.target
+
+    def leave(self, member: str) -> None:
+        """A member says goodbye."""
+        if self.members.pop(member, None):
+            self.group_epoch += 1
+
+    def _check_session(self, member: str) -> None:
+        known = self.members.get(member)
+        if known is None:
+            return
+        ends = known.last_beat + self._session
+        if ends <= self._clock.now:
+            self.leave(member)
+        else:
+            self._clock.at(ends, self._check_session, member)
+
+    def _initialize(self) -> None:
+        """The state of share partitions is created first; then there is something to assign."""
+        if not self._initialized and not self._initializing:
+            self._initializing = True
+            self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_initialized)
+
+    def _have_initialized(self) -> None:
+        self._initialized = True
+        self.group_epoch += 1
+
+    # ---- target assignments ----
+
+    def _assign(self) -> None:
+        now = self._clock.now
+        early = self._assigned_at is not None and now < self._assigned_at + self._settings.assignment_interval_ms * MS
+        if self.group_epoch > self.assignment_epoch and not early:
+            self._install(self._target())
+
+    def _ask_again(self, every: int) -> None:
+        if self.members and self.group_epoch == self.assignment_epoch:
+            target = self._target()
+            if any(_pairs(target.get(id_, {})) != _pairs(known.target) for id_, known in self.members.items()):
+                self.group_epoch += 1
+                self._install(target)
+        self._clock.after(every, self._ask_again, every)
+
+    def _target(self) -> dict[str, Target]:
+        if not self.members:
+            return {}
+        members = [
+            {"id": id_, "subscribed": known.subscribed, "current": known.target, "rack": known.rack}
+            for id_, known in self.members.items()
+        ]
+        return assign(self._scenario.assignor, members, self._topics())
+
+    def _topics(self) -> dict[str, dict[str, Any]]:
+        now, topics = self._clock.now, {}
+        for topic in self._scenario.topics:
+            first, rate, lag = self._first[topic.name], {}, {}
+            for partition in range(topic.partitions):
+                served = self._brokers.served[first + partition]
+                end = served.log.end(now)
+                lag[partition] = max(served.lag, 0)
+                over = min(now, _RATE_OVER * 1000 * MS)
+                if over:
+                    rate[partition] = (end - served.log.end_then(now - over)) * 1000 * MS / over
+            topics[topic.name] = {
+                "id": topic.id,
+                "partitions": topic.partitions,
+                "assignable": list(range(topic.partitions)) if self._initialized else [],
+                "racks": dict(enumerate(topic.racks)),
+                "lag": lag,
+                "rate": rate,
+            }
+        return topics
+
+    def _install(self, target: dict[str, Target]) -> None:
+        self.assignment_epoch, self._assigned_at = self.group_epoch, self._clock.now
+        added = revoked = idle = 0
+        served: set[tuple[str, int]] = set()
+        for id_, known in self.members.items():
+            before, after = _pairs(known.target), _pairs(target.get(id_, {}))
+            added, revoked, idle = added + len(after - before), revoked + len(before - after), idle + (not after)
+            served |= after
+            known.target = target.get(id_, {})
+        self.assignments.append(
+            Assigned(
+                self._clock.now,
+                self.assignment_epoch,
+                len(self.members),
+                sum(len(_pairs(known.target)) for known in self.members.values()),
+                added,
+                revoked,
+                idle,
+                self._brokers.count - len(served),
+            )
+        )
+
+
+def _pairs(target: Target) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in target.items() for partition in partitions}

@@ -1,0 +1,242 @@
+"""What is in the log of a topic partition, and from when on? Known for the whole run before it begins.
+
+Producers do not react to consumers, so all record batches to come are drawn at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharelag.whatif.partition.values import LogBatch
+from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
+from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
+
+_HOUR_MS = 3_600_000
+
+
+class Log:
+    """One topic partition's log.
+
+    Attributes
+    ----------
+    bases
+        The base offset of each record batch, and the end of the last.
+    times
+        When each is appended, in microseconds; before the begin below 0. Ascending.
+    readable
+        When fetches can read each, in microseconds.
+    missing
+        Offsets without a record, ascending: compacted ones, and markers of transactions.
+    aborted
+        Base offsets of record batches that fetches have to leave out.
+    start
+        The log start offset now.
+    """
+
+    __slots__ = ("_at", "_readable_at", "_removed", "aborted", "bases", "missing", "readable", "start", "times")
+
+    def __init__(
+        self,
+        bases: Longs,
+        times: Longs,
+        start: int = 0,
+        removed: Sequence[int] = (),
+        markers: Sequence[int] = (),
+        readable: Longs | None = None,
+        aborted: Sequence[int] = (),
+    ) -> None:
+        # Lists: they are asked for one number at a time.
+        self.bases: list[int] = bases.tolist()
+        self.times: list[int] = times.tolist()
+        self.readable: list[int] = self.times if readable is None else readable.tolist()
+        self.missing = sorted({*removed, *markers})
+        self.aborted, self._removed, self.start = frozenset(aborted), sorted(removed), start
+        self._at = self._readable_at = 0
+
+    def end(self, now: int) -> int:
+        """The end offset at a time that never goes back: the high watermark."""
+        at, times = self._at, self.times
+        if at < len(times) and times[at] <= now:
+            self._at = at = bisect_right(times, now, at)
+        return self.bases[at]
+
+    def fetch_end(self, now: int) -> int:
+        """Up to where fetches read, likewise: the last stable offset, if the group is to see what is committed only."""
+        if self.readable is self.times:
+            end = self.end(now)
+            self._readable_at = self._at
+            return end
+        at, times = self._readable_at, self.readable
+        if at < len(times) and times[at] <= now:
+            self._readable_at = at = bisect_right(times, now, at)
+        return self.bases[at]
+
+    @property
+    def known_end(self) -> int:
+        """The end offset at the last time that was asked about."""
+        return self.bases[self._at]
+
+    def end_then(self, time: int) -> int:
+        """The end offset at an earlier time."""
+        return self.bases[bisect_right(self.times, time)]
+
+    def next_readable(self) -> int | None:
+        """When fetches can read more than at the last time that was asked about; None: never."""
+        return self.readable[self._readable_at] if self._readable_at < len(self.readable) else None
+
+    def batches(self, first: int, last: int) -> list[LogBatch]:
+        """The record batches that are there now and hold any of the offsets ``first..last``."""
+        begin = max(bisect_right(self.bases, first) - 1, 0)
+        end = min(bisect_right(self.bases, last, begin), self._readable_at)
+        batches = [LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])]
+        if not self._removed:
+            return batches
+        # A record batch without any record left is not there at all.
+        return [batch for batch in batches if _count(self._removed, *batch) <= batch.last_offset - batch.base_offset]
+
+    def appended(self, offset: int) -> int:
+        """When the record at an offset was appended."""
+        return self.times[min(max(bisect_right(self.bases, offset) - 1, 0), len(self.times) - 1)]
+
+    def gaps(self, first: int, last: int) -> list[int]:
+        """Offsets among ``first..last`` without a record."""
+        if not self.missing:
+            return []
+        return self.missing[bisect_left(self.missing, first) : bisect_right(self.missing, last)]
+
+
+class _Appended(NamedTuple):
+    """What producers append to one partition: an entry each record batch and marker."""
+
+    times: Longs
+    sizes: Longs
+    ends: Longs  # when its transaction ends
+    is_marker: NDArray[np.bool_]
+    is_aborted: NDArray[np.bool_]
+
+
+def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
+    """The logs of all topics, by partition."""
+    committed = scenario.settings.isolation_level == "read_committed"
+    found = []
+    for number, topic in enumerate(scenario.topics):
+        arriving: list[list[_Appended]] = [[] for _ in topic.starts]
+        for which, producer in enumerate(scenario.producers):
+            if producer.topic == topic.name:
+                chance = generator(seed, ARRIVALS, number, which)
+                times = _times(producer, scenario, chance)
+                places = _places(producer, topic.partitions, len(times), chance)
+                for place, mine in enumerate(arriving):
+                    mine.append(_appended(producer, times[places == place], chance))
+        found.append([_log(start, mine, committed) for start, mine in zip(topic.starts, arriving, strict=True)])
+    return found
+
+
+def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> Log:
+    known = start.window is not None and start.window.start_offset >= 0
+    # Nobody will ask for what is before; after that come whole record batches from the first on.
+    first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
+    first -= (first - start.log_start_offset) % start.batch_records
+    bases = np.arange(first, start.end_offset, start.batch_records, dtype=np.int64)
+    ages = np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1) * start.oldest_age_ms * 1000
+    past = -np.rint(ages).astype(np.int64)
+    if not arriving:
+        return Log(np.append(bases, start.end_offset), past, start.log_start_offset, start.missing)
+    later = _in_order(arriving)
+    edges = start.end_offset + np.concatenate([[0], np.cumsum(later.sizes)])
+    # What comes after an open transaction can be read when that has ended.
+    readable = np.maximum.accumulate(later.ends)
+    return Log(
+        np.concatenate([bases, edges]).astype(np.int64),
+        np.concatenate([past, later.times]),
+        start.log_start_offset,
+        start.missing,
+        edges[:-1][later.is_marker].tolist(),
+        np.concatenate([past, readable]) if committed else None,
+        edges[:-1][later.is_aborted].tolist() if committed else (),
+    )
+
+
+def _in_order(arriving: Sequence[_Appended]) -> _Appended:
+    """What several producers append to one partition."""
+    order = np.argsort(np.concatenate([one.times for one in arriving]), kind="stable")
+    return _Appended(
+        np.concatenate([one.times for one in arriving])[order],
+        np.concatenate([one.sizes for one in arriving])[order],
+        np.concatenate([one.ends for one in arriving])[order],
+        np.concatenate([one.is_marker for one in arriving])[order],
+        np.concatenate([one.is_aborted for one in arriving])[order],
+    )
+
+
+def _appended(producer: Producer, times: Longs, chance: np.random.Generator) -> _Appended:
+    """The record batches of one partition, and the markers of their transactions."""
+    count, each = len(times), producer.transaction_batches
+    sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
+    if not each or not count:
+        return _Appended(times, sizes, times, no, no)
+    transaction = np.arange(count) // each
+    last = np.minimum((np.arange(transaction[-1] + 1) + 1) * each, count) - 1
+    ends = times[last] + round(producer.transaction_ms * 1000)
+    aborted = chance.random(len(ends)) < producer.abort_share
+    ones, yes = np.ones(len(ends), np.int64), np.ones(len(ends), np.bool_)
+    return _Appended(
+        np.concatenate([times, ends]),
+        np.concatenate([sizes, ones]),
+        np.concatenate([ends[transaction], ends]),
+        np.concatenate([no, yes]),
+        np.concatenate([aborted[transaction], ~yes]),
+    )
+
+
+def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
+    """When a producer appends record batches, in microseconds."""
+    edges, passed = _expected(producer, scenario)
+    total = passed[-1] / producer.batch_records
+    if producer.pattern == "steady":
+        counts = np.arange(1, int(total) + 1, dtype=np.float64)
+    else:
+        counts = np.cumsum(chance.standard_exponential(int(total + 6 * total**0.5 + 20)))
+        counts = counts[counts <= total]
+    return np.rint(np.interp(counts * producer.batch_records, passed, edges) * 1000).astype(np.int64)
+
+
+def _expected(producer: Producer, scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many records are to be expected until the bounds (ms) of spans of an even rate."""
+    begin = producer.begin_ms
+    end = max(scenario.duration_ms if producer.end_ms is None else producer.end_ms, begin)
+    cuts = {begin, end} | {edge for burst in producer.bursts for edge in (burst.begin_ms, burst.end_ms)}
+    if producer.day:
+        hour = -(scenario.begins_ms % _HOUR_MS)
+        cuts |= set(range(hour, end + _HOUR_MS, _HOUR_MS))
+    edges = sorted(cut for cut in cuts if begin <= cut <= end)
+    factors = []
+    for left in edges[:-1]:
+        factor = producer.day[(scenario.begins_ms + left) // _HOUR_MS % 24] if producer.day else 1.0
+        for burst in producer.bursts:
+            factor *= burst.factor if burst.begin_ms <= left < burst.end_ms else 1.0
+        factors.append(factor)
+    amounts = np.diff(edges) * np.array(factors) * producer.rate / 1000
+    return np.array(edges, np.float64), np.concatenate([[0.0], np.cumsum(amounts)])
+
+
+def _places(producer: Producer, partitions: int, count: int, chance: np.random.Generator) -> Longs:
+    if producer.keys:
+        ranks = np.arange(1, producer.keys + 1, dtype=np.float64) ** -producer.key_skew
+        owners = np.array([zlib.crc32(str(key).encode()) % partitions for key in range(producer.keys)])
+        return owners[chance.choice(producer.keys, size=count, p=ranks / ranks.sum())].astype(np.int64)
+    if producer.weights:
+        shares = np.array(producer.weights) / sum(producer.weights)
+        return chance.choice(partitions, size=count, p=shares).astype(np.int64)
+    return np.arange(count, dtype=np.int64) % partitions
+
+
+def _count(offsets: Sequence[int], first: int, last: int) -> int:
+    return bisect_right(offsets, last) - bisect_left(offsets, first)

@@ -1,0 +1,55 @@
+"""What does the share coordinator get to write in a run? Kept in order; made into records only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag.model import SharePartition, Window
+from sharelag.whatif.partition.values import Write
+from sharelag.whatif.records import StateTopic
+
+
+class StateLog:
+    """The calls of a `StateTopic`, made when their outcome is needed."""
+
+    def __init__(self, keys: list[SharePartition]) -> None:
+        self.keys = keys
+        self._topic = StateTopic()
+        self._calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def initialize(self, place: int, now: int) -> None:
+        """A share partition of a group that is new to it: no start offset yet."""
+        self._calls.append((self._topic.initialize, (self.keys[place], now, 0, -1)))
+
+    def adopt(self, place: int, window: Window, now: int) -> None:
+        """A state that is there at the begin."""
+        self._calls.append((self._topic.adopt, (self.keys[place], window, now)))
+
+    def write(self, place: int, write: Write) -> None:
+        """A write of a share partition's leader."""
+        self._calls.append((self._topic.write, (self.keys[place], write)))
+
+    def snapshot_cold(self, now: int) -> None:
+        """The share coordinator's timer."""
+        self._calls.append((self._topic.snapshot_cold, (now,)))
+
+    def read(self, place: int, leader_epoch: int, now: int) -> Window:
+        """What a new leader loads."""
+        return self._made().read(self.keys[place], leader_epoch, now)
+
+    def window(self, place: int) -> Window | None:
+        """What is persisted."""
+        return self._made().window(self.keys[place])
+
+    def records(self) -> pa.RecordBatch:
+        """All records, as `sharelag.schemas.RAW`."""
+        return self._made().records()
+
+    def _made(self) -> StateTopic:
+        for call, arguments in self._calls:
+            call(*arguments)
+        self._calls.clear()
+        return self._topic

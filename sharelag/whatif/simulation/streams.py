@@ -1,0 +1,105 @@
+"""Where does chance come from? From streams that do not disturb each other.
+
+Each question has a stream of its own, numbered by what it is about and not by when it is asked: the work in a record
+is the same whoever gets it. So two runs differ by what was changed and by nothing else (common random numbers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharelag.whatif.scenario import Behaviour, Service
+
+Longs: TypeAlias = NDArray[np.int64]
+_N = TypeVar("_N", np.int64, np.float64)
+#: Which question; part of what makes the numbers, so never renumber.
+ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
+#: Records drawn together.
+_CHUNK = 4096
+#: What `Outcomes` answers: types of acknowledgements, and what is none.
+ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
+
+
+def generator(seed: int, *about: int) -> np.random.Generator:
+    """A stream of its own for each question."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about)))
+
+
+class Work:
+    """How long do the records of a partition take? In whole microseconds, so that all machines agree."""
+
+    def __init__(self, seed: int, place: int, service: Service, factor: float) -> None:
+        self._seed, self._place, self._service, self._factor = seed, place, service, factor
+        self._fixed = round(service.mean_ms * factor * 1000)
+        self._is_fixed = service.kind == "fixed" and not service.slow_share
+        self._chunks: dict[int, Longs] = {}
+
+    def of(self, first: int, last: int) -> Longs:
+        """Microseconds for each of the records ``first..last``."""
+        if self._is_fixed:
+            return np.full(last - first + 1, self._fixed, np.int64)
+        return _slice(self._chunks, self._draw, first, last)
+
+    def total(self, first: int, last: int) -> int:
+        """Microseconds for all of them."""
+        if self._is_fixed:
+            return self._fixed * (last - first + 1)
+        return int(self.of(first, last).sum())
+
+    def _draw(self, chunk: int) -> Longs:
+        service = self._service
+        chance = generator(self._seed, SERVICE, self._place, chunk)
+        if service.kind == "exponential":
+            times = chance.standard_exponential(_CHUNK) * service.mean_ms
+        elif service.kind == "lognormal":
+            # The mean of a log-normal value lies above the one at the mean logarithm.
+            middle = service.mean_ms / np.exp(service.sigma**2 / 2)
+            times = np.exp(chance.standard_normal(_CHUNK) * service.sigma) * middle
+        elif service.kind == "measured":
+            times = np.array(service.samples_ms)[chance.integers(len(service.samples_ms), size=_CHUNK)]
+        else:
+            times = np.full(_CHUNK, service.mean_ms)
+        if service.slow_share:
+            slow = generator(self._seed, SLOW, self._place, chunk).random(_CHUNK) < service.slow_share
+            times = np.where(slow, times * service.slow_factor, times)
+        return np.rint(times * self._factor * 1000).astype(np.int64)
+
+
+class Outcomes:
+    """What becomes of each delivery of the records of a partition, as a member of some behaviour would have it?"""
+
+    def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
+        self._seed, self._place, self._poison = seed, place, poison
+        self._chunks: dict[int, dict[int, NDArray[np.float64]]] = {}
+
+    def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
+        """One answer a record; None where all are accepted."""
+        bad = [one for one, (_, most) in self._poison.items() if first <= one <= last and attempt <= most]
+        if behaviour.accept == 1 and not bad:
+            return None
+        outcome = np.full(last - first + 1, ACCEPT, np.int64)
+        if behaviour.accept < 1:
+            chance = _slice(self._chunks.setdefault(attempt, {}), lambda chunk: self._draw(attempt, chunk), first, last)
+            bounds = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
+            outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[np.searchsorted(bounds, chance, side="right")]
+        for offset in bad:
+            outcome[offset - first] = self._poison[offset][0]
+        return outcome
+
+    def _draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
+        return generator(self._seed, OUTCOME, self._place, attempt, chunk).random(_CHUNK)
+
+
+def _slice(chunks: dict[int, NDArray[_N]], draw: Callable[[int], NDArray[_N]], first: int, last: int) -> NDArray[_N]:
+    """The values of the records ``first..last``, chunk by chunk."""
+    parts = []
+    for chunk in range(first // _CHUNK, last // _CHUNK + 1):
+        if chunk not in chunks:
+            chunks[chunk] = draw(chunk)
+        begin = chunk * _CHUNK
+        parts.append(chunks[chunk][max(first - begin, 0) : last - begin + 1])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

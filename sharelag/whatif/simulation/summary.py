@@ -1,0 +1,142 @@
+"""How did a simulation go, in one row?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.streams import Longs
+from sharelag.whatif.simulation.tally import COUNTS, Tally
+
+#: One simulation.
+SUMMARY = pa.schema(
+    [
+        ("scenario", pa.string()),
+        ("assignor", pa.string()),
+        ("members", pa.int32()),  # that the scenario names
+        ("seed", pa.int64()),
+        ("duration_ms", pa.int64()),
+        ("drain_ms", pa.float64()),  # until nothing was left, for the first time after the largest lag; null: never
+        ("lag_p50", pa.float64()),  # over the steps of the timeline, of all share partitions together
+        ("lag_p95", pa.float64()),
+        ("lag_max", pa.int64()),
+        ("lag_end", pa.int64()),
+        ("age_p50_ms", pa.float64()),  # over the steps, of the oldest unfinished record
+        ("age_p95_ms", pa.float64()),
+        ("age_max_ms", pa.float64()),
+        ("latency_p50_ms", pa.float64()),  # over the records, from append to finish; null: none was finished
+        ("latency_p95_ms", pa.float64()),
+        ("arrived", pa.int64()),
+        ("completed", pa.int64()),  # offsets finished, acknowledged or archived
+        ("acknowledged", pa.int64()),
+        ("archived", pa.int64()),  # rejected, at the delivery limit, or without a record
+        ("lost", pa.int64()),  # deleted before they were finished
+        ("deliveries", pa.int64()),
+        ("redeliveries", pa.int64()),
+        ("expired", pa.int64()),  # deliveries whose lock ran out
+        ("wasted", pa.int64()),  # deliveries that finished nothing
+        ("wasted_share", pa.float64()),  # of the deliveries; null: there were none
+        ("assignments", pa.int32()),
+        ("moves", pa.int32()),  # partitions taken from members that stayed
+        ("idle_members", pa.int32()),  # lives without a single record
+        ("busy_share", pa.float64()),  # of the time that members were there
+        ("member_hours", pa.float64()),
+    ]
+)
+
+
+def summary(
+    scenario: Scenario,
+    seed: int,
+    timeline: pa.Table,
+    members: pa.Table,
+    assigned: pa.Table,
+    tally: Tally,
+    logs: Sequence[Log],
+    held: int,
+) -> pa.Table:
+    """One row about all of it. ``held`` offsets are acquired when it ends."""
+    steps = len(set(timeline.column("time_ms").to_pylist()))
+    lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
+    age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
+    totals = dict(zip(COUNTS, np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist(), strict=True))
+    archived, finished = sum(tally.archived), sum(last - first + 1 for _, first, last, _ in tally.finished)
+    latency = _latency(tally, logs)
+    useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
+    busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
+    alive += busy
+    row = {
+        "scenario": scenario.name or None,
+        "assignor": scenario.assignor,
+        "members": len(scenario.each_member()),
+        "seed": seed,
+        "duration_ms": scenario.duration_ms,
+        "drain_ms": _drained(lag, scenario.step_ms, tally.drained_at),
+        "lag_p50": float(np.percentile(lag, 50)),
+        "lag_p95": float(np.percentile(lag, 95)),
+        "lag_max": int(lag.max()),
+        "lag_end": int(lag[-1]),
+        "age_p50_ms": float(np.percentile(age, 50)),
+        "age_p95_ms": float(np.percentile(age, 95)),
+        "age_max_ms": float(age.max()),
+        "latency_p50_ms": latency[0],
+        "latency_p95_ms": latency[1],
+        "arrived": sum(log.known_end - start for log, start in zip(logs, _ends(scenario), strict=True)),
+        "completed": finished,
+        "acknowledged": finished - archived,
+        "archived": archived,
+        "lost": sum(tally.lost),
+        "deliveries": totals["deliveries"],
+        "redeliveries": totals["redeliveries"],
+        "expired": sum(tally.expired),
+        "wasted": ended - useful,
+        "wasted_share": 1 - useful / ended if ended else None,
+        "assignments": assigned.num_rows,
+        "moves": int(np.sum(assigned.column("revoked").to_numpy())),
+        "idle_members": int(np.sum(members.column("deliveries").to_numpy() == 0)),
+        "busy_share": busy / alive if alive else None,
+        "member_hours": alive / 3_600_000,
+    }
+    return pa.Table.from_pylist([row], schema=SUMMARY)
+
+
+def _ends(scenario: Scenario) -> list[int]:
+    return [start.end_offset for topic in scenario.topics for start in topic.starts]
+
+
+def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
+    if not lag.any():
+        return 0.0
+    peak = int(lag.argmax()) * step_ms * MS
+    return next((time / MS for time in drained if time > peak), None)
+
+
+def _latency(tally: Tally, logs: Sequence[Log]) -> tuple[float | None, float | None]:
+    """How long records were there until they were finished: median and 95th percentile, records of a batch alike."""
+    if not tally.finished:
+        return None, None
+    places, firsts, lasts, times = np.array(tally.finished, np.int64).T
+    waited, weights = [], []
+    for place in np.unique(places):
+        mine, log = places == place, logs[place]
+        bases, appended = np.array(log.bases), np.array(log.times)
+        low = np.searchsorted(bases, firsts[mine], side="right") - 1
+        high = np.searchsorted(bases, lasts[mine], side="right") - 1
+        sizes = high - low + 1
+        run = np.repeat(np.arange(len(sizes)), sizes)
+        batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[run]
+        begin = np.maximum(bases[batch], firsts[mine][run])
+        end = np.minimum(bases[batch + 1] - 1, lasts[mine][run])
+        weights.append(end - begin + 1)
+        waited.append((times[mine][run] - appended[batch]) / MS)
+    values, counts = np.concatenate(waited), np.concatenate(weights)
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(counts[order])
+    at = [int(np.searchsorted(passed, share * passed[-1])) for share in (0.5, 0.95)]
+    half, most = (max(float(values[order][one]), 0.0) for one in at)
+    return half, most

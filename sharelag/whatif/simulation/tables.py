@@ -1,0 +1,200 @@
+"""Which tables does a simulation leave? Their columns, and how counters become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.simulation.clients import Client
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Assigned
+from sharelag.whatif.simulation.tally import COUNTS, Tally
+
+#: One share partition at one moment of a simulation.
+TIMELINE = pa.schema(
+    [
+        ("time_ms", pa.int64()),  # from the begin
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("log_start_offset", pa.int64()),
+        ("start_offset", pa.int64()),  # in the leader's memory, as the next three
+        ("window_end_offset", pa.int64()),  # exclusive
+        ("delivery_complete_count", pa.int64()),
+        ("in_flight", pa.int64()),  # acquired offsets
+        ("end_offset", pa.int64()),
+        ("lag", pa.int64()),  # end - start - count: what is left to finish
+        ("age_ms", pa.int64()),  # since the first unfinished record was appended; 0: nothing is left
+        ("members", pa.int32()),  # who fetch it
+    ]
+)
+#: One share partition and one member.
+DELIVERIES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("member", pa.string()),
+        *((name, pa.int64()) for name in COUNTS),  # records; refused: acknowledged too late
+    ]
+)
+#: One life of one member.
+MEMBERS = pa.schema(
+    [
+        ("member", pa.string()),
+        ("life", pa.int32()),  # it came back so many times
+        ("member_id", pa.string()),
+        ("joined_ms", pa.int64()),
+        ("left_ms", pa.int64()),  # null: it is still there
+        ("ended", pa.string()),  # left or crashed
+        ("busy_ms", pa.float64()),
+        ("idle_ms", pa.float64()),  # alive, but not processing records
+        ("unassigned_ms", pa.float64()),  # of these, without a partition
+        ("polls", pa.int64()),  # that brought records
+        ("deliveries", pa.int64()),
+        ("partitions", pa.int32()),  # assigned at the end
+    ]
+)
+#: One target assignment.
+ASSIGNMENTS = pa.schema(
+    [
+        ("time_ms", pa.float64()),
+        ("assignment_epoch", pa.int32()),  # the group epoch that it is of
+        ("members", pa.int32()),
+        ("pairs", pa.int32()),  # of a member and a partition
+        ("added", pa.int32()),
+        ("revoked", pa.int32()),  # from members that stay
+        ("idle", pa.int32()),  # members without a partition
+        ("unserved", pa.int32()),  # partitions without a member
+    ]
+)
+#: One request, when they were asked for.
+REQUESTS = pa.schema(
+    [
+        ("time_ms", pa.float64()),
+        ("member", pa.string()),
+        ("broker", pa.int32()),
+        ("session_epoch", pa.int32()),  # 0 opens, -1 closes
+        ("request", pa.string()),  # fetch, acknowledge, close
+    ]
+)
+
+
+class Samples:
+    """The rows of the timeline, taken while the simulation runs."""
+
+    def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, clients: Sequence[Client]) -> None:
+        self._scenario, self._clock, self._brokers, self._clients = scenario, clock, brokers, clients
+        self._rows: list[tuple[int, ...]] = []
+
+    def take(self) -> None:
+        """One row for each share partition as of now."""
+        now, clock = self._clock.now, self._clock
+        fetching: dict[int, int] = {}
+        for client in self._clients:
+            for place in client.places:
+                fetching[place] = fetching.get(place, 0) + 1
+        for served in self._brokers.served:
+            share, log = served.share, served.log
+            end, start, count = log.end(now), share.start_offset, share.delivery_complete_count
+            age = max(now - log.appended(start), 0) // MS if end - start - count > 0 else 0
+            self._rows.append(
+                (
+                    now // MS,
+                    log.start,
+                    start,
+                    share.end_offset,
+                    count,
+                    served.held,
+                    end,
+                    end - start - count,
+                    age,
+                    fetching.get(served.place, 0),
+                )
+            )
+            self._brokers.note_drained(served)
+        if now + self._scenario.step_ms * MS <= self._scenario.duration_ms * MS:
+            clock.after(self._scenario.step_ms * MS, self.take)
+
+    def table(self, names: Sequence[tuple[str, int]]) -> pa.Table:
+        """The timeline; ``names`` are topic and partition by place."""
+        values = np.array(self._rows, np.int64).reshape(-1, 10)
+        steps = len(values) // len(names)
+        columns = [
+            values[:, 0],
+            [name for _ in range(steps) for name, _ in names],
+            [partition for _ in range(steps) for _, partition in names],
+            *values[:, 1:].T,
+        ]
+        return pa.table(dict(zip(TIMELINE.names, columns, strict=True)), schema=TIMELINE)
+
+
+def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Client]) -> pa.Table:
+    """What was delivered where to whom, and what became of it."""
+    rows = [
+        (*names[place], clients[number].member.name, *counts)
+        for (place, number), counts in sorted(tally.counts.items())
+    ]
+    return _table(rows, DELIVERIES)
+
+
+def members(tally: Tally, clients: Sequence[Client], now: int) -> pa.Table:
+    """How the members spent their time."""
+    delivered: dict[int, int] = {}
+    for (_, number), counts in tally.counts.items():
+        delivered[number] = delivered.get(number, 0) + counts[0]
+    rows = []
+    for client in clients:
+        until = now if client.left is None else client.left
+        idle = until - client.joined - client.busy
+        left = None if client.left is None else client.left // MS
+        rows.append(
+            (
+                client.member.name,
+                client.life,
+                client.id,
+                client.joined // MS,
+                left,
+                client.ended,
+                client.busy / MS,
+                idle / MS,
+                client.unassigned / MS,
+                client.polls,
+                delivered.get(client.number, 0),
+                len(client.places),
+            )
+        )
+    return _table(rows, MEMBERS)
+
+
+def assignments(made: Sequence[Assigned]) -> pa.Table:
+    """The target assignments."""
+    return _table(
+        [
+            (
+                one.time / MS,
+                one.assignment_epoch,
+                one.members,
+                one.pairs,
+                one.added,
+                one.revoked,
+                one.idle,
+                one.unserved,
+            )
+            for one in made
+        ],
+        ASSIGNMENTS,
+    )
+
+
+def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Client]) -> pa.Table:
+    """The requests of all sessions."""
+    rows = [(time / MS, clients[number].member.name, *rest) for time, number, *rest in made]
+    return _table(rows, REQUESTS)
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)

@@ -1,0 +1,43 @@
+"""What do all members have in common, and what is a share session to them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sharelag.model import topic_id_text
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.simulation.clock import Clock
+from sharelag.whatif.simulation.coordinator import Coordinator
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.streams import IDS, Outcomes, generator
+
+
+@dataclass(frozen=True)
+class World:
+    """What all members have in common."""
+
+    scenario: Scenario
+    seed: int
+    clock: Clock
+    brokers: Brokers
+    coordinator: Coordinator
+    first: dict[str, int]  # the first place of each topic
+    logs: Sequence[Log]
+    outcomes: Sequence[Outcomes]
+    spawn: Callable[[int, int], None]  # a member of the scenario begins another life
+    requests: list[tuple[int, int, int, int, str]] | None  # time, member, broker, session epoch, what
+
+
+@dataclass(slots=True)
+class Session:
+    """A share session with one broker: places in the order in which they came, and the epoch of the next request."""
+
+    places: list[int] = field(default_factory=list)
+    epoch: int = 0
+
+
+def member_id(seed: int, which: int, life: int) -> str:
+    """A random id of the same look as Kafka's, the same for every assignor."""
+    return topic_id_text(generator(seed, IDS, which, life).bytes(16))

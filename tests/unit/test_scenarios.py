@@ -1,0 +1,278 @@
+"""Do the named scenarios show what they are about, and does one from a cluster begin where the cluster is?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag import investigate, schemas
+from sharelag.demo import CAPTURE
+from sharelag.engine import Choice
+from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
+from sharelag.scenarios_from import scenario_from
+from sharelag.sources.inputs import CaptureInput
+from sharelag.whatif.named import named, names
+from sharelag.whatif.scenario import Behaviour, Service
+from sharelag.whatif.simulate import SimulationResult, simulate
+
+RECORDED = CAPTURE.parent / "scenarios"
+
+
+def only(table: pa.Table) -> dict[str, Any]:
+    (row,) = table.to_pylist()
+    return row
+
+
+def at(result: SimulationResult, time_ms: int) -> dict[str, Any]:
+    return [row for row in result.timeline.to_pylist() if row["time_ms"] <= time_ms][-1]
+
+
+def of_members(result: SimulationResult) -> dict[str, dict[str, Any]]:
+    return {row["member"]: row for row in result.deliveries.to_pylist()}
+
+
+def evidence(name: str, group: str | None = None) -> Evidence:
+    choice = Choice(frozenset({group})) if group else None
+    return investigate.gather(CaptureInput(RECORDED / name), "local", choice=choice)
+
+
+# ---- by name ----
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_named_scenario_runs_and_says_what_it_is_about(name: str) -> None:
+    scenario = named(name)
+    assert scenario.name == name
+    assert names()[name] == scenario.about
+    short = replace(scenario, duration_ms=min(scenario.duration_ms, 20_000))
+    row = only(simulate(short).summary)
+    assert row["scenario"] == name
+    assert row["lag_end"] >= 0
+
+
+def test_an_unknown_name_is_answered_with_those_there_are() -> None:
+    with pytest.raises(InputError, match="window-full"):
+        named("nothing")
+
+
+def test_walk() -> None:
+    result = simulate(named("walk"))
+    of = of_members(result)
+    assert {name: of[name]["deliveries"] for name in of} == {"c0": 10, "c1": 5, "c2": 6, "c3": 3}
+    assert {name: of[name]["acknowledged"] for name in of} == {"c0": 10, "c1": 2, "c2": 6, "c3": 3}
+    assert of["c1"]["released"] == 1
+    assert only(result.summary)["expired"] == 2  # what c1 had beside
+    starts = list(dict.fromkeys(row["start_offset"] for row in result.timeline.to_pylist()))
+    assert starts == [100, 110, 111, 121]
+    assert at(result, 20_000)["window_end_offset"] == 121
+
+
+def test_in_flight() -> None:
+    row = at(simulate(named("in-flight")), 0)
+    assert (row["start_offset"], row["delivery_complete_count"], row["lag"], row["in_flight"]) == (2, 2, 5, 0)
+
+
+def test_delivery_limit() -> None:
+    result = simulate(named("delivery-limit"))
+    row = only(result.summary)
+    assert (row["deliveries"], row["redeliveries"], row["archived"], row["lag_end"]) == (5, 4, 1, 0)
+
+
+def test_slow_producer() -> None:
+    result = simulate(named("slow-producer"))
+    ends = [(row["time_ms"], row["end_offset"]) for row in result.timeline.to_pylist()]
+    came = [next(time for time, end in ends if end == number) for number in range(1, 11)]
+    assert came[-1] - came[0] == 18_000
+
+
+def test_gaps() -> None:
+    result = simulate(named("gaps"))
+    before = at(result, 400)
+    assert (before["in_flight"], before["lag"]) == (10, 10)
+    row = only(result.summary)
+    assert (row["acknowledged"], row["archived"], row["lag_end"]) == (8, 2, 0)
+    assert at(result, 5000)["start_offset"] == 10
+
+
+def test_stop_at_error() -> None:
+    result = simulate(named("stop-at-error"))
+    between = at(result, 700)
+    assert (between["start_offset"], between["in_flight"], between["lag"]) == (5, 5, 5)
+    row = only(result.summary)
+    assert (row["acknowledged"], row["archived"], row["redeliveries"]) == (9, 1, 0)
+
+
+def test_everybody_everywhere() -> None:
+    result = simulate(named("everybody-everywhere"))
+    partitions = dict(zip(*(result.members.column(name).to_pylist() for name in ("member", "partitions")), strict=True))
+    assert partitions == {"m1": 2, "m2": 6, "m3": 4}
+    last = result.timeline.slice(result.timeline.num_rows - 6).to_pylist()
+    assert [row["members"] for row in last] == [2] * 6
+    assert only(result.summary)["idle_members"] == 0
+
+
+def test_window_full() -> None:
+    result = simulate(named("window-full"))
+    rows = result.timeline.to_pylist()
+    assert max(row["window_end_offset"] - row["start_offset"] for row in rows) == 505  # up to the end of a batch
+    flat = [row["lag"] for row in rows if 10_000 <= row["time_ms"] <= 25_000]
+    assert len(set(flat)) == 1
+    assert flat[0] > 4000
+    assert only(result.summary)["expired"] == 3
+
+
+def test_crash_loop() -> None:
+    result = simulate(named("crash-loop"))
+    row = only(result.summary)
+    assert row["archived"] == 1
+    assert row["lag_end"] == 0
+    lives = [life["ended"] for life in result.members.to_pylist()]
+    assert lives.count("crashed") == 5
+    assert row["wasted"] > 250
+
+
+def test_slow_work() -> None:
+    row = only(simulate(named("slow-work")).summary)
+    assert row["wasted_share"] > 0.3
+    assert row["expired"] >= row["redeliveries"] > 1000
+    patient = named("slow-work")
+    fewer = replace(patient, members=tuple(replace(member, max_poll_records=100) for member in patient.members))
+    assert only(simulate(fewer).summary)["wasted"] == 0
+
+
+def test_uneven() -> None:
+    uneven = replace(named("uneven"), duration_ms=120_000)
+    by_count, by_lag = (simulate(replace(uneven, assignor=one)) for one in ("simple", "lag-aware-sticky"))
+    assert only(by_lag.summary)["lag_end"] < only(by_count.summary)["lag_end"] / 5
+    assert only(by_lag.summary)["moves"] > 0
+
+
+def test_idle_members() -> None:
+    """Twelve members have work in four partitions, and are done in a third of the time of four."""
+    twelve = named("idle-members")
+    drain = {count: only(simulate(twelve.with_members(count)).summary) for count in (4, 12)}
+    assert drain[12]["idle_members"] == 0
+    assert drain[12]["drain_ms"] - 5000 < (drain[4]["drain_ms"] - 5000) / 2
+
+
+def test_retention_loss() -> None:
+    row = only(simulate(named("retention-loss")).summary)
+    assert row["lost"] > 1000
+    assert row["arrived"] > row["completed"] + row["lag_end"]
+
+
+def test_leader_change() -> None:
+    result = simulate(named("leader-change"))
+    row = only(result.summary)
+    assert row["redeliveries"] == 0  # nobody remembers the first deliveries
+    assert row["deliveries"] > row["completed"] == 1000
+    assert sum(result.deliveries.column("refused").to_pylist()) == row["wasted"] == row["deliveries"] - 1000
+
+
+# ---- from a cluster ----
+
+
+@pytest.mark.parametrize("name", ["hot_partition", "slow", "head_of_line", "window_full", "no_members"])
+def test_a_scenario_begins_with_the_lag_of_the_cluster(name: str) -> None:
+    known = evidence(name)
+    scenario = scenario_from(known, duration_ms=1000)
+    result = simulate(scenario)
+    lags = {(row["topic"], row["partition"]): row["lag"] for row in known.lag.to_pylist()}
+    begin = [row for row in result.timeline.to_pylist() if row["time_ms"] == 0]
+    assert {(row["topic"], row["partition"]): row["lag"] for row in begin} == lags
+    assert len(scenario.each_member()) == known.members.num_rows
+    assert scenario.begins_ms == round(known.as_of.timestamp() * 1000)
+    assert any("record batches of 1 and polls of" in sentence for sentence in scenario.assumed)
+
+
+def test_rates_and_windows_go_on() -> None:
+    known = evidence("hot_partition")
+    scenario = scenario_from(known)
+    arriving = sum(rate or 0 for rate in known.progress.column("arrival_rate").to_pylist())
+    assert sum(producer.rate for producer in scenario.producers) == pytest.approx(arriving)
+    row = only(simulate(scenario).summary)
+    assert row["arrived"] / 600 == pytest.approx(arriving, rel=0.1)
+    # One partition is behind and one of three members has it: what that one does is what a member can do.
+    rates = {row["partition"]: row["completion_rate"] or 0 for row in known.progress.to_pylist()}
+    behind = max(rates, key=lambda partition: rates[partition])
+    theirs = [set(row["assigned_partitions"][0]["partitions"]) for row in known.members.to_pylist()]
+    (held,) = (one for one in theirs if behind in one)
+    assert scenario.members[0].service.mean_ms == pytest.approx(1000 / sum(rates[one] for one in held), rel=0.01)
+    assert any("1 of the members ended" in sentence for sentence in scenario.assumed)
+    window = scenario.topics[0].starts[0].window
+    assert window is not None
+    assert window.start_offset == known.windows.column("start_offset")[0].as_py()
+
+
+def test_locks_do_not_run_out_for_an_assumption() -> None:
+    """Where the history shows no delivery given back, a guess of 500 records a poll must not bring that about."""
+    known = evidence("hot_partition")
+    assert sum(known.observed.column("released").to_pylist()) == 0
+    assert only(simulate(scenario_from(known, duration_ms=120_000)).summary)["expired"] == 0
+    assert only(simulate(scenario_from(known, duration_ms=120_000, max_poll_records=500)).summary)["expired"] > 0
+
+
+def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
+    known = evidence("keeping_up")
+    scenario = scenario_from(known)
+    done = sum(rate or 0 for rate in known.progress.column("completion_rate").to_pylist())
+    done += sum(rate or 0 for rate in known.progress.column("redelivery_rate").to_pylist())
+    members = len(scenario.each_member())
+    assert scenario.members[0].service.mean_ms == pytest.approx(500 * members / done)
+    assert any("since they keep up" in sentence for sentence in scenario.assumed)
+    row = only(simulate(replace(scenario, duration_ms=120_000)).summary)
+    assert row["lag_end"] < 10 * done
+
+
+def test_settings_and_retention_are_taken_over() -> None:
+    full = scenario_from(evidence("window_full"))
+    told = {
+        row["name"]: row["value"] for row in evidence("window_full").settings.to_pylist() if row["scope"] == "group"
+    }
+    assert full.settings.limits.max_record_locks == int(told["share.partition.max.record.locks"])
+    assert full.settings.limits.lock_duration_ms == int(told["share.record.lock.duration.ms"])
+    assert full.topics[0].retention_ms == 604_800_000
+
+
+def test_what_is_not_known_is_assumed_and_said() -> None:
+    bare = scenario_from(
+        replace(
+            evidence("slow"),
+            members=schemas.MEMBERS.empty_table(),
+            groups=schemas.GROUPS.empty_table(),
+            progress=schemas.PROGRESS.empty_table(),
+            observed=schemas.OBSERVED.empty_table(),
+            settings=schemas.SETTINGS.empty_table(),
+        )
+    )
+    said = "\n".join(bare.assumed)
+    for words in (
+        "members of the group are not known",
+        "no rate of completion",
+        "defaults for share.record.lock",
+        "nothing arrives",
+        "arrived just now",
+    ):
+        assert words in said
+    assert not bare.producers
+    assert only(simulate(replace(bare, duration_ms=60_000)).summary)["lag_end"] == 0
+    mine = scenario_from(evidence("slow"), service=Service(7), behaviour=Behaviour())
+    assert mine.members[0].service == Service(7)
+    assert not any("of work" in sentence for sentence in mine.assumed)
+
+
+def test_a_group_has_to_be_chosen() -> None:
+    many = investigate.gather(CaptureInput(CAPTURE), "local", over=timedelta(minutes=1))
+    with pytest.raises(InputError, match=r"choose one share group: .*billing"):
+        scenario_from(many)
+    with pytest.raises(InputError, match="no share group 'x'"):
+        scenario_from(many, "x")
+    assert scenario_from(many, "billing").group_id == "billing"
+    nothing = replace(many, lag=many.lag.slice(0, 0))
+    with pytest.raises(InputError, match="none has any state"):
+        scenario_from(nothing)
