@@ -1,0 +1,188 @@
+"""Which colour and which pattern means what? The one home of both in Python; `palette.js` is that of the widgets.
+
+Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four states of KIP-932
+differ in lightness too, so that they stay apart for every kind of colour vision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from sharelag.errors import InputError
+from sharelag.model import DeliveryState
+
+Theme: TypeAlias = Literal["light", "dark"]
+#: A value for each theme.
+_ByTheme: TypeAlias = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is drawn for a kind of offsets."""
+
+    words: str
+    fill: _ByTheme
+    pattern: str  # plotly's name of it
+    means: str
+    size: int = 7
+    solidity: float = 0.22
+
+
+def _fills(light: str, dark: str) -> _ByTheme:
+    return {"light": light, "dark": dark}
+
+
+#: Kinds of offsets, by the name that the widgets have for them.
+KINDS = {
+    "available": Kind(
+        "Available", _fills("#CFE3F5", "#D6E8F7"), "", "released or timed out, waiting for another delivery"
+    ),
+    "acquired": Kind("Acquired", _fills("#E69F00", "#E69F00"), "/", "locked by a member; never persisted by Kafka"),
+    "acknowledged": Kind("Acknowledged", _fills("#00785A", "#0B8A68"), ".", "done"),
+    "archiving": Kind("Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"),
+    "archived": Kind("Archived", _fills("#4A1A5C", "#6C3A80"), "x", "rejected, at the delivery limit, or a gap"),
+    "tx_pending": Kind("Transaction pending", _fills("#5C86D6", "#5C86D6"), "|", "acknowledged in an open transaction"),
+    "unknown": Kind(
+        "No state persisted",
+        _fills("#D9D9D4", "#5B5F66"),
+        "\\",
+        "acquired, or never persisted: the topic does not say which",
+    ),
+    "unread": Kind(
+        "Unread",
+        _fills("#F4F5F7", "#23272E"),
+        "-",
+        "beyond the window: never delivered, as far as the topic tells",
+        11,
+        0.1,
+    ),
+    "finished": Kind(
+        "Finished",
+        _fills("#7DB8A4", "#4F8676"),
+        ".",
+        "acknowledged or archived; the start offset has not passed it yet",
+        11,
+    ),
+    "other": Kind("Another state", _fills("#A33B20", "#C05A3E"), "+", "of a newer Kafka than this sharelag"),
+    "window": Kind("In the window", _fills("#C9CFD8", "#454C57"), "+", "this table has no states offset by offset"),
+}
+
+#: Colours of a number from none to most, in even steps of lightness.
+LADDERS = {
+    "light": ("#E6EAF0", "#C6D8EA", "#9ABAD9", "#6E98C4", "#3F6CA3", "#22427A", "#1B1F4B"),
+    "dark": ("#2A2F38", "#2F4468", "#3B5B8A", "#4D78A9", "#74A0C8", "#A6C8E2", "#E6F2FB"),
+}
+
+#: Things side by side, such as share partitions: a colour, a dash and a symbol each.
+_LINE_COLOURS = {
+    "light": ("#3F6CA3", "#B25900", "#00785A", "#4A1A5C", "#A33B20", "#565F6F"),
+    "dark": ("#74A0C8", "#E69F00", "#3FBF97", "#C77BA5", "#F08A6C", "#C3CBD6"),
+}
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
+#: More lines than that nobody tells apart.
+MOST_LINES = len(_DASHES)
+
+#: Paper and ink, as the widgets have them.
+PAPER = {
+    "light": {"paper": "#ffffff", "ink": "#1c2330", "soft": "#565f6f", "line": "#cfd5de", "head": "#f3f5f8"},
+    "dark": {"paper": "#15181d", "ink": "#e6e9ef", "soft": "#a6b0c0", "line": "#363d49", "head": "#1e232b"},
+}
+WARN = _fills("#8A3200", "#FFB37A")
+
+#: How bad a cause is.
+SEVERITIES = {
+    "critical": Kind("critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"),
+    "warning": Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
+    "note": Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
+}
+
+
+def state_kind(state: int) -> Kind:
+    """The kind of a delivery state by its number on the wire."""
+    known = {int(one): one.name.lower() for one in DeliveryState}
+    return KINDS[known.get(state, "other")]
+
+
+def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
+    """A bar's marker: fill, pattern over it, and an outline that holds on any paper."""
+    fill = kind.fill[checked(theme)]
+    ink = "#000000" if luminance(fill) > 0.22 else "#ffffff"
+    pattern = {"shape": kind.pattern, "fillmode": "overlay", "fgcolor": ink, "fgopacity": 0.55}
+    pattern |= {"size": kind.size, "solidity": kind.solidity}
+    return {"color": fill, "pattern": pattern, "line": {"color": PAPER[theme]["soft"], "width": 0.8}}
+
+
+def line(number: int, theme: Theme) -> dict[str, Any]:
+    """How the line of the n-th thing looks: arguments of a scatter trace."""
+    colour = _LINE_COLOURS[checked(theme)][number % MOST_LINES]
+    return {
+        "line": {"color": colour, "dash": _DASHES[number % MOST_LINES], "width": 2},
+        "marker": {"color": colour, "symbol": _SYMBOLS[number % MOST_LINES], "size": 7},
+    }
+
+
+def ladder(theme: Theme) -> list[tuple[float, str]]:
+    """The ladder as a colour scale."""
+    steps = LADDERS[checked(theme)]
+    return [(n / (len(steps) - 1), colour) for n, colour in enumerate(steps)]
+
+
+def checked(theme: Theme) -> Theme:
+    """The theme, if there is one of that name.
+
+    Raises
+    ------
+    InputError
+    """
+    if theme not in PAPER:
+        raise InputError(f"{theme!r} is no theme: choose one of {', '.join(PAPER)}")
+    return theme
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb`` (WCAG 2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def template(theme: Theme) -> dict[str, Any]:
+    """The look of all figures in a theme, as a plotly template."""
+    colours = PAPER[checked(theme)]
+    axis = {
+        "gridcolor": colours["line"],
+        "linecolor": colours["soft"],
+        "zerolinecolor": colours["soft"],
+        "tickcolor": colours["soft"],
+        "title": {"font": {"color": colours["soft"], "size": 12}, "standoff": 8},
+        "automargin": True,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+    }
+    hover = {"bgcolor": colours["head"], "bordercolor": colours["soft"], "align": "left"}
+    return {
+        "layout": {
+            "paper_bgcolor": colours["paper"],
+            "plot_bgcolor": colours["paper"],
+            "font": {"family": 'system-ui, "Segoe UI", Roboto, sans-serif', "size": 12, "color": colours["ink"]},
+            "colorway": list(_LINE_COLOURS[theme]),
+            "title": {"x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 14}, "font": {"size": 15}},
+            "hoverlabel": hover | {"font": {"color": colours["ink"], "size": 12}, "namelength": -1},
+            "legend": {
+                "orientation": "h",
+                "traceorder": "normal",
+                "x": 0,
+                "xanchor": "left",
+                "y": 1,
+                "yanchor": "bottom",
+                "font": {"size": 12},
+            },
+            "xaxis": axis,
+            "yaxis": axis,
+            "bargap": 0.35,
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours["soft"], "activecolor": colours["ink"]},
+        }
+    }

@@ -1,0 +1,175 @@
+"""Does a real browser draw every chart, offline, without complaint, and with every name as text?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from sharelag import charts
+from sharelag.charts import palette
+from tests.browser.chromium import FLAGS, find_chromium
+from tests.browser.test_page import Watched
+from tests.unit.test_charts import ARABIC, FIGURES, HOSTILE, LONG, THEMES, records, renamed, timeline
+
+Opened = Callable[..., Watched]
+
+#: The text of an element, a line after the other; plotly has no text between its lines.
+TEXT = """element => [...element.querySelectorAll('text')].map(text => {
+    const lines = [...text.querySelectorAll('.line')];
+    return lines.length ? lines.map(line => line.textContent).join(' ') : text.textContent; })"""
+BOX = """(chart, selector) => { const found = chart.querySelector(selector); if (!found) return null;
+    const box = found.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; }"""
+#: Hover over each point of each trace, and collect what appears.
+HOVERED = """async chart => { const told = [];
+    for (let curve = 0; curve < chart.data.length; curve++) {
+        const trace = chart._fullData[curve];
+        if (trace.hoverinfo === 'skip' || !['bar', 'scatter'].includes(trace.type)) continue;
+        for (let point = 0; point < trace._length; point++) {
+            Plotly.Fx.hover(chart, [{ curveNumber: curve, pointNumber: point }]);
+            for (const label of chart.querySelectorAll('.hoverlayer .hovertext')) told.push(label.textContent);
+        }
+    }
+    return told; }"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Opened:
+    """Some figures as a page, drawn in a window of 960 pixels."""
+
+    def draw(figures: list[Any], title: str = "Charts", theme: palette.Theme = "light") -> Watched:
+        page = tmp_path / "charts.html"
+        page.write_text(charts.to_html(figures, title, theme), encoding="utf-8")
+        seen = Watched(browser, page, viewport={"width": 960, "height": 800})
+        seen.page.wait_for_function(
+            "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted", arg=len(figures)
+        )
+        assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+        return seen
+
+    return draw
+
+
+def figures_of(name: str, theme: palette.Theme, rename: str | None = None) -> list[Any]:
+    tables = records(name)
+    return [
+        make(tables[chart] if rename is None else renamed(tables[chart], rename), theme)
+        for chart, make in FIGURES.items()
+    ]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_chart_is_drawn_offline_and_says_what_it_shows(theme: palette.Theme, opened: Opened) -> None:
+    figures = figures_of("hot_partition", theme)
+    page = opened(figures, theme=theme).page
+    for number, figure in enumerate(figures):
+        chart = page.locator(f"#chart-{number}")
+        title, subtitle = (
+            chart.locator(f".infolayer .{name}") for name in ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
+        )
+        told = [
+            " ".join(part.locator(".line").all_text_contents() or part.all_text_contents())
+            for part in (title, subtitle)
+        ]
+        assert told == [figure.layout.meta["title"], " ".join(figure.layout.meta["facts"])]
+        label = page.locator("figure").nth(number).get_attribute("aria-label")
+        assert label == " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]])
+
+
+@pytest.mark.parametrize(("theme", "rename"), [("light", None), ("dark", LONG)])
+def test_nothing_lies_upon_something_else_or_is_cut_off(
+    theme: palette.Theme, rename: str | None, opened: Opened
+) -> None:
+    figures = figures_of("hot_partition", theme, rename)
+    page = opened(figures, theme=theme).page
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for number, figure in enumerate(figures):
+        chart = page.query_selector(f"#chart-{number}")
+        assert chart is not None
+        whole = chart.bounding_box()
+        assert whole is not None
+        boxes = [
+            chart.evaluate(BOX, part) for part in (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
+        ]
+        shown = [box for box in boxes if box]
+        title = figure.layout.meta["title"]
+        for above, below in pairwise(shown[:3]):
+            assert above[3] <= below[1] + 2, title
+        for left, top, right, bottom in shown:
+            assert left >= whole["x"] - 1, title
+            assert right <= whole["x"] + whole["width"] + 1, title
+            assert top >= whole["y"] - 1, title
+            assert bottom <= whole["y"] + whole["height"] + 1, title
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_stands_out_from_the_paper(theme: palette.Theme, opened: Opened) -> None:
+    page = opened(figures_of("hot_partition", theme), theme=theme).page
+    inks = page.evaluate(
+        "() => [...new Set([...document.querySelectorAll('.main-svg text')].map(text => getComputedStyle(text).fill))]"
+    )
+    paper = palette.luminance(palette.PAPER[theme]["paper"])
+    for ink in inks:
+        red, green, blue = (int(part) for part in ink.removeprefix("rgb(").removesuffix(")").split(","))
+        other = palette.luminance(f"#{red:02x}{green:02x}{blue:02x}")
+        assert (max(paper, other) + 0.05) / (min(paper, other) + 0.05) >= 4.5, ink
+
+
+@pytest.mark.parametrize("name", [HOSTILE, LONG, ARABIC, "👩‍👩‍👧‍👦 orders"])
+def test_every_name_is_text(name: str, opened: Opened) -> None:
+    seen = opened(figures_of("hot_partition", "light", name), title=name)
+    page = seen.page
+    visible = name.replace("\u202e", "\\u202e")
+    assert page.title() == " ".join(name.split())
+    assert page.inner_text("h1") == name
+    assert page.locator("img, .main-svg a").count() == 0
+    short = f"{visible[:17]}…{visible[-16:]}" if len(visible) > 34 else visible
+    for number in range(len(FIGURES)):
+        chart = page.query_selector(f"#chart-{number}")
+        assert chart is not None
+        texts = " ".join(chart.evaluate(TEXT)).replace("\u2068", "").replace("\u2069", "")
+        assert short.replace(" ", "") in texts.replace(" ", "").replace("\u00a0", ""), list(FIGURES)[number]
+    whole = "".join(page.query_selector("#chart-1").evaluate(HOVERED))  # type: ignore[union-attr]
+    assert visible.replace(" ", "") in whole.replace(" ", "").replace("\u2068", "").replace("\u2069", "")
+    assert seen.complaints == []
+
+
+def test_what_is_not_known_has_no_point(opened: Opened) -> None:
+    table = charts.lag_over_time_records(timeline("hot_partition"))
+    figure = charts.lag_over_time_figure(table)
+    page = opened([figure]).page
+    known = [[sum(value is not None for value in trace.y)] for trace in figure.data]
+    drawn = page.eval_on_selector_all(
+        "#chart-0 .scatterlayer .trace", "traces => traces.map(trace => trace.querySelectorAll('.points path').length)"
+    )
+    assert sum(drawn) == sum(count for (count,) in known)
+    assert len(table) * 2 > sum(drawn)
+
+
+def test_unknown_stretches_are_hatched(opened: Opened) -> None:
+    figure = charts.window_heat_figure(records("demo")["window_heat"])
+    page = opened([figure]).page
+    bars = page.eval_on_selector_all(
+        "#chart-0 .barlayer .point path", "bars => bars.map(bar => getComputedStyle(bar).fill.startsWith('url('))"
+    )
+    assert len(bars) == len(figure.data[1].y)
+    assert all(bars)
+
+
+def test_hovering_explains_in_kafkas_terms(opened: Opened) -> None:
+    page = opened([charts.decomposition_figure(records("demo")["decomposition"])]).page
+    told = page.query_selector("#chart-0").evaluate(HOVERED)  # type: ignore[union-attr]
+    assert any("unread" in one and "beyond the window: never delivered" in one for one in told)
+    assert any("? no record was fetched yet" in one for one in page.query_selector("#chart-0").evaluate(TEXT))  # type: ignore[union-attr]

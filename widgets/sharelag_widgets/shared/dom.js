@@ -1,0 +1,58 @@
+// Elements of a view: every text is text, keys stay here, what changes is announced, failures are told.
+
+/** An element. `on...` are listeners, `data` and `style` are objects, everything else is an attribute. */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "style") Object.assign(element.style, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/**
+ * Elements that take keys. JupyterLab takes arrows in the capture phase, unless this stands on the very
+ * element that has the focus.
+ */
+export function ownsKeys(...elements) {
+  for (const element of elements) element.setAttribute("data-lm-suppress-shortcuts", "true");
+  return elements[0];
+}
+
+/** A button. */
+export function button(words, act, attributes = {}) {
+  return ownsKeys(make("button", { type: "button", onclick: act, ...attributes }, words));
+}
+
+/** A name from outside, which may run from right to left, for itself and not over its neighbours. */
+export function named(text, attributes = {}) {
+  return make("bdi", { class: "sl-name", title: text, ...attributes }, text);
+}
+
+/** Says only the last of many texts in a row to a screen reader. */
+export function announcer() {
+  const element = make("div", { class: "sl-unseen", role: "status", "aria-live": "polite", data: { told: 0 } });
+  let timer = 0;
+  const say = (text) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (element.textContent === text) return;
+      element.textContent = text;
+      element.dataset.told = Number(element.dataset.told) + 1;
+    }, 400);
+  };
+  return { element, say, stop: () => clearTimeout(timer) };
+}
+
+/** Put a failure's text in place of a view; what it says next to do holds for every failure in a page. */
+export function tellFailure(root, error) {
+  root.replaceChildren(
+    make("p", { class: "sl-failure", role: "alert" }, `This view cannot be drawn: ${error?.message ?? error}`),
+    make("p", {}, "Run the cell again. The data is still in Python: the same object's .rows shows it."),
+  );
+  root.dataset.failed = String(error?.message ?? error);
+}

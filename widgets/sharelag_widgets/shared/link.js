@@ -1,0 +1,76 @@
+// What people pick: to Python, and at once to the other views of the same selection in this page.
+//
+// Views of one selection hear each other in the browser, so they stay linked while the kernel is busy or gone.
+// Only what a person did is told to others; what was heard is never told again, so nothing can go round.
+
+import { make } from "./dom.js";
+
+const SILENCE = 4000;
+const bus = () => (globalThis.sharelagSelections ??= new EventTarget());
+
+/**
+ * @param model anywidget's model
+ * @param {(picked: {keys?: string[], offsets?: number[] | null, moment?: number | null}) => void} hear
+ */
+export function linked(model, hear) {
+  const me = {};
+  const note = make("p", { class: "sl-kernel", role: "status", hidden: true });
+  let [asked, answered, timer, pause] = [0, 0, 0, 0];
+
+  const heard = ({ detail }) => {
+    if (detail.from !== me && detail.link && detail.link === model.get("link")) hear(detail.picked);
+  };
+  bus().addEventListener("picked", heard);
+
+  const onMessage = (message) => {
+    if (!message || message.pong === undefined) return;
+    answered = message.pong;
+    clearTimeout(timer);
+    timer = 0;
+    note.hidden = true;
+  };
+  model.on("msg:custom", onMessage);
+
+  const save = () => {
+    try {
+      model.save_changes();
+    } catch {
+      // A page without a kernel: the view works, there is nobody to tell.
+    }
+  };
+  // Is anybody there? Asked after people did something, at most once in a while.
+  const ask = () => {
+    if (pause || timer) return;
+    pause = setTimeout(() => {
+      pause = 0;
+      asked += 1;
+      timer = setTimeout(() => {
+        timer = 0;
+        if (answered >= asked) return;
+        note.textContent = "Python does not answer: the kernel is busy or gone. This view works on; what you pick reaches Python when it answers.";
+        note.hidden = false;
+      }, SILENCE);
+      try {
+        model.send({ ping: asked });
+      } catch {
+        // Told by the note.
+      }
+    }, 200);
+  };
+  return {
+    note,
+    /** Someone changed these traits of the model, and picked this. */
+    tell(traits, picked = null) {
+      for (const [name, value] of Object.entries(traits)) model.set(name, value);
+      save();
+      ask();
+      if (picked) bus().dispatchEvent(new CustomEvent("picked", { detail: { from: me, link: model.get("link"), picked } }));
+    },
+    stop() {
+      bus().removeEventListener("picked", heard);
+      model.off("msg:custom", onMessage);
+      clearTimeout(timer);
+      clearTimeout(pause);
+    },
+  };
+}

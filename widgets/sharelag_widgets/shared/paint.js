@@ -1,0 +1,88 @@
+// Painting on a canvas: sharp on every screen, with the palette's colours and patterns.
+
+import { PATTERNS, KINDS, fillOf, inkOf } from "./palette.js";
+
+/** Make a canvas as wide as it is shown and `height` CSS pixels high; its context draws in CSS pixels. */
+export function sized(canvas, height, width = canvas.clientWidth) {
+  const scale = window.devicePixelRatio || 1;
+  const [w, h] = [Math.max(1, Math.round(width * scale)), Math.round(height * scale)];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+const brushesMade = new Map();
+
+/** Fill styles of all kinds in a theme, made once: neighbours of a kind join without a seam. */
+export function brushes(context, theme) {
+  const name = `${theme} ${window.devicePixelRatio}`;
+  // Forced colours can change into others while the name stays.
+  if (theme === "forced" || !brushesMade.has(name)) {
+    brushesMade.set(name, KINDS.map(({ pattern }, kind) => brush(context, PATTERNS[pattern], fillOf(kind, theme), inkOf(kind, theme))));
+  }
+  return brushesMade.get(name);
+}
+
+/** A fill style of a colour with a pattern over it. */
+export function brush(context, pattern, fill, ink) {
+  if (!pattern.lines && !pattern.dots) return fill;
+  const scale = window.devicePixelRatio || 1;
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = Math.round(8 * scale);
+  const inside = tile.getContext("2d");
+  inside.scale(tile.width / 8, tile.width / 8);
+  inside.fillStyle = fill;
+  inside.fillRect(0, 0, 8, 8);
+  inside.strokeStyle = inside.fillStyle = ink;
+  inside.lineWidth = 1;
+  inside.beginPath();
+  for (const [x0, y0, x1, y1] of pattern.lines ?? []) {
+    inside.moveTo(x0, y0);
+    inside.lineTo(x1, y1);
+  }
+  inside.stroke();
+  for (const [x, y, radius] of pattern.dots ?? []) {
+    inside.beginPath();
+    inside.arc(x, y, radius, 0, 7);
+    inside.fill();
+  }
+  const style = context.createPattern(tile, "repeat");
+  style.setTransform(new DOMMatrix().scale(8 / tile.width));
+  return style;
+}
+
+/** A square of a kind for the legend. */
+export function swatch(kind, theme) {
+  const canvas = document.createElement("canvas");
+  canvas.className = "sl-swatch";
+  canvas.setAttribute("aria-hidden", "true");
+  canvas.dataset.fill = fillOf(kind, theme);
+  canvas.dataset.pattern = KINDS[kind].pattern;
+  const context = sized(canvas, 16, 24);
+  context.fillStyle = brushes(context, theme)[kind];
+  context.fillRect(0, 0, 24, 16);
+  return canvas;
+}
+
+/** At most one repaint a frame, however often it is asked for; an error goes to `failed`. */
+export function eachFrame(paint, failed) {
+  let asked = 0;
+  const later = () => {
+    asked ||= requestAnimationFrame(() => {
+      asked = 0;
+      try {
+        paint();
+      } catch (error) {
+        failed(error);
+      }
+    });
+  };
+  later.stop = () => cancelAnimationFrame(asked);
+  return later;
+}

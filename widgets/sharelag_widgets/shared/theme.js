@@ -1,0 +1,60 @@
+// Which theme is around a view, and when does that change? JupyterLab's, the system's, forced colours, or paper.
+
+const QUERIES = ["(prefers-color-scheme: dark)", "(prefers-contrast: more)", "(forced-colors: active)", "print"];
+const LAB = ["data-jp-theme-light", "data-jp-theme-name", "class", "style"];
+
+/**
+ * Mark `root` with its theme (data-theme, data-contrast), now and whenever it changes.
+ * @param {HTMLElement} root
+ * @param {() => void} repaint called after each change
+ * @returns {() => void} stops watching
+ */
+export function watchTheme(root, repaint) {
+  const apply = () => {
+    const [theme, contrast] = [themeOf(root), contrastOf()];
+    if (root.dataset.theme === theme && root.dataset.contrast === contrast) return;
+    Object.assign(root.dataset, { theme, contrast });
+    repaint();
+  };
+  const observer = new MutationObserver(apply);
+  for (const element of [document.documentElement, document.body]) {
+    observer.observe(element, { attributes: true, attributeFilter: LAB });
+  }
+  const queries = QUERIES.map((query) => matchMedia(query));
+  for (const query of queries) query.addEventListener("change", apply);
+  // A view is rendered before it is put into the page; only then is there something around it.
+  const seen = new IntersectionObserver(apply);
+  seen.observe(root);
+  apply();
+  return () => {
+    observer.disconnect();
+    seen.disconnect();
+    for (const query of queries) query.removeEventListener("change", apply);
+  };
+}
+
+/** light, dark or forced. */
+function themeOf(root) {
+  if (matchMedia("(forced-colors: active)").matches) return "forced";
+  if (matchMedia("print").matches) return "light";
+  const lab = document.body.dataset.jpThemeLight;
+  if (lab !== undefined) return lab === "false" ? "dark" : "light";
+  for (let element = root.parentElement; element; element = element.parentElement) {
+    const paper = rgba(getComputedStyle(element).backgroundColor);
+    if (paper[3] > 0.5) return 0.3 * paper[0] + 0.59 * paper[1] + 0.11 * paper[2] < 110 ? "dark" : "light";
+  }
+  // Nothing is painted: the browser paints dark only where the page allows it.
+  const allowed = getComputedStyle(document.documentElement).colorScheme.includes("dark");
+  return allowed && matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+function contrastOf() {
+  const named = (document.body.dataset.jpThemeName ?? "").includes("High Contrast");
+  return named || matchMedia("(prefers-contrast: more)").matches ? "more" : "normal";
+}
+
+/** Red, green, blue (0 to 255) and alpha (0 to 1) of a computed colour. */
+function rgba(text) {
+  const parts = (text.match(/[\d.]+/g) ?? []).map(Number);
+  return [parts[0] ?? 0, parts[1] ?? 0, parts[2] ?? 0, text.startsWith("rgba") ? (parts[3] ?? 1) : 1];
+}
