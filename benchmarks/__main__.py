@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import decode, quick_look
+from benchmarks import archive_memory, decode, quick_look, widgets
 
-_ALL = {"decode": decode.run, "quick_look": quick_look.run}
+_ALL = {
+    "decode": decode.run,
+    "quick_look": quick_look.run,
+    "archive_memory": archive_memory.run,
+    "widgets": widgets.run,
+}
 
 
 def main(names: list[str]) -> None:

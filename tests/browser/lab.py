@@ -1,0 +1,303 @@
+"""Two places to show views in: a plain page with Python behind it, and a real JupyterLab.
+
+The plain page (`Desk`) is quick, and its kernel is this very process; it can be made to fall silent. `jupyter_lab`
+starts a server with folders of its own, on a port of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from comm.base_comm import BaseComm
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
+
+from tests.browser.chromium import FLAGS, find_chromium
+from tests.kafka.jars import build_once, cache_dir
+
+ROOT = Path(__file__).parents[2]
+AXE_VERSION = "4.11.1"
+_OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about:")
+_BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for the tests of a module."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield running
+        running.close()
+
+
+class Watched:
+    """A page that notes every request that leaves the machine, and every complaint."""
+
+    def __init__(self, browser: Browser, **settings: Any) -> None:
+        self.context: BrowserContext = browser.new_context(viewport={"width": 1000, "height": 900}, **settings)
+        self.outside: list[str] = []
+        self.complaints: list[str] = []
+        self.context.route("**/*", self._guard)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def forget_of_the_lab(self) -> None:
+        """Forget what JupyterLab's own scripts complain of when it replaces an output; ours run from blobs."""
+        theirs = ("/static/lab/", "/lab/extensions/@jupyter-widgets/")
+        self.complaints[:] = [
+            said for said in self.complaints if "blob:" in said or not any(place in said for place in theirs)
+        ]
+
+    def assert_quiet(self) -> None:
+        """No request left the machine, and nothing complained."""
+        if self.outside or self.complaints:
+            raise AssertionError(f"requests that left the machine: {self.outside}; complaints: {self.complaints}")
+
+    def _guard(self, route: Any) -> None:
+        if route.request.url.startswith(_OURS):
+            route.continue_()
+        else:
+            self.outside.append(route.request.url)
+            route.abort()
+
+
+class Desk(Watched):
+    """Views in a plain page, in their order; what people do there reaches the views here, and the other way round."""
+
+    def __init__(self, browser: Browser, folder: Path, *views: Any, paper: str = "", **settings: Any) -> None:
+        super().__init__(browser, **settings)
+        self.views = {view.model_id or f"view-{n}": view for n, view in enumerate(views)}
+        self._outbox: list[dict[str, Any]] = []
+        for name, view in self.views.items():
+            view.comm = _Wire(name, self._outbox)
+        self.page.expose_function("toPython", self._receive)
+        path = folder / "desk.html"
+        path.write_text(_document([_sent(name, view) for name, view in self.views.items()], paper), "utf-8")
+        self.page.goto(path.as_uri())
+        self.page.evaluate("window.ready")
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
+        )
+        self.settle()
+
+    def root(self, number: int = 0) -> Locator:
+        """The frame of a view."""
+        return self.page.locator(".sl").nth(number)
+
+    def data(self, name: str, number: int = 0) -> Any:
+        """What a view says of itself (data-...), after the next paint; as JSON where it is some."""
+        self.settle()
+        said = self.root(number).get_attribute(f"data-{name}")
+        try:
+            return None if said is None else json.loads(said)
+        except json.JSONDecodeError:
+            return said
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, and let the views paint."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def silence(self) -> None:
+        """From now on the kernel is gone."""
+        self.page.evaluate("window.kernelGone = true")
+
+    def settle(self) -> None:
+        """Let Python's messages arrive, and the views paint."""
+        if self._outbox:
+            sent, self._outbox[:] = list(self._outbox), []
+            self.page.evaluate("answers => take(answers)", sent)
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def _receive(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        view = self.views[message["id"]]
+        if "custom" in message:
+            data: dict[str, Any] = {"method": "custom", "content": message["custom"]}
+            buffers: list[bytes] = []
+        else:
+            names = list(message["buffers"])
+            data = {"method": "update", "state": message["state"], "buffer_paths": [[name] for name in names]}
+            buffers = [base64.b64decode(message["buffers"][name]) for name in names]
+        view._handle_msg({"content": {"data": data}, "buffers": [memoryview(buffer) for buffer in buffers]})
+        sent, self._outbox[:] = list(self._outbox), []
+        return sent
+
+
+class _Wire(BaseComm):
+    """The kernel's end of a view: what Python sends lies in the outbox."""
+
+    def __init__(self, name: str, outbox: list[dict[str, Any]]) -> None:
+        self.name, self.outbox = name, outbox
+        super().__init__(target_name="jupyter.widget", comm_id=name)
+
+    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any) -> None:
+        if msg_type != "comm_msg" or data["method"] == "echo_update":
+            return
+        binary = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
+        message: dict[str, Any] = {"id": self.name, "state": data.get("state", {})}
+        names = [path[0] for path in data.get("buffer_paths", [])] or [str(n) for n in range(len(binary))]
+        message["buffers"] = dict(zip(names, binary, strict=True))
+        if data["method"] == "custom":
+            message["custom"] = data["content"]
+        self.outbox.append(message)
+
+
+def _sent(name: str, view: Any) -> dict[str, Any]:
+    state = view.get_state()
+    buffers = {key: base64.b64encode(bytes(value)).decode() for key, value in state.items() if isinstance(value, bytes)}
+    plain = {key: value for key, value in state.items() if key not in buffers and not key.startswith("_")}
+    plain.pop("layout", None)
+    return {"id": name, "state": plain, "buffers": buffers, "esm": str(view._esm), "css": str(view._css)}
+
+
+def _document(sent: list[dict[str, Any]], paper: str) -> str:
+    models = json.dumps(sent).replace("<", "\\u003c")
+    host = (ROOT / "widgets/tests/host.js").read_text("utf-8")
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Views</title>
+<style>body {{ margin: 12px; {paper} }}</style></head><body><main><h1 style="font-size:1rem">Views</h1>
+<h2 style="font-size:1rem">of share groups</h2></main>
+<script>window.sent = {models};</script><script type="module">{host}</script></body></html>"""
+
+
+def axe_violations(page: Page, within: str = "body") -> list[tuple[str, list[str]]]:
+    """What axe-core finds against WCAG 2.1 A and AA: rules, with the elements that break them."""
+    page.evaluate(axe_core())
+    found = page.evaluate(
+        "within => axe.run(within, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})", within
+    )
+    if len(found["passes"]) < 5:
+        raise AssertionError(f"axe looked at too little: {len(found['passes'])} rules passed")
+    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]]
+
+
+def axe_core() -> str:
+    """axe-core's script, fetched once by npm into the cache of the tests."""
+
+    def fetch(folder: Path) -> None:
+        if shutil.which("npm") is None:
+            raise SystemExit("npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer")
+        command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
+        subprocess.run([*command, f"axe-core@{AXE_VERSION}"], check=True, capture_output=True)
+
+    folder = build_once(cache_dir() / f"axe-core-{AXE_VERSION}", fetch)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text("utf-8")
+
+
+# ---- JupyterLab -----------------------------------------------------------------------------------------
+
+
+class Lab(NamedTuple):
+    """A running JupyterLab."""
+
+    url: str
+    token: str
+    folder: Path
+
+    def open(self, watched: Watched, notebook: str) -> Page:
+        """Open a notebook and wait for its kernel."""
+        page = watched.page
+        page.set_default_timeout(60_000)
+        page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}&reset")
+        page.wait_for_function("() => window.jupyterapp?.started")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        page.wait_for_function(
+            """async () => { const shown = window.jupyterapp.shell.currentWidget;
+            if (!shown?.sessionContext) return false;
+            await shown.sessionContext.ready; return shown.sessionContext.session?.kernel?.status === 'idle'; }"""
+        )
+        return page
+
+
+@contextmanager
+def jupyter_lab(folder: Path) -> Iterator[Lab]:
+    """A JupyterLab over the notebooks in a folder; its settings and runtime files go to folders beside it."""
+    apart = folder.parent / f"{folder.name}-jupyter"
+    env = os.environ | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    env |= {"JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces")}
+    env |= {
+        "IPYTHONDIR": str(apart / "ipython"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "PATH": f"{_BIN}:{os.environ['PATH']}",
+    }
+    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    _settings(apart / "settings")
+    port, token, log = _free_port(), secrets.token_hex(16), apart / "lab.log"
+    command = [str(_BIN / "jupyter-lab"), "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
+    command += ["--KernelManager.transport=ipc", "--LabApp.news_url=None"]
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            command, env=env, cwd=folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_for(f"{url}/api?token={token}", server, log)
+        yield Lab(url, token, folder)
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _settings(folder: Path) -> None:
+    wanted = {
+        # Cells out of sight would not be in the page.
+        "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+        "@jupyterlab/apputils-extension/notification": {
+            "checkForUpdates": False,
+            "doNotDisturbMode": True,
+            "fetchNews": "false",
+        },
+    }
+    # What a view holds is saved with the notebook.
+    wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}
+    for name, setting in wanted.items():
+        path = folder / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(setting))
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended with code {server.returncode}:\n{log.read_text()[-3000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise TimeoutError(f"JupyterLab did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}")
+
+
+if __name__ == "__main__":
+    axe_core()

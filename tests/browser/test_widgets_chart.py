@@ -1,0 +1,134 @@
+"""Is a plotly figure drawn once plotly is here, readable without eyes, and does a point pick what it is of?"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+from playwright.sync_api import Browser
+
+from sharelag_widgets import LagTable, PlotView, Selection
+from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
+
+KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
+
+
+def over_time() -> go.Figure:
+    times = [BEGIN + timedelta(minutes=minute) for minute in range(30)]
+    figure = go.Figure(layout={"title": {"text": f"Lag of {HOSTILE}"}, "xaxis": {"title": {"text": "Time (UTC)"}}})
+    figure.add_scatter(x=times, y=np.arange(30), name="lag")
+    figure.add_scatter(x=times, y=np.arange(30)[::-1], name=HOSTILE)
+    return figure
+
+
+def bars() -> go.Figure:
+    return go.Figure(go.Bar(x=["0", "1", "2"], y=[5, 7, 6], customdata=KEYS, name="lag"))
+
+
+def drawn(desk: Desk, number: int = 0) -> None:
+    desk.page.locator(f".sl >> nth={number} >> css=.main-svg").first.wait_for()
+    desk.settle()
+
+
+def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
+    asked = "window.models[Object.keys(window.models)[%d]]"
+    drawn(desk, 0)
+    drawn(desk, 1)
+    assert desk.page.evaluate("typeof Plotly.version") == "string"
+    assert desk.page.evaluate(f"{asked % 0} !== {asked % 1}")
+    assert desk.page.locator(".sl-chart .scatterlayer path.js-line").count() == 2
+    assert desk.page.locator(".sl-chart .bars path").count() == 3
+    ys = desk.page.eval_on_selector(".js-plotly-plot", "plot => [...plot.data[0].y]")
+    assert ys == list(range(30))
+    desk.assert_quiet()
+
+
+def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    figure = over_time()
+    figure.add_scatter(x=["<b>a</b>"], y=[1], name="<b>age</b> &amp;", xaxis="x2")  # plotly takes some tags for its own
+    desk = Desk(browser, tmp_path, PlotView(figure))
+    drawn(desk)
+    shown = desk.page.eval_on_selector_all(".legendtext", "texts => texts.map(text => text.textContent)")
+    assert (shown[0], shown[2]) == ("lag", "<b>age</b> &amp;")
+    assert "<img src=x onerror=alert(1)>" in shown[1]
+    assert "<img src=x onerror=alert(1)>" in (desk.page.locator(".gtitle").text_content() or "")
+    assert desk.page.locator(".sl img, .sl image").count() == 0
+    desk.page.get_by_role("button", name="Show as table").click()
+    desk.settle()
+    cells = desk.page.eval_on_selector_all(".sl-chart tbody td:first-child", "cells => cells.map(one => one.innerText)")
+    assert (len(cells), cells[59], cells[60]) == (61, HOSTILE, "<b>age</b> &amp;")
+    desk.assert_quiet()
+
+
+def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    chart = PlotView(over_time(), times=True)
+    desk = Desk(browser, tmp_path, chart)
+    drawn(desk)
+    desk.page.focus(".sl-stage")
+    assert desk.page.get_attribute(".sl-stage", "aria-label") == f"{chart.alt}: 60 points"
+    desk.press("ArrowRight", "ArrowRight", "ArrowRight")
+    assert desk.data("active") == 2
+    assert desk.page.inner_text(".sl-spot").startswith("lag: 2026-11-21")
+    desk.page.locator(".hoverlayer .hovertext").first.wait_for()
+    desk.press("Enter")
+    assert chart.selection.moment == BEGIN + timedelta(minutes=2)
+    desk.press("ArrowDown")
+    assert desk.data("active") == 30
+    desk.press("End", "Escape")
+    assert chart.selection.moment is None
+    desk.assert_quiet()
+
+
+def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    selection = Selection()
+    chart, table = PlotView(bars(), selection=selection), LagTable.of(lag(), selection=selection)
+    desk = Desk(browser, tmp_path, chart, table)
+    drawn(desk)
+    desk.page.focus(".sl-stage")
+    desk.press("ArrowRight", "ArrowRight", "Enter")
+    assert selection.keys == (KEYS[1],)
+    assert desk.data("rows", 1) == 1
+    bar = desk.page.locator(".bars path").nth(2).bounding_box()
+    assert bar
+    desk.page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    desk.page.locator(".hoverlayer .hovertext").first.wait_for()
+    desk.page.mouse.down()
+    desk.page.mouse.up()
+    desk.page.wait_for_function("JSON.parse(document.querySelector('.sl-chart').dataset.keys)[0]?.endsWith('2]')")
+    assert selection.keys == (KEYS[2],)
+    selection.keys = (KEYS[0],)
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.js-plotly-plot').data[0].selectedpoints?.[0] === 0")
+    desk.assert_quiet()
+
+
+def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    chart = PlotView(over_time())
+    desk = Desk(browser, tmp_path, chart)
+    drawn(desk)
+    chart.figure = bars()
+    desk.settle()
+    desk.page.locator(".bars path").first.wait_for()
+    assert desk.data("points") == 3
+    chart.figure = go.Figure()
+    desk.settle()
+    desk.page.get_by_text("There is nothing to draw: the figure has no traces.").wait_for()
+    desk.assert_quiet()
+
+
+def test_without_a_kernel_a_figure_says_what_it_waits_for(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, PlotView(bars()))
+    drawn(desk)
+    desk.page.clock.install()
+    desk.silence()
+    desk.page.evaluate("""() => { delete window.Plotly; window.sharelagPlotly = undefined;
+        const el = document.createElement('div'); document.querySelector('main').append(el);
+        return window.show(window.sent[0], el); }""")
+    desk.page.clock.run_for(25_000)
+    alert = desk.page.get_by_role("alert").inner_text()
+    assert "Python does not answer, and plotly.js has to come from there. Is the kernel running?" in alert
+    desk.assert_quiet()

@@ -1,0 +1,179 @@
+"""Do the views work in a real JupyterLab: keys, themes, picks that reach Python, and a kernel that dies?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from tests.browser.lab import Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
+
+CELLS = [
+    """from tests.widgets.samples import lag, moving
+import plotly.graph_objects as go
+from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
+rows, selection = lag(), Selection()
+strip = WindowStrip.of(moving(), selection=selection)
+strip""",
+    "grid = PartitionGrid.of(rows, selection=selection)\ngrid",
+    "table = LagTable.of(rows, selection=selection)\ntable",
+    "PlotView(go.Figure(go.Scatter(x=[1, 2, 3], y=[3, 1, 2], name='lag')), alt='Lag')",
+]
+IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+RUN = "() => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("notebooks")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, folder / "views.ipynb")
+    with jupyter_lab(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Watched:  # noqa: F811
+    """The notebook after a full run."""
+    watched = Watched(browser)
+    page = lab.open(watched, "views.ipynb")
+    page.evaluate(RUN)
+    page.locator(".sl-chart .main-svg").first.wait_for()
+    page.wait_for_function("document.querySelectorAll('.sl[data-loaded]').length === 4")
+    page.wait_for_function(IDLE)
+    return watched
+
+
+def ask(page: Page, code: str) -> str:
+    """What the notebook's own kernel answers, in a new cell at its end."""
+    page.evaluate(
+        """async code => { const app = window.jupyterapp, panel = app.shell.currentWidget, notebook = panel.content;
+        notebook.activeCellIndex = notebook.widgets.length - 1;
+        await app.commands.execute('notebook:insert-cell-below');
+        notebook.activeCell.model.sharedModel.setSource(code);
+        await app.commands.execute('notebook:run-cell'); }""",
+        code,
+    )
+    page.wait_for_function(IDLE)
+    output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
+    output.first.wait_for()
+    return output.first.inner_text().strip()
+
+
+def moment(strip: Locator) -> int:
+    strip.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return int(strip.get_attribute("data-moment") or -1)
+
+
+def test_every_view_is_there_and_nothing_leaves_the_machine(opened: Watched) -> None:
+    page = opened.page
+    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    for box in [view.bounding_box() for view in page.locator(".sl").all()]:
+        assert box
+        assert box["height"] > 150
+    assert axe_violations(page, ".sl") == []
+    opened.assert_quiet()
+
+
+def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) -> None:
+    page, strip = opened.page, opened.page.locator(".sl-strip")
+    active = "window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    strip.locator("input[type=range]").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    assert moment(strip) == 34
+    strip.locator("canvas[role=slider]").focus()
+    for key in ("ArrowRight", "ArrowRight", "PageDown", "[", "]", "Enter"):
+        page.keyboard.press(key)
+    assert moment(strip) == 34
+    assert "Offset" in strip.locator(".sl-spot").inner_text()
+    page.locator(".sl-grid canvas[role=slider]").focus()
+    before = page.evaluate(active)  # the cell that the focus is in
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "a", "b", "x"):  # the lab's own keys, which change notebooks
+        page.keyboard.press(key)
+    assert page.evaluate(active) == before == 1
+    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length") == len(CELLS)
+    page.wait_for_function(IDLE)
+    opened.assert_quiet()
+
+
+def test_what_is_picked_by_hand_is_read_by_code(opened: Watched) -> None:
+    page = opened.page
+    page.locator(".sl-grid canvas[role=slider]").focus()
+    for key in ("Escape", "Home", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_function("document.querySelector('.sl-table').dataset.rows === '1'")
+    row = json.loads(page.locator(".sl-grid").get_attribute("data-picked") or "[]")[0]
+    page.wait_for_function(IDLE)
+    assert ask(page, "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())") == f"1 [{row}]"
+    code = "found = eval(table.to_code('rows').split('\\n', 2)[2]); print(found.equals(grid.picked_rows), len(found))"
+    assert ask(page, code) == "True 1"
+    opened.assert_quiet()
+
+
+def test_the_theme_of_the_lab_is_followed(opened: Watched) -> None:
+    page = opened.page
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    for theme, wanted in (
+        ("JupyterLab Dark", ["dark", "normal"]),
+        ("JupyterLab Dark High Contrast", ["dark", "more"]),
+        ("JupyterLab Light", ["light", "normal"]),
+    ):
+        page.evaluate(change, theme)
+        page.wait_for_function(
+            """wanted => [...document.querySelectorAll('.sl')].every(view =>
+            view.dataset.theme === wanted[0] && view.dataset.contrast === wanted[1])""",
+            arg=wanted,
+        )
+    opened.assert_quiet()
+
+
+def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
+    page = opened.page
+    for _ in range(3):
+        page.evaluate("""async () => { const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
+            document.querySelector('.sl-grid').dataset.old = ''; notebook.activeCellIndex = 1;
+            await app.commands.execute('notebook:run-cell'); }""")
+        page.wait_for_function(IDLE)
+        page.wait_for_function("document.querySelectorAll('.sl-grid[data-cells]:not([data-old])').length === 1")
+        assert page.locator(".sl-grid").count() == 1
+    assert ask(page, "display(strip)") is not None
+    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
+    first, second = page.locator(".sl-strip").nth(0), page.locator(".sl-strip").nth(1)
+    second.locator("input[type=range]").focus()
+    page.keyboard.press("Home")
+    assert (moment(first), moment(second)) == (0, 0)
+    opened.forget_of_the_lab()
+    opened.assert_quiet()
+
+
+def test_a_saved_notebook_is_light_with_all_that_its_views_hold(opened: Watched, lab: Lab) -> None:
+    opened.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    opened.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
+    path = lab.folder / "views.ipynb"
+    saved = json.loads(path.read_text())
+    (states,) = saved["metadata"]["widgets"].values()
+    names = {state["state"].get("_anywidget_id", "") for state in states["state"].values()}
+    assert "sharelag_widgets.plot_view.PlotView" in names
+    assert path.stat().st_size < 1_000_000
+
+
+def test_time_travel_goes_on_when_the_kernel_is_dead(opened: Watched) -> None:
+    page, strip = opened.page, opened.page.locator(".sl-strip").first
+    page.wait_for_function(IDLE)
+    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }")
+    strip.locator("input[type=range]").focus()
+    before = moment(strip)
+    counts = strip.get_attribute("data-counts")
+    for _ in range(7):
+        page.keyboard.press("ArrowRight")
+    assert moment(strip) == before + 7
+    assert strip.get_attribute("data-counts") != counts
+    strip.locator(".sl-kernel").wait_for()
+    assert "Python does not answer" in strip.locator(".sl-kernel").inner_text()
+    assert opened.outside == []

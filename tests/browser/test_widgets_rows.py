@@ -1,0 +1,232 @@
+"""Do grid and table show every row, sorted, filtered and picked as people ask, by mouse and keyboard?"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from playwright.sync_api import Browser
+
+from sharelag_widgets import LagTable, PartitionGrid
+from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
+
+THIN = "\u202f"
+CELLS = ".sl-grid canvas[role=slider]"
+
+
+def picked(view: PartitionGrid | LagTable) -> list[int]:
+    return [int(row) for row in np.frombuffer(view.picked, np.uint32)]
+
+
+def body(desk: Desk) -> list[list[str]]:
+    rows: list[list[str]] = desk.page.eval_on_selector_all(
+        ".sl-table tr[data-place]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    return [[cell.replace(THIN, "") for cell in row] for row in rows]
+
+
+def test_every_share_partition_is_a_cell_of_the_right_step(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = lag(2000)
+    desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
+    known = rows.column("lag").drop_null().to_numpy()
+    assert desk.data("cells") == 2000
+    items = desk.page.eval_on_selector_all(
+        ".sl-legend li", "items => items.map(item => [item.dataset.step, item.innerText.split('\\n').at(-1)])"
+    )
+    counts = {step: int(text.replace(THIN, "").split(" ")[-1]) for step, text in items}
+    assert counts["-1"] == rows.column("lag").null_count
+    assert counts["0"] == int((known == 0).sum())
+    assert sum(counts.values()) == 2000
+    assert desk.data("steps") == {step: count for step, count in counts.items() if count}
+    desk.assert_quiet()
+
+
+def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = lag()
+    grid = PartitionGrid.of(rows)
+    desk = Desk(browser, tmp_path, grid)
+    desk.page.get_by_label("Filter").fill("GROUP-2")
+    assert desk.data("cells") == pc.sum(pc.equal(rows.column("group_id"), "group-2")).as_py() == 80
+    assert grid.filter == "GROUP-2"
+    desk.page.get_by_label("Filter").fill("no such thing")
+    assert desk.data("cells") == 0
+    assert "The filter leaves none: shorten it." in desk.root().inner_text()
+    desk.page.get_by_label("Filter").fill("")
+    desk.page.get_by_label("At least").fill("1000")
+    assert desk.data("cells") == pc.sum(pc.greater_equal(rows.column("lag"), 1000)).as_py()
+    desk.page.get_by_label("At least").fill("")
+    desk.page.get_by_label("Order").select_option("most")
+    desk.page.focus(CELLS)
+    desk.press("ArrowRight")
+    most = int(np.argmax(rows.column("lag").fill_null(-1).to_numpy()))
+    assert desk.data("active") == most
+    spoken = desk.page.get_attribute(CELLS, "aria-valuetext")
+    assert spoken
+    assert spoken.replace(THIN, "").endswith(f"Lag {rows.column('lag')[most].as_py()}")
+    desk.page.get_by_label("Colour").select_option("verdict")
+    assert desk.page.get_by_label("At least").is_hidden()
+    verdicts = pc.value_counts(rows.column("verdict")).to_pylist()
+    assert sorted(desk.data("steps").values()) == sorted(row["counts"] for row in verdicts)
+    desk.assert_quiet()
+
+
+def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    grid = PartitionGrid.of(lag(), band=None)
+    desk = Desk(browser, tmp_path, grid)
+    desk.page.focus(CELLS)
+    desk.press("ArrowRight", "ArrowRight", "Enter")
+    first = picked(grid)
+    assert len(first) == 1
+    desk.press("ArrowRight", "Shift+Enter")
+    assert set(picked(grid)) > set(first)
+    assert len(picked(grid)) == 2
+    desk.press("ArrowDown", "Space")
+    assert len(picked(grid)) == 1
+    assert desk.data("picked") == picked(grid)
+    desk.press("Control+a")
+    assert picked(grid) == list(range(400))
+    assert "400 share partitions, 400 picked." in desk.root().inner_text()
+    desk.press("Escape")
+    assert (picked(grid), grid.selection.keys) == ([], ())
+    desk.press("End")
+    end = desk.data("active")
+    desk.press("Home", "ArrowLeft")
+    assert desk.data("active") != end
+    desk.assert_quiet()
+
+
+def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    grid = PartitionGrid.of(lag(), band=None)
+    desk = Desk(browser, tmp_path, grid)
+    box, pitch = desk.page.locator(CELLS).bounding_box(), desk.data("pitch")
+    assert box
+    desk.page.mouse.move(box["x"] + 0.5 * pitch, box["y"] + 0.5 * pitch)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + 3.5 * pitch, box["y"] + 1.5 * pitch, steps=5)
+    desk.page.mouse.up()
+    desk.settle()
+    assert len(picked(grid)) == 8
+    assert len(grid.picked_rows) == 8
+    desk.page.keyboard.down("Control")
+    desk.page.mouse.click(box["x"] + 0.5 * pitch, box["y"] + 0.5 * pitch)
+    desk.page.keyboard.up("Control")
+    desk.settle()
+    assert len(picked(grid)) == 7
+
+
+def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = lag(30, 2)
+    desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
+    desk.page.get_by_label("Order").select_option("most")
+    desk.page.get_by_role("button", name="Show as table").click()
+    desk.settle()
+    shown = desk.page.eval_on_selector_all(".sl-grid tbody td:last-child", "cells => cells.map(one => one.innerText)")
+    wanted = sorted((value for value in rows.column("lag").to_pylist() if value is not None), reverse=True)
+    assert [text.replace(THIN, "") for text in shown] == [*map(str, wanted), *["-"] * rows.column("lag").null_count]
+
+
+def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"]))
+    assert desk.data("rows") == 10_000
+    assert desk.data("made") < 40
+    desk.page.focus(".sl-table table")
+    desk.press("End")
+    assert desk.data("active") == 9999
+    last = desk.page.locator(".sl-table tr[data-place]").last
+    assert last.get_attribute("aria-rowindex") == "10001"
+    assert last.is_visible()
+    active = desk.page.get_attribute(".sl-table table", "aria-activedescendant")
+    assert desk.page.locator(f"#{active}").count() == 1
+    desk.press("Home", "PageDown", "ArrowUp")
+    assert 0 < desk.data("active") < 20
+    desk.assert_quiet()
+
+
+def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = lag(60, 2)
+    table = LagTable.of(rows, columns=["group_id", "partition", "lag"])
+    desk = Desk(browser, tmp_path, table)
+    wanted = sorted((value for value in rows.column("lag").to_pylist() if value is not None), reverse=True)
+    assert [row[2] for row in body(desk)][:10] == [str(value) for value in wanted[:10]]
+    desk.page.get_by_role("button", name="Lag").click()
+    desk.settle()
+    assert (table.sort, table.descending) == ("lag", False)
+    assert desk.page.locator("th[aria-sort=ascending]").inner_text().startswith("Lag")
+    assert body(desk)[0][2] == str(wanted[-1])
+    desk.page.focus(".sl-table table")
+    desk.press("End")
+    assert body(desk)[-1][2].splitlines()[0] == "-"
+    assert "not known" in desk.page.locator(".sl-table tr[data-place]").last.inner_text()
+    desk.page.get_by_role("button", name="Group id").focus()
+    desk.press("Enter", "Enter")
+    assert (table.sort, table.descending) == ("group_id", True)
+    assert desk.page.evaluate("document.activeElement.title") == "group_id"  # the focus stays where people are
+    desk.assert_quiet()
+
+
+def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = lag(20, 2)
+    table = LagTable.of(rows, columns=["group_id", "topic", "partition", "lag", "as_of"])
+    desk = Desk(browser, tmp_path, table)
+    desk.page.evaluate("() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }")
+    desk.page.get_by_role("button", name="Copy as CSV").click()
+    desk.page.get_by_text("20 rows copied.").wait_for()
+    copied = list(csv.DictReader(io.StringIO(desk.page.evaluate("window.copied"))))
+    assert len(copied) == 20
+    by_partition = {row["partition"]: row for row in copied}
+    for row in rows.to_pylist():
+        mine = by_partition[str(row["partition"])]
+        assert (mine["group_id"], mine["topic"]) == (row["group_id"], row["topic"] or "")
+        assert mine["lag"] == ("" if row["lag"] is None else str(row["lag"]))
+        assert mine["as_of"] == "2026-11-21T03:00:00.000Z"
+    desk.page.focus(".sl-table table")
+    desk.press("Home", "Enter", "ArrowDown", "Shift+Enter")
+    assert len(picked(table)) == 2
+    assert desk.page.locator(".sl-table tr[aria-selected=true]").count() == 2
+    desk.page.evaluate("() => { navigator.clipboard.writeText = async () => { throw new Error('no'); }; }")
+    desk.press("Control+c")
+    # People take it themselves where the browser does not let a page copy.
+    field = desk.page.get_by_label("The rows as CSV")
+    field.wait_for()
+    assert len(field.input_value().splitlines()) == 3
+    desk.page.locator(".sl-table tr[data-place='4']").click()
+    desk.settle()
+    assert len(picked(table)) == 1
+    assert table.selection.keys[0][1] == TOPIC_ID
+    desk.assert_quiet()
+
+
+def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, LagTable.of(lag(), columns=["group_id", "topic", "lag"]))
+    desk.page.get_by_label("Filter").fill("orders-1 onerror")
+    rows = [row for row in lag().to_pylist() if row["group_id"] == HOSTILE and row["topic"] == "orders-1"]
+    assert desk.data("rows") == len(rows) > 0
+    assert {row[0] for row in body(desk)} == {HOSTILE}
+    assert desk.page.locator(".sl img").count() == 0
+    desk.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [320, 1600])
+def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
+    desk.page.set_viewport_size({"width": width, "height": 800})
+    desk.settle()
+    assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert desk.data("cells", 0) == 400
+
+
+def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    none = lag().slice(0, 0)
+    grid = PartitionGrid.of(none, measures=["lag"])
+    desk = Desk(browser, tmp_path, grid, LagTable.of(none))
+    assert "There is no share partition to show" in desk.root(0).inner_text()
+    assert "There are no rows to show." in desk.root(1).inner_text()
+    grid.rows = lag()
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.sl-grid').dataset.cells === '400'")
+    desk.assert_quiet()

@@ -1,0 +1,291 @@
+"""Does the strip in a browser say what the windows say, to the eye, the keyboard and a screen reader?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from sharelag_widgets import WindowStrip
+from sharelag_widgets.window_strip import KINDS
+from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.widgets.samples import TOPIC_ID, moving, run, window, windows
+
+THIN = "\u202f"
+PICTURE = ".sl-strip canvas[role=slider]"
+
+
+def counted(desk: Desk) -> dict[str, int]:
+    return {name: count for name, count in zip(KINDS, desk.data("counts"), strict=True) if count}
+
+
+def legend(desk: Desk) -> dict[str, int]:
+    items = desk.page.eval_on_selector_all(
+        ".sl-legend li", "items => items.map(item => [item.dataset.kind, item.querySelector('strong').innerText])"
+    )
+    return {name: int(text.replace(THIN, "")) for name, text in items if text != "0"}
+
+
+def table(desk: Desk) -> list[list[str]]:
+    rows: list[list[str]] = desk.page.eval_on_selector_all(
+        ".sl-strip tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    return [[cell.replace(THIN, "") for cell in row] for row in rows]
+
+
+def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = moving(40, 1)
+    strip = WindowStrip.of(rows)
+    desk = Desk(browser, tmp_path, strip)
+    for moment in (39, 0, 17, 5, 33):
+        strip.moment = moment
+        desk.settle()
+        row = rows.slice(moment, 1).to_pylist()[0]
+        assert desk.data("moment") == moment
+        assert counted(desk) == legend(desk) == strip.counts(moment)
+        told = desk.page.inner_text(".sl-told").replace(THIN, "")
+        assert f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}" in told
+        assert told.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
+    desk.assert_quiet()
+
+
+def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
+    desk.page.get_by_role("button", name="Show as table").click()
+    desk.settle()
+    assert table(desk) == [
+        ["100", "102", "3", "Finished", "-"],
+        ["103", "104", "2", "Available", "3"],
+        ["105", "106", "2", "No state persisted", "-"],
+        ["107", "112", "6", "Acknowledged", "1"],
+        ["113", "113", "1", "Archived", "5"],
+        ["114", "117", "4", "No state persisted", "-"],
+        ["118", "119", "2", "Available", "1"],
+        ["120", "1119", "1000", "Unread", "-"],
+    ]
+    desk.assert_quiet()
+
+
+def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(40, 1))
+    desk = Desk(browser, tmp_path, strip)
+    first = strip.rows.column("start_offset")[39].as_py()
+    desk.page.focus(PICTURE)
+    outline = desk.page.eval_on_selector(PICTURE, "picture => getComputedStyle(picture).outlineWidth")
+    assert float(outline.removesuffix("px")) >= 2
+    desk.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
+    assert strip.cursor == first + 1
+    desk.press("PageDown")
+    assert strip.cursor > first + 10
+    desk.press("Home")
+    assert strip.cursor == first
+    desk.press("End")
+    assert strip.cursor == strip.rows.column("end_offset")[39].as_py() - 1
+    assert desk.data("span")[1] > strip.cursor  # the picture followed
+    desk.press("0", "[", "[")
+    assert (strip.moment, strip.fit) == (37, "window")
+    desk.press("]")
+    assert strip.moment == 38
+    span = desk.data("span")
+    desk.press("+", "+")
+    assert strip.span[1] - strip.span[0] == (span[1] - span[0]) / 4
+    seen = []
+    for _ in range(12):
+        desk.press("Tab")
+        seen.append(desk.page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.tagName"))
+    assert "Moment" in seen
+    assert "BODY" in seen  # no trap
+    desk.assert_quiet()
+
+
+def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(moving(3, 1)))
+    desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
+    desk.page.focus(PICTURE)
+    desk.press("ArrowRight", "[", "q", "Escape", "F2")
+    assert desk.page.evaluate("seen") == ["q", "F2"]
+    unprotected = desk.page.eval_on_selector_all(
+        ".sl button, .sl input, .sl select, .sl [tabindex]",
+        "found => found.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
+    )
+    assert unprotected == []
+
+
+def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(windows(window(end_offset=120)))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.focus(PICTURE)
+    desk.press("ArrowRight", *["ArrowRight"] * 8, "Enter")
+    assert strip.cursor == 108
+    assert strip.selection.offsets == (107, 112)
+    assert strip.selection.keys == (("payments", TOPIC_ID, 0),)
+    assert "picked 107 to 112" in desk.page.inner_text(".sl-spot")
+    desk.press("Escape")
+    assert strip.selection.offsets is None
+    desk.press("Home", "Shift+ArrowRight", "Shift+ArrowRight")
+    assert strip.selection.offsets == (100, 102)
+    desk.press("Shift+ArrowLeft")
+    assert strip.selection.offsets == (100, 101)
+    desk.press("Control+ArrowRight", "Control+ArrowRight")
+    assert strip.cursor == 105
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+    each = box["width"] / 20
+    desk.page.mouse.move(box["x"] + 3.5 * each, box["y"] + 40)
+    desk.settle()
+    spot = "Offset 103: Available, delivery count 3; run 103 to 104"
+    assert desk.page.inner_text(".sl-spot").startswith(spot)
+    assert desk.page.get_attribute(PICTURE, "aria-valuetext", strict=True)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + 9.5 * each, box["y"] + 40, steps=4)
+    desk.page.mouse.up()
+    desk.settle()
+    assert strip.selection.offsets == (103, 109)
+    assert "offsets=(103, 109)" in strip.to_code()
+    desk.assert_quiet()
+
+
+def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(40, 1))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.focus(".sl-strip input[type=range]")
+    desk.press("ArrowLeft")
+    assert strip.moment == 38
+    assert desk.page.locator(".sl-kernel").is_hidden()
+    desk.silence()
+    before = desk.data("counts")
+    desk.press(*["ArrowLeft"] * 10)
+    assert desk.data("moment") == 28
+    assert desk.data("counts") != before
+    assert counted(desk) == strip.counts(28)
+    assert strip.moment == 38
+    desk.page.locator(".sl-kernel").wait_for()
+    assert "Python does not answer" in desk.page.inner_text(".sl-kernel")
+    desk.page.evaluate("window.kernelGone = false")
+    desk.press("ArrowLeft")
+    desk.page.locator(".sl-kernel").wait_for(state="hidden")
+    assert strip.moment == 27
+    desk.assert_quiet()
+
+
+def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(moving(40, 1)))
+    told = desk.page.locator(".sl-strip [aria-live]")
+    desk.page.wait_for_function("document.querySelector('.sl-strip [aria-live]').dataset.told === '1'")
+    desk.page.focus(".sl-strip input[type=range]")
+    desk.press(*["ArrowLeft"] * 15)
+    desk.page.wait_for_function("document.querySelector('.sl-strip [aria-live]').dataset.told === '2'")
+    assert "03:02:48.000 UTC: Available" in told.inner_text()
+
+
+def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(5, 1))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.get_by_role("button", name="Play").click()
+    desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.moment === '4'")
+    desk.page.get_by_role("button", name="Play").wait_for()
+    assert strip.moment == 4
+
+
+def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    far = window(window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)])
+    strip = WindowStrip.of(windows(far))
+    desk = Desk(browser, tmp_path, strip)
+    assert desk.data("span") == [100, 10_000_100]
+    strip.cursor = 5_000_000.0
+    desk.settle()
+    desk.page.focus(PICTURE)
+    desk.press(*["+"] * 22)
+    low, high = desk.data("span")
+    assert low <= 5_000_000 < high <= low + 10
+    assert "Available, delivery count 9" in desk.page.inner_text(".sl-spot")
+    desk.page.get_by_role("button", name="Whole log").click()
+    assert desk.data("span") == [100, 10_000_100]
+    assert desk.page.get_by_role("button", name="Whole log").get_attribute("aria-pressed") == "true"
+
+
+def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
+    assert (desk.data("span"), desk.data("tail")) == ([100, 120], 1000)
+    desk.page.get_by_role("button", name="Whole log").click()
+    assert (desk.data("span"), desk.data("tail")) == ([100, 1120], 0)
+
+
+def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
+    listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
+        .reduce((sum, set) => sum + set.size, 0)"""
+    alone = desk.page.evaluate(listeners)
+    again = "async () => { const el = document.createElement('div'); document.querySelector('main').append(el);"
+    desk.page.evaluate(again + " await window.show(window.sent[0], el); }")
+    desk.page.locator(".sl-strip").nth(1).locator("input[type=range]").focus()
+    desk.page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
+    desk.press("Home")
+    assert (desk.data("moment", 0), desk.data("moment", 1)) == (0, 0)
+    assert desk.page.evaluate(listeners) == 2 * alone
+    desk.page.evaluate("window.stops.at(-1)()")
+    assert desk.page.evaluate(listeners) == alone
+    assert desk.page.locator(".sl-strip").count() == 1
+    for _ in range(20):
+        desk.page.evaluate(again + " await window.show(window.sent[0], el); window.stops.at(-1)(); el.remove(); }")
+    assert desk.page.evaluate(listeners) == alone
+    desk.assert_quiet()
+
+
+def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
+    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
+        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
+    desk.settle()
+    desk.page.evaluate("window.kept.style.display = ''")
+    desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")
+    assert counted(desk)
+    desk.assert_quiet()
+
+
+def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
+    desk = Desk(browser, tmp_path, WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset))))
+    assert "the table has no rows" in desk.root(0).inner_text()
+    assert desk.root(0).locator("canvas:visible").count() == 0
+    assert "The start offset is not known yet: the group has not fetched" in desk.root(1).inner_text()
+    desk.assert_quiet()
+
+
+def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(3, 1))
+    strip.data = b"not ours, whatever it is"
+    desk = Desk(browser, tmp_path, strip)
+    failure = desk.page.get_by_role("alert").inner_text()
+    assert "of another version of sharelag: restart the kernel and run the cell again" in failure
+    assert "Run the cell again" in desk.root().inner_text()
+    desk.assert_quiet()
+
+
+def test_new_data_replaces_the_old(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip, other = WindowStrip.of(moving(3, 1)), WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    strip.data = other.data
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '2'")
+    assert counted(desk) == other.counts()
+
+
+def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    rows = moving(2, 1).drop_columns(["runs"]).to_pandas().assign(window_available=5, window_complete=9)
+    desk = Desk(browser, tmp_path, WindowStrip.of(rows))
+    assert "In the window: available 5, complete 9" in desk.page.inner_text(".sl-told")
+    assert "window" in counted(desk)
+    assert json.dumps(desk.data("counts"))
+
+
+@pytest.mark.parametrize("width", [320, 700, 1600])
+def test_it_fits_any_width(width: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 2)))
+    desk.page.set_viewport_size({"width": width, "height": 800})
+    desk.settle()
+    assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert desk.page.eval_on_selector(PICTURE, "picture => Math.abs(picture.width - picture.clientWidth) <= 1")

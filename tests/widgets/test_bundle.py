@@ -1,0 +1,42 @@
+"""Is what anywidget gets one module, light, and free of Spark?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sharelag.errors import SetupError
+from sharelag_widgets import bundle
+
+SCRIPTS = ["window_strip", "partition_grid", "lag_table", "plot_view"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_imports_nothing_and_exports_one_thing(name: str) -> None:
+    lines = bundle.script(f"{name}.js").splitlines()
+    assert not [line for line in lines if line.startswith("import ")]
+    assert [line for line in lines if line.startswith("export ")] == [lines[-1]]
+    assert sum(map(len, lines)) < 50_000
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_and_styles_name_no_address(name: str) -> None:
+    assert "http" not in bundle.script(f"{name}.js") + bundle.style(f"{name}.css")
+
+
+def test_two_files_that_declare_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.js").write_text('import { b } from "./b.js";\nfunction one() {}\nexport default { b };\n')
+    (tmp_path / "b.js").write_text("export const b = 1;\nconst one = 2;\n")
+    monkeypatch.setattr(bundle, "_HERE", tmp_path)
+    with pytest.raises(SetupError, match=r"b.js and a.js both declare one"):
+        bundle.script("a.js")
+
+
+def test_importing_the_widgets_pulls_in_neither_spark_nor_plotly() -> None:
+    code = "import sys, sharelag_widgets; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    assert not loaded & {"pyspark", "plotly", "pandas", "confluent_kafka", "numba"}

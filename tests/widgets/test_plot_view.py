@@ -1,0 +1,63 @@
+"""Does a figure cross light, whole, and as often as it changes?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from sharelag.errors import InputError
+from sharelag_widgets import PlotView
+from tests.widgets.unpacked import unpacked
+
+
+def figure(points: int = 1000) -> go.Figure:
+    made = go.Figure(layout={"title": {"text": "Lag"}})
+    made.add_scatter(x=np.arange(points), y=np.linspace(0, 1, points), name="lag")
+    return made
+
+
+def test_arrays_cross_as_bytes_and_the_rest_as_json() -> None:
+    columns = unpacked(PlotView(figure()).data)
+    spec = json.loads(columns["spec"][0])
+    assert spec["data"][0]["y"] == {"dtype": "f8", "shape": None, "array": 1}
+    assert np.frombuffer(bytes(columns["1"])).tolist() == np.linspace(0, 1, 1000).tolist()
+
+
+def test_a_view_weighs_little_however_many_there_are() -> None:
+    view = PlotView(figure())
+    weight = sum(len(str(value)) for name, value in view.get_state().items() if name != "data") + len(view.data)
+    assert weight < 50_000
+
+
+def test_the_figure_is_what_was_given_and_can_be_another() -> None:
+    view = PlotView(figure(5))
+    assert view.figure.data[0].y.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    view.figure = figure(2)
+    assert (len(view.figure.data[0].x), view.alt) == (2, "Lag")
+    assert view.summary() == "Lag: lag"
+
+
+def test_plotly_crosses_when_it_is_asked_for() -> None:
+    view, sent = PlotView(figure(2)), []
+    view.send = lambda content, buffers=None: sent.append((content, buffers))  # type: ignore[method-assign]
+    view._handle_custom_msg({"want": "plotly"}, [])
+    ((content, (library,)),) = sent
+    assert content == {"plotly": True}
+    assert b"plotly.js v" in gzip.decompress(library)[:200]
+
+
+@pytest.mark.parametrize("wrong", [None, [1], "figure"])
+def test_what_is_no_figure_is_said(wrong: Any) -> None:
+    with pytest.raises(InputError, match="is no plotly figure"):
+        PlotView(wrong)
+
+
+def test_a_figure_without_traces_says_so() -> None:
+    view = PlotView(go.Figure())
+    assert view.note == "There is nothing to draw: the figure has no traces."
+    assert view.data == b""

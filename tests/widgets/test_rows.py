@@ -1,0 +1,77 @@
+"""Do grid and table show the rows they were given, under names that people know?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag.errors import InputError
+from sharelag_widgets import LagTable, PartitionGrid
+from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
+from tests.widgets.unpacked import unpacked
+
+
+def test_a_lag_table_is_coloured_by_lag_first_and_by_whatever_else_is_a_number_or_a_verdict() -> None:
+    grid = PartitionGrid.of(lag())
+    assert grid.measure == "lag"
+    assert grid.measures == ["lag", "unread", "window_available", "age_ms", "verdict"]
+    assert grid.summary().startswith("Share partitions: 400 by lag, from 0 to ")
+    assert unpacked(grid.data)["lag"] == lag().column("lag").to_pylist()
+
+
+def test_cells_are_called_by_topic_or_topic_id_and_banded_by_group() -> None:
+    columns = unpacked(PartitionGrid.of(lag()).data)
+    assert columns["_label"][:2] == ["orders-0-0", "orders-0-1"]
+    assert columns["_label"][7] == f"{TOPIC_ID}-7"
+    assert set(columns["_band"]) == {"payments", HOSTILE, "group-2", "group-3", "group-4"}
+
+
+def test_arrays_and_labels_do_without_kafka() -> None:
+    grid = PartitionGrid.of({"shard": [3, 4], "age_ms": [5, None]}, keys=["shard"], labels={(3,): "three"})
+    assert grid.selection.columns == ("shard",)
+    assert unpacked(grid.data)["_label"] == ["three", "4"]
+    assert unpacked(grid.data)["age_ms"] == [5, None]
+
+
+def test_verdicts_are_counted() -> None:
+    grid = PartitionGrid.of(pa.table({"partition": [0, 1, 2], "verdict": ["a", "b", "a"]}), measure="verdict")
+    assert grid.summary() == "Share partitions: 3 by verdict: a 2, b 1"
+
+
+def test_a_table_shows_what_tells_most_first_and_leaves_out_what_says_nothing() -> None:
+    table = LagTable.of(lag())
+    assert table.names[:6] == ["group_id", "topic", "partition", "lag", "start_offset", "end_offset"]
+    assert "lag_reason" not in table.names
+    assert (table.sort, table.descending) == ("lag", True)
+    assert LagTable.of(lag(), columns=["partition"]).names == ["partition"]
+
+
+def test_new_rows_keep_what_is_picked_by_key() -> None:
+    table = LagTable.of(lag())
+    table.selection.keys = (("payments", TOPIC_ID, 2),)
+    table.rows = lag().slice(1)
+    assert table.picked_rows.column("partition").to_pylist() == [2]
+    table.rows = lag().slice(0, 0)
+    assert (table.data, table.note) == (b"", "There are no rows to show.")
+    assert table.selection.keys == (("payments", TOPIC_ID, 2),)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PartitionGrid.of(lag(), measures=["lagg"]), "no column lagg; it has group_id"),
+        (lambda: PartitionGrid.of(pa.table({"partition": [1]})), "nothing to colour cells by"),
+        (lambda: LagTable.of(lag(), sort="lagg"), "no column lagg"),
+        (lambda: LagTable.of({"a": [1]}), r"no column group_id, topic_id, partition; it has a. Say with keys"),
+    ],
+)
+def test_what_is_missing_is_named(make: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make()
+
+
+def test_empty_tables_say_so() -> None:
+    assert "the table has no rows" in PartitionGrid.of(lag().slice(0, 0)).summary()
+    assert LagTable.of(lag().slice(0, 0)).summary() == "There are no rows to show."

@@ -1,0 +1,143 @@
+"""Is what people pick the same everywhere, and can it be made again by code?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sharelag.errors import InputError
+from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
+from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag, moving
+
+ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
+
+
+def rows_of(*rows: int) -> bytes:
+    return np.array(rows, np.uint32).tobytes()
+
+
+def run_code(code: str, **names: Any) -> Any:
+    *before, last = code.strip().splitlines()
+    exec("\n".join(before), names)
+    return eval(last, names)
+
+
+def test_code_makes_the_selection_again() -> None:
+    chosen = Selection([(HOSTILE, TOPIC_ID, 3)], (5, 9), BEGIN)
+    assert "\u202e" not in chosen.to_code()
+    again = run_code(chosen.to_code())
+    assert (again.keys, again.offsets, again.moment) == (chosen.keys, (5, 9), BEGIN)
+    assert again.id != chosen.id
+
+
+def test_code_of_a_table_gives_the_rows_that_are_picked() -> None:
+    rows = lag()
+    table = LagTable.of(rows)
+    table.picked = rows_of(3, 81, 399)
+    chosen = run_code(table.to_code("lag"), lag=rows)
+    assert chosen.equals(table.picked_rows)
+    assert chosen.column("partition").to_pylist() == [3, 81, 399]
+
+
+def test_nothing_picked_means_every_row() -> None:
+    rows = lag()
+    assert Selection().of(rows).equals(rows)
+    assert Selection([("no such group", TOPIC_ID, 0)]).of(rows).num_rows == 0
+
+
+def test_what_is_picked_in_one_view_is_picked_in_all() -> None:
+    selection = Selection()
+    grid, table = PartitionGrid.of(lag(), selection=selection), LagTable.of(lag(), selection=selection)
+    strip = WindowStrip.of(moving(), selection=selection)
+    assert (selection.keys, strip.shown) == ((), 0)
+    grid.picked = rows_of(1)
+    assert selection.keys == (OTHER,)
+    assert (table.picked, strip.shown, strip.moment) == (rows_of(1), 1, 39)
+    strip.shown = 0
+    assert selection.keys == (ONE,)
+    assert (grid.picked, table.picked) == (rows_of(0), rows_of(0))
+
+
+def test_a_strip_that_can_show_one_leaves_two_picked() -> None:
+    selection = Selection()
+    grid, strip = PartitionGrid.of(lag(), selection=selection), WindowStrip.of(moving(), selection=selection)
+    grid.picked = rows_of(1, 0)
+    assert set(selection.keys) == {ONE, OTHER}
+    assert strip.shown in (0, 1)
+    assert grid.picked == rows_of(1, 0)
+
+
+def test_offsets_and_moments_come_back() -> None:
+    strip = WindowStrip.of(moving())
+    strip.offsets = [1_000_100.0, 1_000_120.0]
+    assert strip.selection.offsets == (1_000_100, 1_000_120)
+    assert strip.selection.keys == (ONE,)
+    strip.moment = 3
+    assert strip.selection.moment == BEGIN + timedelta(seconds=21)
+
+
+def test_a_moment_from_elsewhere_shows_the_last_window_before_it() -> None:
+    selection = Selection()
+    strip, chart = WindowStrip.of(moving(), selection=selection), PlotView(figure(), times=True, selection=selection)
+    for seconds, wanted in ((0, 0), (6, 0), (7, 1), (20, 2), (10_000, 39), (-5, 0)):
+        selection.moment = BEGIN + timedelta(seconds=seconds)
+        assert strip.moment == wanted
+        assert chart.picked_moment == selection.moment.timestamp() * 1000
+    assert selection.moment == BEGIN - timedelta(seconds=5)  # a strip that shows the nearest does not change it
+
+
+def test_points_of_a_chart_pick_share_partitions() -> None:
+    selection = Selection()
+    chart, table = PlotView(figure(), selection=selection), LagTable.of(lag(), selection=selection)
+    chart.picked_keys = [f'["payments","{TOPIC_ID}",1]']
+    assert selection.keys == (OTHER,)
+    assert table.picked == rows_of(1)
+    table.picked = b""
+    assert chart.picked_keys == []
+
+
+def test_a_view_can_join_and_leave_a_selection() -> None:
+    table, shared = LagTable.of(lag()), Selection([ONE])
+    before = table.selection
+    table.selection = shared
+    assert (table.picked, table.link) == (rows_of(0), shared.id)
+    before.keys = (OTHER,)
+    assert table.picked == rows_of(0)
+    table.close()
+    shared.keys = (OTHER,)
+    assert table.picked == rows_of(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Selection([("payments", 0)]), r"no key: a key has the values of group_id, topic_id, partition"),
+        (lambda: Selection(offsets=(9, 5)), "give the first and the last"),
+        (lambda: Selection(moment=datetime(2026, 11, 21)), "has no time zone"),
+        (
+            lambda: Selection([ONE]).of(pa.table({"partition": [0]})),
+            "has no column group_id, topic_id; it has partition",
+        ),
+        (lambda: LagTable.of(lag(), selection=Selection(columns=["member_id"])), "the selection is of member_id"),
+    ],
+)
+def test_what_cannot_be_picked_is_said(make: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make()
+
+
+def test_clear_picks_nothing_in_one_go() -> None:
+    selection = Selection([ONE], (1, 2), BEGIN.astimezone(UTC))
+    told: list[Any] = []
+    selection.observe(told.append)
+    selection.clear()
+    assert {change["name"] for change in told} == {"keys", "offsets", "moment"}
+    assert repr(selection) == "Selection()"
+
+
+def figure() -> dict[str, Any]:
+    return {"data": [{"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}], "layout": {"title": {"text": "T"}}}

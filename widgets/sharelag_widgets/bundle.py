@@ -1,0 +1,66 @@
+"""How do several JavaScript modules become the one that anywidget takes? They are put one after the other.
+
+anywidget loads a view's module from a blob, where `import "./shared/dom.js"` means nothing. The files stay plain
+modules with plain imports, so that node's test runner and people read them as they are; here the imports between them
+are left out and every file stands once, before those that use it. They then share one scope: a name may be declared
+once. Comments and indents are left out too, since a saved notebook holds the result once a view.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from sharelag.errors import SetupError
+
+_HERE = Path(__file__).parent
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.M)
+_EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.M)
+_COMMENT = re.compile(r"^\s*//.*\n|^\s*/\*\*(?:[^*]|\*(?!/))*\*/\n", re.M)
+_INDENT = re.compile(r"^[ ]+", re.M)
+_DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.M)
+
+
+@cache
+def script(name: str) -> str:
+    """One ES module of a module of this folder and of all that it imports.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``window_strip.js``; it has the ``export default``.
+
+    Raises
+    ------
+    SetupError
+        Two of the files declare the same name.
+    """
+    parts: dict[Path, str] = {}
+    _add(_HERE / name, parts)
+    return "".join(parts.values())
+
+
+@cache
+def style(name: str) -> str:
+    """The style sheet of a view, with what all views share before it."""
+    return (_HERE / "shared/base.css").read_text("utf-8") + (_HERE / name).read_text("utf-8")
+
+
+def _add(path: Path, parts: dict[Path, str]) -> None:
+    if path in parts:
+        return
+    text = path.read_text("utf-8")
+    for imported in _IMPORT.findall(text):
+        _add((path.parent / imported).resolve(), parts)
+    if any(line.count("`") % 2 for line in text.splitlines()):
+        raise SetupError(f"{path.name} has a template text of several lines, whose indents would be lost: split it")
+    _no_name_twice(path, text, parts)
+    parts[path] = _INDENT.sub("", _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text))))
+
+
+def _no_name_twice(path: Path, text: str, parts: dict[Path, str]) -> None:
+    mine = set(_DECLARED.findall(_EXPORT.sub("", text)))
+    for other in parts:
+        if both := mine & set(_DECLARED.findall(_EXPORT.sub("", other.read_text("utf-8")))):
+            raise SetupError(f"{other.name} and {path.name} both declare {', '.join(sorted(both))}: rename one of them")

@@ -1,0 +1,148 @@
+"""How do the columns of a table reach the browser? As bytes that typed arrays can lie over, with a small JSON head.
+
+A number is a float64 (NaN is unknown), a time is milliseconds, a text is a code and a list of the distinct texts.
+Arrow's own format would need its reader in every page: ten times the size of a view.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.errors import InputError
+
+#: What people have: Arrow, pandas, Spark, or arrays by name.
+Rows: TypeAlias = Any
+
+#: The largest whole number that JavaScript's numbers hold exactly.
+LARGEST = 2**53
+_MAGIC = b"SLC1"
+_TYPES = {"float64": "f64", "int32": "i32", "uint32": "u32", "uint16": "u16", "uint8": "u8"}
+_WORTH_PACKING = 1 << 12
+
+
+class Column(NamedTuple):
+    """Values of one of `_TYPES`; with ``texts`` they are indexes into those, -1 is unknown."""
+
+    values: NDArray[Any]
+    kind: str = "number"  # or time, text
+    texts: tuple[str, ...] | None = None
+
+
+def table_of(rows: Rows) -> pa.Table:
+    """Rows of any form as an Arrow table.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, pyspark.sql.DataFrame, or mapping of str to array
+        Spark is asked to collect: choose and limit the rows before.
+
+    Raises
+    ------
+    InputError
+        It is none of them.
+    """
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "toArrow"):
+        return rows.toArrow()
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    if hasattr(rows, "dtypes") and hasattr(rows, "columns"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    raise InputError(
+        f"{type(rows).__name__} is no table: give an Arrow table, a pandas or Spark DataFrame, or arrays by name"
+    )
+
+
+def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
+    """One column of a table as the browser takes it.
+
+    Raises
+    ------
+    InputError
+        A whole number is beyond what the browser holds exactly (2^53).
+    """
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if pa.types.is_timestamp(kind):
+        return Column(_floats(values.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())), "time")
+    if pa.types.is_boolean(kind):
+        return _texts(pc.if_else(values, "yes", "no"))
+    if pa.types.is_integer(kind):
+        _fits(values, name)
+        return Column(_floats(values))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Column(_floats(values))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _texts(values.cast(pa.string()))
+    return _texts(pa.array([None if value is None else _told(value) for value in values.to_pylist()], pa.string()))
+
+
+def pack(columns: Mapping[str, Column]) -> bytes:
+    """Columns as bytes; ``columns.js`` is the other side."""
+    head: list[dict[str, Any]] = []
+    arrays = [np.ascontiguousarray(column.values) for column in columns.values()]
+    for (name, column), array in zip(columns.items(), arrays, strict=True):
+        entry = {
+            "name": name,
+            "type": _TYPES[array.dtype.name],
+            "length": len(array),
+            "kind": column.kind,
+            "at": 10**10,
+        }
+        head.append(entry | ({} if column.texts is None else {"texts": column.texts}))
+    # The head says where the arrays begin, so its own length must be known before: spaces fill it up.
+    start = -(-(4 + len(json.dumps(head))) // 8) * 8
+    at = start
+    for entry, array in zip(head, arrays, strict=True):
+        entry["at"] = at
+        at += -(-array.nbytes // 8) * 8
+    text = json.dumps(head).encode().ljust(start - 4)
+    body = b"".join(
+        [len(text).to_bytes(4, "little"), text, *(array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays)]
+    )
+    if len(body) < _WORTH_PACKING:
+        return _MAGIC + b"\0" * 4 + body
+    return _MAGIC + b"\1\0\0\0" + gzip.compress(body, 3, mtime=0)
+
+
+def smallest(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers >= 0 as uint32, or as float64 where one of them is too large."""
+    return numbers.astype(np.uint32 if numbers.size == 0 or numbers.max() < 2**32 else np.float64)
+
+
+def _floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return np.asarray(flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _fits(values: Any, name: str) -> None:
+    ends = pc.min_max(values)
+    if any(abs(end) > LARGEST for end in (ends["min"].as_py(), ends["max"].as_py()) if end is not None):
+        raise InputError(
+            f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the column to text"
+        )
+
+
+def _texts(values: Any) -> Column:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    coded = array.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return Column(codes.astype(np.int32), "text", tuple(coded.dictionary.to_pylist()))
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "; ".join(value)
+    return str(value) if not isinstance(value, list | dict) else json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,84 @@
+// Paints the cells that are in sight.
+
+import { brush, brushes, sized } from "./shared/paint.js";
+import { PATTERNS, ladder } from "./shared/palette.js";
+import { STEPS, placeOf } from "./grid_math.js";
+
+// Verdicts look like the kinds of offsets that stay apart best.
+const VERDICTS = [0, 1, 2, 4, 3, 5, 10];
+
+/**
+ * @param {HTMLCanvasElement} canvas as high as what is in sight; it stays there while the ground moves
+ * @param scene places, rows of cells, steps, what is picked, colours
+ */
+export function paintGrid(canvas, scene) {
+  const { made, cells, stepAt, top, height, theme, texts } = scene;
+  const context = sized(canvas, Math.max(1, height));
+  const styles = stylesOf(context, theme, texts);
+  const size = made.pitch - (made.pitch > 9 ? 2 : 1);
+  context.translate(0, -top);
+  context.font = `600 12px ${getComputedStyle(canvas).fontFamily}`;
+  context.textBaseline = "middle";
+  for (const { y, band, cells: count } of made.headings) {
+    if (y + 20 < top || y > top + height) continue;
+    context.fillStyle = scene.soft;
+    // One line for a name of any length, isolated so that it cannot turn what follows.
+    context.fillText(`\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, 0, y + 11, canvas.clientWidth);
+  }
+  for (const { y, first, end } of made.lines) {
+    if (y + made.pitch < top || y > top + height) continue;
+    for (let cell = first; cell < end; cell++) {
+      const [x, step] = [(cell - first) * made.pitch, stepAt(cells[cell])];
+      const inset = insetOf(step, size, theme, texts);
+      context.fillStyle = styles.get(step);
+      context.fillRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset);
+      if (scene.picked.has(cells[cell])) outline(context, scene.focus, x, y, size, 2);
+    }
+  }
+  if (scene.active >= 0) {
+    const [x, y] = placeOf(made, scene.active);
+    outline(context, scene.paper, x, y, size, 3);
+    outline(context, scene.ink, x - 1, y - 1, size + 2, 2);
+  }
+  if (scene.brush) {
+    const [left, up, right, down] = scene.brush;
+    context.strokeStyle = scene.focus;
+    context.setLineDash([4, 3]);
+    context.strokeRect(left, up, right - left, down - up);
+  }
+}
+
+/** A square of a step for the legend. */
+export function stepSwatch(step, texts, theme) {
+  const canvas = document.createElement("canvas");
+  canvas.className = "sl-swatch";
+  canvas.setAttribute("aria-hidden", "true");
+  const context = sized(canvas, 16, 24);
+  context.fillStyle = stylesOf(context, theme, Boolean(texts)).get(step);
+  const inset = insetOf(step, 16, theme, texts);
+  context.fillRect(inset, inset, 24 - 2 * inset, 16 - 2 * inset);
+  return canvas;
+}
+
+// Without colours of its own, more is larger.
+function insetOf(step, size, theme, texts) {
+  return theme === "forced" && !texts && step >= 0 ? Math.round((size / 2) * (1 - (step + 1) / (STEPS + 1))) : 0;
+}
+
+function stylesOf(context, theme, texts) {
+  const colours = ladder(theme);
+  const kinds = texts ? brushes(context, theme) : [];
+  const styles = new Map(texts ? VERDICTS.map((kind, step) => [step, kinds[kind]]) : colours.map((colour, step) => [step, colour]));
+  const paper = theme === "dark" ? "#15181d" : theme === "forced" ? "Canvas" : "#ffffff";
+  return styles.set(-1, brush(context, PATTERNS.backslash, paper, theme === "forced" ? "GrayText" : "#8a5a3c"));
+}
+
+function outline(context, colour, x, y, size, width) {
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
+}
+
+function cut(text) {
+  return text.length > 80 ? `${text.slice(0, 79)}\u2026` : text;
+}

@@ -1,0 +1,178 @@
+// A table of any length: only the rows in sight are in the page.
+
+import { isUnknown } from "./shared/columns.js";
+import { button, make, named, ownsKeys } from "./shared/dom.js";
+import { counted, number, shown, words } from "./shared/format.js";
+import { holding, pickedRows, sortedBy } from "./shared/rows.js";
+import { view } from "./shared/view.js";
+import { csv, inSight, widths } from "./table_math.js";
+
+const ROW = 27;
+const TALLEST = 400;
+const WATCHED = ["names", "sort", "descending", "filter", "picked"];
+const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. Ctrl+C: copy as CSV.";
+let tables = 0;
+
+function build({ model, root, link, say, later }) {
+  const id = `sl-table-${++tables}`;
+  let [columns, rows, active, arranged] = [null, [], -1, ""];
+  const picks = pickedRows(model, link);
+  const get = (name) => model.get(name);
+
+  const filter = ownsKeys(make("input", { type: "search", size: 18, placeholder: "words in any column", oninput: () => link.tell({ filter: filter.value }) }));
+  const only = ownsKeys(make("input", { type: "checkbox", checked: true, onchange: later }));
+  only.checked = true;
+  const onlyLabel = make("label", {}, only, "Only what is picked elsewhere");
+  const copy = button("Copy as CSV", () => copyRows());
+  const bar = make("div", { class: "sl-bar" }, make("label", {}, "Filter", filter), onlyLabel, make("span", { class: "sl-push" }), copy);
+  const cols = make("colgroup");
+  const head = make("tr");
+  const body = make("tbody");
+  const grid = ownsKeys(make("table", { role: "grid", tabindex: 0, "aria-multiselectable": "true" }, cols, make("thead", {}, head), body));
+  const scroll = make("div", { class: "sl-scroll", onscroll: later, style: { maxHeight: `${TALLEST}px` } }, grid);
+  const told = make("p", { class: "sl-soft" });
+  const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
+
+  // ---- what people do ----
+  function sortBy(name) {
+    link.tell({ sort: name, descending: get("sort") === name ? !get("descending") : !columns[name].texts });
+  }
+  function go(place) {
+    active = Math.max(0, Math.min(rows.length - 1, place));
+    const top = active * ROW;
+    if (top < scroll.scrollTop) scroll.scrollTop = top;
+    const room = scroll.clientHeight - head.offsetHeight;
+    if (top + ROW > scroll.scrollTop + room) scroll.scrollTop = top + ROW - room;
+    later();
+  }
+  function pick(places, add) {
+    const chosen = places.map((place) => rows[place]);
+    const before = new Set(picks.rows());
+    if (!add) return picks.pick(chosen, columns);
+    const all = chosen.length === 1 && before.delete(chosen[0]) ? before : new Set([...before, ...chosen]);
+    return picks.pick([...all], columns);
+  }
+  async function copyRows() {
+    const chosen = picks.rows();
+    const among = chosen.length && !picks.elsewhere ? Array.from(rows).filter((row) => new Set(chosen).has(row)) : rows;
+    const text = csv(columns, get("names"), among);
+    root.dataset.copied = text.length;
+    try {
+      await navigator.clipboard.writeText(text);
+      say(`${counted(among.length, "row")} copied`);
+      told.textContent = `${counted(among.length, "row")} copied.`;
+    } catch {
+      // No leave to use the clipboard, as in a page from disk: let people take it themselves.
+      const field = ownsKeys(make("textarea", { rows: 6, "aria-label": "The rows as CSV: copy them from here", style: { width: "100%" } }));
+      field.value = text;
+      told.replaceChildren("The browser does not let a page copy here. Take it yourself: ", field);
+      field.select();
+    }
+  }
+  const page = () => Math.max(1, Math.floor(scroll.clientHeight / ROW) - 2);
+  const keys = {
+    ArrowUp: () => go(active - 1),
+    ArrowDown: () => go(active + 1),
+    PageUp: () => go(active - page()),
+    PageDown: () => go(active + page()),
+    Home: () => go(0),
+    End: () => go(rows.length - 1),
+    Enter: ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
+    " ": ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
+    Escape: () => pick([], false),
+  };
+  grid.addEventListener("keydown", (event) => {
+    if (event.target !== grid) return; // a button in the head
+    const command = event.ctrlKey || event.metaKey;
+    const act = command && event.key === "a" ? () => pick(Array.from(rows, (_, place) => place), false)
+      : command && event.key === "c" ? copyRows : command ? null : keys[event.key];
+    if (!act || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act(event);
+  });
+  body.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-place]");
+    if (!row || String(getSelection())) return; // people may mark a text
+    active = Number(row.dataset.place);
+    pick([active], event.shiftKey || event.ctrlKey || event.metaKey);
+  });
+
+  // ---- what is shown ----
+  function load(loaded) {
+    columns = loaded;
+    picks.load(columns);
+    active = -1;
+    arranged = "";
+  }
+  // In pixels: a browser takes no calc() for the columns of a fixed table.
+  const pixels = (characters) => Math.round(characters * 7.8) + 20;
+  function arrange() {
+    const names = get("names");
+    rows = Uint32Array.from({ length: columns._key.values.length }, (_, row) => row);
+    const chosen = picks.rows();
+    if (only.checked && picks.elsewhere && chosen.length) rows = chosen;
+    rows = holding(columns, names, rows, get("filter"));
+    if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
+    const titles = names.map(words);
+    const wide = widths(columns, names, titles);
+    cols.replaceChildren(...wide.map((characters) => make("col", { style: { width: `${pixels(characters)}px` } })));
+    grid.style.width = `${wide.reduce((sum, characters) => sum + pixels(characters), 0)}px`;
+    head.replaceChildren(...names.map((name, n) => {
+      const sorted = get("sort") === name ? (get("descending") ? "descending" : "ascending") : "none";
+      const arrow = { descending: " \u25be", ascending: " \u25b4", none: "" }[sorted];
+      return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts ? "" : "sl-number" },
+        button(titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: name }));
+    }));
+    grid.setAttribute("aria-rowcount", rows.length + 1);
+    active = Math.min(active, rows.length - 1);
+  }
+  function paint() {
+    const begun = performance.now();
+    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
+    if (mark !== arranged) {
+      const focused = root.contains(document.activeElement) && document.activeElement.title;
+      arrange();
+      arranged = mark;
+      if (focused) [...head.querySelectorAll("button")].find((made) => made.title === focused)?.focus();
+    }
+    const { first, end } = inSight(scroll.scrollTop, scroll.clientHeight || TALLEST, ROW, rows.length);
+    const chosen = new Set(picks.rows());
+    const made = Array.from(rows.subarray ? rows.subarray(first, end) : rows.slice(first, end), (row, n) => rowOf(row, first + n, chosen.has(row)));
+    body.replaceChildren(...spacer(first), ...made, ...spacer(rows.length - end));
+    grid.setAttribute("aria-label", model.get("title") || "Rows");
+    if (active >= first && active < end) grid.setAttribute("aria-activedescendant", `${id}-${active}`);
+    else grid.removeAttribute("aria-activedescendant");
+    onlyLabel.hidden = !picks.elsewhere;
+    if (document.activeElement !== filter) filter.value = get("filter");
+    const all = columns._key.values.length;
+    const count = rows.length === all ? counted(all, "row") : `${number(rows.length)} of ${counted(all, "row")}`;
+    const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
+    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}`;
+    if (root.dataset.told !== text) {
+      root.dataset.told = told.textContent = text;
+      say(text);
+    }
+    Object.assign(root.dataset, { rows: rows.length, made: made.length, active: active < 0 ? "" : active, paintMs: (performance.now() - begun).toFixed(2) });
+    performance.measure("sharelag-table", { start: begun, end: performance.now() });
+  }
+  function rowOf(row, place, isPicked) {
+    const cells = get("names").map((name) => {
+      const column = columns[name];
+      const text = shown(column, row, name);
+      const unknown = isUnknown(column, row);
+      const inside = unknown ? [make("span", { "aria-hidden": "true" }, "-"), make("span", { class: "sl-unseen" }, "not known")] : [column.texts ? named(text) : text];
+      return make("td", { role: "gridcell", class: column.texts || column.kind === "time" ? "" : "sl-number" }, ...inside);
+    });
+    return make("tr", {
+      role: "row", id: `${id}-${place}`, "aria-rowindex": place + 2, "aria-selected": String(isPicked), data: { place, row }, class: place === active ? "sl-active" : "",
+    }, ...cells);
+  }
+  // A row that stands for those above or below.
+  function spacer(count) {
+    return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: get("names").length, style: { height: `${count * ROW}px` } }))] : [];
+  }
+  return { elements: [bar, scroll, told, help], load, paint, hear: picks.hear };
+}
+
+export default { render: (context) => view(context, "table", build, WATCHED) };

@@ -1,0 +1,99 @@
+"""Which rows are there? A table that sorts, filters and scrolls at any length, and copies as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import traitlets
+
+from sharelag.errors import InputError
+
+from .bundle import script, style
+from .columns import Column, Rows, column_of, table_of
+from .rows_view import RowsView, key_names
+from .selection import Selection, selection_for
+
+_EMPTY = "There are no rows to show."
+#: Of `sharelag.schemas.LAG`, what people read first; the others follow when asked for.
+_FIRST = ("group_id", "topic", "partition", "lag", "start_offset", "end_offset")
+
+
+class LagTable(RowsView):
+    """Rows as they are, at any length. Make one with `LagTable.of`."""
+
+    _esm = script("lag_table.js")
+    _css = style("lag_table.css")
+
+    names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # columns, in their order
+    sort = traitlets.Unicode("").tag(sync=True)
+    descending = traitlets.Bool(True).tag(sync=True)
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        columns: Sequence[str],
+        keys: Sequence[str],
+        selection: Selection | None = None,
+        **traits: object,
+    ) -> None:
+        super().__init__(rows, keys, selection, _EMPTY, names=list(columns), **traits)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        columns: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
+        sort: str | None = None,
+        descending: bool = True,
+        selection: Selection | None = None,
+        title: str = "Lag",
+    ) -> LagTable:
+        """Any table; `sharelag.schemas.LAG` with its most telling columns first.
+
+        Parameters
+        ----------
+        rows : table
+        columns : sequence of str, optional
+            Which to show, in this order; else all that have a value in any row.
+        keys : sequence of str, optional
+            The columns that name a row.
+        sort : str, optional
+            The column to sort by; else ``lag``, if there is one, else as the rows are.
+        descending : bool
+        selection : Selection, optional
+        title : str
+
+        Raises
+        ------
+        InputError
+            A column is missing.
+        """
+        table = table_of(rows)
+        names = key_names(table, keys)
+        there = table.schema.names
+        shown = list(columns) if columns is not None else _telling(table)
+        by = sort if sort is not None else ("lag" if "lag" in shown else "")
+        if missing := [name for name in [*shown, *([by] if by else [])] if name not in there]:
+            raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(there)}")
+        chosen = selection_for(selection, names)
+        return cls(table, shown, names, chosen, title=title, sort=by, descending=descending)
+
+    def summary(self) -> str:
+        """What is shown, in a sentence."""
+        if not len(self.rows):
+            return self.note
+        order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""
+        return f"{self.title}: {len(self.rows):,} rows of {', '.join(self.names)}{order}"
+
+    def _columns(self) -> dict[str, Column]:
+        wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
+        return super()._columns() | {name: column_of(self.rows.column(name), name) for name in wanted}
+
+
+def _telling(table: pa.Table) -> list[str]:
+    names = [name for name in table.schema.names if table.column(name).null_count < len(table)] or table.schema.names
+    first = [name for name in _FIRST if name in names]
+    return first + [name for name in names if name not in first]

@@ -1,0 +1,153 @@
+"""Where in a cluster is the backlog? Every share partition as a cell, by one measure at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import traitlets
+
+from sharelag.errors import InputError
+
+from .bundle import script, style
+from .columns import Column, Rows, column_of, table_of
+from .rows_view import RowsView, key_names, labels_of
+from .selection import Key, Selection, selection_for
+
+#: Text columns with more values than this are names, not verdicts.
+MOST_VERDICTS = 7
+_EMPTY = "There is no share partition to show: the table has no rows. Is the group's name right, and has it fetched?"
+_NO_MEASURE = ("_offset", "_epoch", "_id", "_timestamp")
+_NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
+
+
+class PartitionGrid(RowsView):
+    """Share partitions as cells, banded by group. More is darker, on dark paper brighter.
+
+    Make one with `PartitionGrid.of`.
+    """
+
+    _esm = script("partition_grid.js")
+    _css = style("partition_grid.css")
+
+    measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    measure = traitlets.Unicode("").tag(sync=True)
+    order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
+    least = traitlets.Float(None, allow_none=True).tag(sync=True)  # show cells with at least this much
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        measures: Sequence[str],
+        keys: Sequence[str],
+        band: str | None,
+        labels: Mapping[Key, str] | None,
+        selection: Selection | None = None,
+        **traits: Any,
+    ) -> None:
+        self._band, self._labels = band, labels
+        first = traits.pop("measure", None) or ("lag" if "lag" in measures else next(iter(measures), ""))
+        super().__init__(rows, keys, selection, _EMPTY, measures=list(measures), measure=first, **traits)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        measures: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
+        band: str | None = "group_id",
+        labels: Mapping[Key, str] | None = None,
+        selection: Selection | None = None,
+        title: str = "Share partitions",
+        measure: str = "",
+    ) -> PartitionGrid:
+        """Cells of a table with a row a share partition.
+
+        Parameters
+        ----------
+        rows : table
+            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a verdict).
+        measures : sequence of str, optional
+            Columns that may colour a cell: numbers, or texts of few values. Else all that fit.
+        keys : sequence of str, optional
+            The columns that name a row.
+        band : str, optional
+            The column whose values lie together when sorted by name.
+        labels : mapping of key to str, optional
+        selection : Selection, optional
+        title : str
+        measure : str
+            The one to begin with.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or there is nothing to colour cells by.
+        """
+        table = table_of(rows)
+        names = key_names(table, keys)
+        chosen = list(measures) if measures is not None else _measures(table, names)
+        wanted = [*chosen, *([measure] if measure else [])]
+        if missing := [name for name in wanted if name not in table.schema.names]:
+            raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.schema.names)}")
+        if not chosen and len(table):
+            raise InputError("there is nothing to colour cells by: name number columns with measures=[...]")
+        if measure and measure not in chosen:
+            chosen.insert(0, measure)
+        return cls(
+            table,
+            chosen,
+            names,
+            band if band in table.schema.names else None,
+            labels,
+            selection_for(selection, names),
+            title=title,
+            measure=measure,
+        )
+
+    def summary(self) -> str:
+        """What is shown, in a sentence."""
+        if not len(self.rows):
+            return self.note
+        values = self.rows.column(self.measure)
+        unknown = f", {values.null_count:,} not known" if values.null_count else ""
+        head = f"{self.title}: {len(self.rows):,} by {self.measure}"
+        if not pa.types.is_integer(values.type) and not pa.types.is_floating(values.type):
+            counts = ", ".join(f"{row['values']} {row['counts']:,}" for row in pc.value_counts(values).to_pylist())
+            return f"{head}: {counts}"
+        ends = pc.min_max(values)
+        return f"{head}, from {ends['min'].as_py()} to {ends['max'].as_py()}{unknown}"
+
+    def _columns(self) -> dict[str, Column]:
+        columns = super()._columns()
+        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self._labels), "label")
+        bands = self.rows.column(self._band).cast(pa.string()) if self._band else pa.nulls(len(self.rows), pa.string())
+        columns["_band"] = column_of(pc.fill_null(bands, ""), "band")
+        return columns | {name: column_of(self.rows.column(name), name) for name in self.measures}
+
+
+def _measures(table: pa.Table, keys: Sequence[str]) -> list[str]:
+    return [
+        field.name
+        for field in table.schema
+        if field.name not in (*_NAMES, *keys)
+        and not field.name.endswith(_NO_MEASURE)
+        and table.column(field.name).null_count < len(table)
+        and (_is_number(field.type) or _is_verdict(field.type, table.column(field.name)))
+    ]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_verdict(kind: pa.DataType, values: pa.ChunkedArray) -> bool:
+    if pa.types.is_boolean(kind):
+        return True
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(texts and 0 < pc.count_distinct(values, mode="only_valid").as_py() <= MOST_VERDICTS)

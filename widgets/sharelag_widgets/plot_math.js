@@ -1,0 +1,84 @@
+// What is in a figure: its arrays, its points in the order of reading, its rows as text. Nothing of a page.
+
+const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, i2: Int16Array, u2: Uint16Array, i1: Int8Array, u1: Uint8Array, i8: BigInt64Array };
+
+/** The figure with its arrays (columns "0", "1", ...) in place of their numbers. */
+export function withArrays(node, columns) {
+  if (Array.isArray(node)) return node.map((item) => withArrays(item, columns));
+  if (!node || typeof node !== "object") return node;
+  if ("array" in node && "dtype" in node) return arrayOf(node, columns[node.array].values);
+  return Object.fromEntries(Object.entries(node).map(([name, value]) => [name, withArrays(value, columns)]));
+}
+
+function arrayOf({ dtype, shape }, bytes) {
+  const kind = ARRAYS[dtype];
+  const flat = new kind(bytes.buffer, bytes.byteOffset, bytes.byteLength / kind.BYTES_PER_ELEMENT);
+  const across = String(shape ?? "").split(",").map(Number);
+  if (across.length < 2) return flat;
+  return Array.from({ length: across[0] }, (_, row) => flat.subarray(row * across[1], (row + 1) * across[1]));
+}
+
+/**
+ * Every point of a figure, trace by trace: where it is, what it is worth, whom it is of.
+ * @returns {{curve: number, point: number | number[], name: string, x, y, z, custom}[]}
+ */
+export function pointsOf(traces, most = 5000) {
+  const found = [];
+  traces.forEach((trace, curve) => {
+    const name = String(trace.name ?? (traces.length > 1 ? `trace ${curve + 1}` : ""));
+    if (trace.z && trace.z.length) {
+      for (let row = 0; row < trace.z.length; row++) {
+        for (let across = 0; across < trace.z[row].length && found.length < most; across++) {
+          found.push({ curve, point: [row, across], name, x: at(trace.x, across), y: at(trace.y, row), z: trace.z[row][across], custom: trace.customdata?.[row]?.[across] });
+        }
+      }
+      return;
+    }
+    const length = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0, trace.values?.length ?? 0);
+    for (let n = 0; n < length && found.length < most; n++) {
+      found.push({ curve, point: n, name, x: at(trace.x ?? trace.labels, n), y: at(trace.y ?? trace.values, n), z: undefined, custom: trace.customdata?.[n] });
+    }
+  });
+  return found;
+}
+
+function at(values, n) {
+  return values && values.length ? values[n] : n;
+}
+
+/** A name as text for plotly, which takes some tags for its own. */
+export function asText(text) {
+  return typeof text === "string" ? text.replaceAll("&", "&amp;").replaceAll("<", "&lt;") : text;
+}
+
+/** What a figure's author wrote: line breaks, bold and the like stay, every other tag is text. */
+export function asTitle(text) {
+  return typeof text === "string" ? text.replace(/<(?!\/?(?:br|b|i|sub|sup)\s*\/?>)/g, "&lt;") : text;
+}
+
+/** A trace whose names and categories are text. */
+export function textTrace(trace) {
+  const made = { ...trace };
+  for (const name of ["name", "legendgroup", "text", "hovertext", "x", "y", "labels", "parents", "ids"]) {
+    if (typeof made[name] === "string") made[name] = asText(made[name]);
+    else if (Array.isArray(made[name]) && made[name].some((item) => typeof item === "string")) made[name] = made[name].map(asText);
+  }
+  return made;
+}
+
+/** The key that a point names, as views tell it to each other; null if it names none. */
+export function keyOf(custom) {
+  return Array.isArray(custom) && custom.length > 0 ? JSON.stringify(custom) : null;
+}
+
+/** Is this one of plotly's times? */
+export function isTime(x) {
+  return typeof x === "string" && /^\d{4}-\d\d-\d\d[T ]\d\d:/.test(x);
+}
+
+/** A time of plotly's, which are UTC without saying so, in milliseconds; NaN if it is none. */
+export function timeOf(x) {
+  if (typeof x === "number") return x;
+  const text = String(x).replace(" ", "T");
+  return Date.parse(/(Z|[+-]\d\d:?\d\d)$/.test(text) || !text.includes("T") ? text : `${text}Z`);
+}

@@ -1,0 +1,156 @@
+// A plotly figure: in the theme of the page, with points that the keyboard reaches, and its numbers as a table.
+
+import { button, make, named, ownsKeys } from "./shared/dom.js";
+import { number, utc } from "./shared/format.js";
+import { view } from "./shared/view.js";
+import { asTitle, isTime, keyOf, pointsOf, textTrace, timeOf, withArrays } from "./plot_math.js";
+import { plotly } from "./plotly_once.js";
+
+const TABLE_ROWS = 500;
+const WATCHED = ["alt", "picked_keys", "picked_moment"];
+const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter or space: pick the point. Escape: pick nothing.";
+const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
+
+function build({ model, root, link, say, later, failed }) {
+  let [figure, library, points, active, drawn, gone] = [null, null, [], -1, "", false];
+  const get = (name) => model.get(name);
+  const box = make("div", { class: "sl-plot" });
+  const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, box));
+  const spot = make("p", { class: "sl-spot" });
+  const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
+  const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The chart as a table" }));
+  const bar = make("div", { class: "sl-bar" }, make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP)), make("span", { class: "sl-push" }), asTable);
+
+  // ---- what people do ----
+  function pick(point) {
+    const key = point && keyOf(point.custom);
+    const moment = point && get("times") ? timeOf(point.x) : NaN;
+    const traits = { ...(key || !point ? { picked_keys: key ? [key] : [] } : {}), ...(get("times") ? { picked_moment: Number.isNaN(moment) ? null : moment } : {}) };
+    const told = { ...(traits.picked_keys ? { keys: traits.picked_keys } : {}), ...("picked_moment" in traits ? { moment: traits.picked_moment } : {}) };
+    link.tell(traits, told);
+  }
+  function go(place) {
+    active = Math.max(0, Math.min(points.length - 1, place));
+    const { curve, point } = points[active];
+    try {
+      library.Fx.hover(box, [{ curveNumber: curve, pointNumber: point }]);
+    } catch {
+      // A trace that cannot be hovered by number: the words below the chart still say where we are.
+    }
+    write();
+    say(spot.textContent);
+  }
+  const trace = (by) => {
+    const now = points[Math.max(0, active)].curve + by;
+    const found = points.findIndex(({ curve }) => curve === now);
+    return found < 0 ? Math.max(0, active) : found;
+  };
+  const keys = {
+    ArrowLeft: () => go(active - 1),
+    ArrowRight: () => go(active + 1),
+    ArrowDown: () => go(trace(1)),
+    ArrowUp: () => go(trace(-1)),
+    Home: () => go(0),
+    End: () => go(points.length - 1),
+    Enter: () => active >= 0 && pick(points[active]),
+    " ": () => active >= 0 && pick(points[active]),
+    Escape: () => pick(null),
+  };
+  stage.addEventListener("keydown", (event) => {
+    const act = keys[event.key];
+    if (event.target !== stage || !act || !points.length || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  });
+
+  // ---- what is shown ----
+  function load(columns) {
+    figure = withArrays(JSON.parse(columns.spec.texts[0]), columns);
+    points = pointsOf(figure.data ?? []);
+    active = -1;
+    drawn = "";
+    root.dataset.points = points.length;
+  }
+  function layoutOf(colour) {
+    const ink = getComputedStyle(root).color; // plotly knows no system colours
+    const axis = { gridcolor: "rgba(128,136,150,.28)", zerolinecolor: "rgba(128,136,150,.5)", linecolor: colour("--sl-line"), automargin: true };
+    const layout = { ...figure.layout };
+    delete layout.template;
+    for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
+    return {
+      colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
+      font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
+      hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
+    };
+  }
+  function titled(node) {
+    const { title } = node;
+    if (!title) return node;
+    return { ...node, title: typeof title === "string" ? asTitle(title) : { ...title, text: asTitle(title.text) } };
+  }
+  async function draw() {
+    library ??= await plotly(model);
+    if (gone) return;
+    const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+    const layout = layoutOf(colour);
+    const shapes = [...(layout.shapes ?? [])];
+    if (get("times") && get("picked_moment") !== null) {
+      const x = new Date(get("picked_moment")).toISOString();
+      shapes.push({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: colour("--sl-focus"), width: 2, dash: "dot" } });
+    }
+    const begun = performance.now();
+    const wanted = new Set(get("picked_keys"));
+    const traces = (figure.data ?? []).map((one) => textTrace(withPicked(one, wanted)));
+    await library.react(box, traces, { ...layout, shapes }, { displaylogo: false, responsive: true, displayModeBar: false });
+    if (gone) return library.purge(box);
+    box.removeAllListeners?.("plotly_click");
+    box.on("plotly_click", ({ points: [hit] }) => pick({ x: hit.x, custom: hit.customdata }));
+    Object.assign(root.dataset, { drawn: Number(root.dataset.drawn ?? 0) + 1, paintMs: (performance.now() - begun).toFixed(2) });
+    return undefined;
+  }
+  function withPicked(one, wanted) {
+    if (!wanted.size || !Array.isArray(one.customdata) || one.z) return one;
+    const hits = one.customdata.flatMap((custom, n) => (wanted.has(keyOf(custom)) ? [n] : []));
+    return hits.length ? { ...one, selectedpoints: hits } : one;
+  }
+  function paint() {
+    stage.setAttribute("aria-label", `${get("alt")}: ${points.length} points`);
+    asTable.setAttribute("aria-expanded", String(!table.hidden));
+    write();
+    if (!table.hidden) table.replaceChildren(pointTable());
+    Object.assign(root.dataset, { keys: JSON.stringify(get("picked_keys")), pickedMoment: get("picked_moment") ?? "" });
+    const mark = JSON.stringify([root.dataset.loaded, root.dataset.theme, root.dataset.contrast, get("picked_keys"), get("picked_moment"), stage.clientWidth]);
+    if (mark === drawn || stage.clientWidth === 0) return;
+    drawn = mark;
+    draw().catch(failed);
+  }
+  const valueText = (value) => (typeof value === "number" ? number(value) : typeof value === "bigint" ? number(Number(value)) : isTime(value) ? utc(timeOf(value)) : String(value ?? "-"));
+  function write() {
+    const one = points[active];
+    const text = one ? `${one.name ? `${one.name}: ` : ""}${valueText(one.x)}, ${valueText(one.y)}${one.z === undefined ? "" : `: ${valueText(one.z)}`}` : "";
+    spot.replaceChildren(make("bdi", {}, text));
+    root.dataset.active = one ? active : "";
+  }
+  function pointTable() {
+    const withZ = points.some(({ z }) => z !== undefined);
+    const axis = (name, plain) => figure.layout?.[name]?.title?.text ?? plain;
+    const names = ["Trace", axis("xaxis", "x"), axis("yaxis", "y"), ...(withZ ? ["Value"] : [])];
+    const body = make("tbody", {}, ...points.slice(0, TABLE_ROWS).map(({ name, x, y, z }) =>
+      make("tr", {}, make("td", {}, named(name || "-")), ...[x, y, ...(withZ ? [z] : [])].map((value) => make("td", { class: typeof value === "number" ? "sl-number" : "" }, make("bdi", {}, valueText(value)))))));
+    const cut = points.length > TABLE_ROWS ? `The first ${TABLE_ROWS} points` : `All ${points.length} points`;
+    return make("table", {}, make("caption", {}, cut), make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, named(name))))), body);
+  }
+  function hear({ keys: chosen, moment }) {
+    if (chosen) model.set("picked_keys", chosen);
+    if (moment !== undefined && get("times")) model.set("picked_moment", moment);
+  }
+  const stop = () => {
+    gone = true;
+    if (library) library.purge(box);
+  };
+  return { elements: [stage, spot, bar, table], load, paint, hear, stop };
+}
+
+export default { render: (context) => view(context, "chart", build, WATCHED) };

@@ -1,0 +1,138 @@
+"""How does a plotly figure get into a notebook without five megabytes an instance?
+
+`plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save what it shows. Here plotly.js
+crosses once a page, when the first figure asks for it; a figure's arrays cross as bytes, the rest of it as JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from sharelag.errors import InputError, SetupError
+
+from .bundle import script, style
+from .columns import Column, pack
+from .selection import Selection, key_text
+from .view import View
+
+
+class PlotView(View):
+    """A plotly figure in the theme of the page, readable as a table.
+
+    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's columns); picking
+    them picks those. With ``times=True`` x is time, and picking a point picks its moment.
+
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure or mapping
+    alt : str
+        What the figure shows, in a sentence, for who does not see it. Else its title.
+    times : bool
+    selection : Selection, optional
+    title : str
+        Above the figure; a title in the figure's layout stays there.
+    """
+
+    _esm = script("plot_view.js")
+    _css = style("plot_view.css")
+
+    alt = traitlets.Unicode("").tag(sync=True)
+    times = traitlets.Bool(False).tag(sync=True)
+    #: Keys of the points picked, as JSON texts, and the moment in milliseconds.
+    picked_keys = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    picked_moment = traitlets.Float(None, allow_none=True).tag(sync=True)
+
+    _PICKS = ("picked_keys", "picked_moment")
+
+    def __init__(
+        self, figure: Any, *, alt: str = "", times: bool = False, selection: Selection | None = None, title: str = ""
+    ) -> None:
+        super().__init__(selection, times=times, title=title)
+        self._alt = alt
+        self.on_msg(self._send_library)
+        self.figure = figure
+        self._hear()
+
+    @property
+    def figure(self) -> Any:
+        """What is drawn, as a new plotly figure; set it to draw another."""
+        import plotly.graph_objects as go
+
+        return go.Figure(self._given)
+
+    @figure.setter
+    def figure(self, figure: Any) -> None:
+        self._figure, self._given = _plain(figure), figure
+        arrays: list[bytes] = []
+        spec = _without_arrays(self._figure, arrays)
+        title = self._figure.get("layout", {}).get("title", {})
+        words = title.get("text", "") if isinstance(title, Mapping) else str(title)
+        drawn = bool(self._figure.get("data"))
+        with self.hold_sync():
+            self.note = "" if drawn else "There is nothing to draw: the figure has no traces."
+            self.alt = self._alt or words or self.title or "Chart"
+            columns = {"spec": Column(np.zeros(1, np.int32), "text", (json.dumps(spec),))}
+            columns |= {str(n): Column(np.frombuffer(array, np.uint8)) for n, array in enumerate(arrays)}
+            self.data = pack(columns) if drawn else b""
+
+    @property
+    def rows(self) -> Any:
+        """The same as `figure`, under the name that all views have."""
+        return self.figure
+
+    def summary(self) -> str:
+        """What is drawn, in a sentence."""
+        traces = [trace.get("name") or trace.get("type", "scatter") for trace in self._figure.get("data", [])]
+        return self.note or f"{self.alt}: {', '.join(map(str, traces))}"
+
+    def _picked(self, trait: str) -> dict[str, Any]:
+        if trait == "picked_keys":
+            return {"keys": tuple(tuple(json.loads(key)) for key in self.picked_keys)}
+        moment = self.picked_moment
+        return {"moment": None if moment is None else datetime.fromtimestamp(moment / 1000, UTC)}
+
+    def _show(self, selection: Selection) -> None:
+        self.picked_keys = [key_text(key) for key in selection.keys]
+        self.picked_moment = None if selection.moment is None else selection.moment.timestamp() * 1000
+
+    def _send_library(self, _: Any, message: Any, __: Any) -> None:
+        if isinstance(message, dict) and message.get("want") == "plotly":
+            self.send({"plotly": True}, [_plotly_js()])
+
+
+@cache
+def _plotly_js() -> bytes:
+    from plotly.offline import get_plotlyjs
+
+    return gzip.compress(get_plotlyjs().encode(), 6, mtime=0)
+
+
+def _plain(figure: Any) -> dict[str, Any]:
+    """The figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
+    if not isinstance(figure, Mapping) and not hasattr(figure, "to_plotly_json"):
+        raise InputError(f"{type(figure).__name__} is no plotly figure: give a plotly.graph_objects.Figure or its dict")
+    try:
+        from plotly.io import to_json
+    except ImportError as missing:
+        raise SetupError("charts need plotly: pip install 'sharelag[notebook]'") from missing
+    found: dict[str, Any] = json.loads(to_json(figure, validate=False))
+    return found
+
+
+def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
+    """The figure with a number in place of every array that plotly writes as base64."""
+    if isinstance(node, Mapping):
+        if "bdata" in node and "dtype" in node:
+            arrays.append(base64.b64decode(node["bdata"]))
+            return {"dtype": node["dtype"], "shape": node.get("shape"), "array": len(arrays) - 1}
+        return {name: _without_arrays(value, arrays) for name, value in node.items()}
+    return [_without_arrays(item, arrays) for item in node] if isinstance(node, list | tuple) else node

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
+import { csvLine, duration, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
+import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
+import { asText, asTitle, keyOf, pointsOf, textTrace, timeOf, withArrays } from "../sharelag_widgets/plot_math.js";
+
+test("numbers, times and durations as people read them", () => {
+  assert.deepEqual([0, 999, 1000, -1234567, 0.25, 1234.5, NaN, null].map(number), ["0", "999", "1\u202f000", "-1\u202f234\u202f567", "0.25", "1\u202f234.5", "-", "-"]);
+  assert.equal(utc(Date.UTC(2026, 10, 21, 3, 10, 5, 7)), "2026-11-21 03:10:05.007 UTC");
+  assert.equal(utc(NaN), "time not known");
+  assert.equal(utc(9e15), "9000000000000000 ms");
+  assert.equal(local(NaN), "");
+  assert.deepEqual([0, 950, 61_000, 7_200_000, 200_000_000, NaN].map(duration), ["0 ms", "950 ms", "1.02 min", "2 h", "2.31 d", "-"]);
+  assert.equal(shown({ values: [61_000], kind: "number" }, 0, "age_ms"), "1.02 min");
+  assert.equal(words("window_available"), "Window available");
+  assert.equal(words("age_ms"), "Age");
+});
+
+test("a name from right to left turns nothing but itself", () => {
+  assert.equal(isolated("orders"), "orders");
+  assert.equal(isolated("a\u202eb"), "\u2068a\u202eb\u2069");
+  assert.equal(isolated("\u05d0"), "\u2068\u05d0\u2069");
+});
+
+test("CSV cells that would run are text", () => {
+  assert.equal(csvLine(["=1", "+1", "-1", "@x", "\ta", -1, null, "plain"]), "'=1,'+1,'-1,'@x,'\ta,-1,,plain");
+});
+
+test("bytes of row numbers go there and back", () => {
+  assert.deepEqual([...rowNumbers(rowBytes([70_000, 3, 10]))], [3, 10, 70_000]);
+  assert.deepEqual([...rowNumbers(null)], []);
+  const shifted = new DataView(new Uint8Array([9, 1, 0, 0, 0]).buffer, 1);
+  assert.deepEqual([...rowNumbers(shifted)], [1]);
+});
+
+test("data of another version is refused with words", async () => {
+  await assert.rejects(unpack(new DataView(new ArrayBuffer(16))), /another version of sharelag: restart the kernel/);
+  assert.deepEqual(await unpack(null), {});
+});
+
+test("columns say what is not known", () => {
+  const text = { values: [0, -1], texts: ["a"] };
+  assert.deepEqual([isUnknown(text, 0), isUnknown(text, 1), textAt(text, 1)], [false, true, null]);
+  assert.equal(isUnknown({ values: [NaN] }, 0), true);
+});
+
+test("no two kinds share a pattern, and every pattern is there", () => {
+  const drawn = KINDS.map(({ pattern }) => JSON.stringify(PATTERNS[pattern]));
+  assert.equal(new Set(drawn).size, KINDS.length);
+  assert.ok(!drawn.includes(undefined));
+});
+
+// Machado, Oliveira, Fernandes 2009, severity 1, on linear RGB.
+const SEEN = {
+  protan: [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+  deutan: [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+  tritan: [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+  all: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+};
+
+const linear = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+
+function lab(rgb) {
+  const [r, g, b] = rgb.map((v) => Math.min(1, Math.max(0, v)));
+  const xyz = [(0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883];
+  const [x, y, z] = xyz.map((v) => (v > 0.008856 ? Math.cbrt(v) : 7.787 * v + 16 / 116));
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+for (const theme of ["light", "dark"]) {
+  test(`Kafka's four states stay apart for every kind of colour vision: ${theme}`, () => {
+    const fills = [0, 1, 2, 4].map((kind) => fillOf(kind, theme));
+    for (const [name, matrix] of Object.entries(SEEN)) {
+      const labs = fills.map((fill) => lab(matrix.map((row) => row.reduce((sum, weight, n) => sum + weight * linear(fill)[n], 0))));
+      for (let a = 0; a < 4; a++) {
+        for (let b = 0; b < a; b++) {
+          const apart = Math.hypot(...labs[a].map((value, n) => value - labs[b][n]));
+          assert.ok(apart >= 20, `${name}: ${fills[a]} and ${fills[b]} are ${apart.toFixed(1)} apart`);
+        }
+      }
+    }
+    const light = fills.map(luminance).sort((a, b) => a - b);
+    for (let n = 1; n < 4; n++) assert.ok((light[n] + 0.05) / (light[n - 1] + 0.05) >= 1.3, `${theme} ${light}`);
+  });
+
+  test(`more is always darker, or brighter on dark paper: ${theme}`, () => {
+    const steps = ladder(theme).map(luminance);
+    const rising = theme === "dark" ? steps : steps.toReversed();
+    assert.ok(rising.every((value, n) => n === 0 || value > rising[n - 1]), String(steps));
+  });
+}
+
+test("names are text for plotly, titles keep their line breaks", () => {
+  assert.equal(asText("<b>a&b</b>"), "&lt;b>a&amp;b&lt;/b>");
+  assert.equal(asTitle("Lag<br><b>of</b> <img src=x onerror=1> <a href=x>"), "Lag<br><b>of</b> &lt;img src=x onerror=1> &lt;a href=x>");
+  assert.deepEqual(textTrace({ name: "<i>", x: ["<a>", 1], y: [1] }), { name: "&lt;i>", x: ["&lt;a>", 1], y: [1] });
+});
+
+test("points of figures: lines, bars, heat maps; whom they are of", () => {
+  const traces = [{ x: [1, 2], y: [3, 4], name: "lag", customdata: [["g", 0], ["g", 1]] }, { z: [[1, 2], [3, 4]], x: ["a", "b"], y: ["c", "d"] }];
+  const points = pointsOf(traces);
+  assert.equal(points.length, 6);
+  assert.deepEqual([points[1].x, points[1].y, keyOf(points[1].custom)], [2, 4, '["g",1]']);
+  assert.deepEqual([points[4].point, points[4].x, points[4].y, points[4].z, points[4].name], [[1, 0], "a", "d", 3, "trace 2"]);
+  assert.equal(keyOf(undefined), null);
+});
+
+test("arrays come back, also those of two dimensions", () => {
+  const columns = { 0: { values: new Uint8Array(new Float64Array([1.5, 2]).buffer) }, 1: { values: new Uint8Array([1, 2, 3, 4, 5, 6]) } };
+  const made = withArrays({ y: { dtype: "f8", array: 0 }, z: [{ dtype: "i1", shape: "2, 3", array: 1 }], n: null }, columns);
+  assert.deepEqual([...made.y], [1.5, 2]);
+  assert.deepEqual(made.z[0].map((row) => [...row]), [[1, 2, 3], [4, 5, 6]]);
+  assert.equal(made.n, null);
+});
+
+test("plotly's times are UTC", () => {
+  const wanted = Date.UTC(2026, 10, 21, 3, 10);
+  assert.deepEqual(["2026-11-21 03:10", "2026-11-21T03:10:00", "2026-11-21T04:10:00+01:00", wanted].map(timeOf), [wanted, wanted, wanted, wanted]);
+});
