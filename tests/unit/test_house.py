@@ -98,3 +98,10 @@ def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
         if path.exists() and re.search(r"/(?:work|root|home)/", path.read_text(errors="replace"))
     ]
     assert named == []
+
+
+@pytest.mark.row("ASG-06")
+def test_what_is_not_modelled_is_listed() -> None:
+    """Push-based delivery, which KIP-932 mentions as an alternative, with its status."""
+    (line,) = [line for line in (ROOT / "DECISIONS.md").read_text().splitlines() if "push-based" in line.lower()]
+    assert "not modelled" in line
