@@ -1,6 +1,8 @@
-"""How do Arrow tables take the form that the next step wants? The same rows in another shape, never other rows."""
+"""How do Arrow tables take the form that the next step wants, and rows of one find their partners in another?"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +36,29 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
     if len(batches) > 1:
         raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
+    """One text a row of several columns, of which one, such as a group, may hold any text.
+
+    Topics, their ids and numbers hold no colon, so no two keys of as many columns look the same.
+    """
+    return flat(pc.binary_join_element_wise(*[flat(table.column(name)).cast(pa.string()) for name in names], ":"))
+
+
+def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
+    """The partner of each row in another table; all its columns are null where there is none.
+
+    Parameters
+    ----------
+    rows : pyarrow.Array
+        A key a row, as `keys` makes them.
+    table : pyarrow.RecordBatch or pyarrow.Table
+        Should a key be there more than once, its first row is the partner.
+    names : sequence of str
+        The columns of ``table`` that its keys are made of.
+    """
+    return as_table(table).take(pc.index_in(rows, keys(table, names)))
 
 
 def without_timestamps(rows: Arrow) -> pa.Table:

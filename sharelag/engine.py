@@ -86,7 +86,7 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
         ``table`` is `sharelag.schemas.WINDOWS` with the topic's name in ``topic``, null where not known.
     """
     choice = choice or Choice()
-    table, rejected, chosen = _state(source, engine, as_of, choice)
+    table, rejected, chosen = state_of(source, engine, as_of, choice)
     table = named(table, source.offsets(_topic_ids(table), as_of))
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
     return Answer(choice.of(table.sort_by(order)), rejected, chosen)
@@ -103,7 +103,7 @@ def lag(
         ``table`` is `sharelag.schemas.LAG`, or `ROLLUP` with ``by``, sorted.
     """
     choice = choice or Choice()
-    state, rejected, chosen = _state(source, engine, as_of, choice)
+    state, rejected, chosen = state_of(source, engine, as_of, choice)
     # The state has been read before the end offsets: the other way round the lag could seem negative. A row a
     # share partition is little, so what remains is done here on either engine.
     lag = lag_arrow(state, source.offsets(_topic_ids(state), as_of))
@@ -147,8 +147,8 @@ def diff(
         ``table`` is `sharelag.schemas.DIFF`, sorted.
     """
     choice = choice or Choice()
-    old, rejected, chosen = _state(source, engine, before, choice)
-    new, *_ = _state(source, engine, as_of, choice)
+    old, rejected, chosen = state_of(source, engine, before, choice)
+    new, *_ = state_of(source, engine, as_of, choice)
     table = diff_arrow(old, new).drop_columns("topic")
     table = named(table, source.offsets(_topic_ids(table))).select(schemas.DIFF.names)
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
@@ -171,10 +171,13 @@ class Past:
 
 
 @contextmanager
-def reading(source: Input, engine: str, as_of: Moment, choice: Choice) -> Iterator[Past]:
-    """Read the state topic once, and keep what more can be asked of it until the end of the ``with`` block."""
+def reading(source: Input, engine: str, as_of: Moment, choice: Choice, with_health: bool = False) -> Iterator[Past]:
+    """Read the state topic once, and keep what more can be asked of it until the end of the ``with`` block.
+
+    The health of the topic only ``with_health``: it takes another decoding of every record.
+    """
     read = _past_on_spark if choose(engine, source) == "spark" else _past_locally
-    with read(source, as_of, choice) as past:
+    with read(source, as_of, choice, with_health) as past:
         yield past
 
 
@@ -201,7 +204,8 @@ def decoded(
         yield Decoded(records, rejects, skipped)
 
 
-def _state(source: Input, engine: str, as_of: Moment, choice: Choice) -> tuple[pa.Table, int, str]:
+def state_of(source: Input, engine: str, as_of: Moment, choice: Choice) -> tuple[pa.Table, int, str]:
+    """The windows of the chosen groups, how many records could not be decoded, and the engine that read them."""
     chosen = choose(engine, source)
     compute = _on_spark if chosen == "spark" else _locally
     return *compute(source, as_of, choice), chosen
@@ -236,7 +240,7 @@ def _on_spark(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, i
 
 
 @contextmanager
-def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past]:
+def _past_locally(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> Iterator[Past]:
     rejected, counts, steps = 0, [COUNTS.empty_table()], [pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)]
     gaps, ends, known = schemas.GAPS.empty_table(), None, None
     fresh: list[pa.RecordBatch] = []
@@ -245,7 +249,8 @@ def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past
         places = as_table(raw).select(["topic", "partition", "offset"])
         found, ends = _followed(ends, places)
         gaps = pa.concat_tables([gaps, found])
-        counts.append(health_counts(raw))
+        if with_health:
+            counts.append(health_counts(raw))
         records, rejects, _ = decode_arrow(raw)
         rejected += rejects.num_rows
         fresh.append(up_to(of_groups(records, choice.groups), as_of))
@@ -257,6 +262,10 @@ def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past
     step, known = next_history(known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps)
     history = pa.Table.from_batches([*steps, step]).sort_by([(name, "ascending") for name in HISTORY_KEY])
     span = pc.min_max(history.column("record_timestamp")).as_py()
+
+    def health(partitions: int | None) -> pa.Table:
+        return pa.Table.from_batches([health_arrow(pa.concat_tables(counts), partitions, history)])
+
     yield Past(
         pa.Table.from_batches([replay_arrow(known)]),
         gaps,
@@ -266,8 +275,12 @@ def _past_locally(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past
         "local",
         lambda: history,
         lambda end, over: pa.Table.from_batches([observe(history, end, over)]),
-        lambda partitions: pa.Table.from_batches([health_arrow(pa.concat_tables(counts), partitions, history)]),
+        health if with_health else _not_counted,
     )
+
+
+def _not_counted(_: int | None) -> pa.Table:
+    raise ValueError("the health was not asked for when the reading began: reading(..., with_health=True)")
 
 
 def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -292,7 +305,7 @@ def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Tab
 
 
 @contextmanager
-def _past_on_spark(source: Input, as_of: Moment, choice: Choice) -> Iterator[Past]:
+def _past_on_spark(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> Iterator[Past]:
     from sharelag import pipeline
     from sharelag.sources.spark import session
 
@@ -307,6 +320,10 @@ def _past_on_spark(source: Input, as_of: Moment, choice: Choice) -> Iterator[Pas
         history = pipeline.history(records, gaps)
         span = records.agg({"timestamp": "min"}).toArrow().column(0).cast(schemas.TIMESTAMP)
         last = pc.max(windows.column("record_timestamp")).as_py()
+
+        def health(partitions: int | None) -> pa.Table:
+            return pipeline.health(raw, partitions, history).toArrow().cast(schemas.HEALTH)
+
         yield Past(
             windows,
             gaps,
@@ -316,7 +333,7 @@ def _past_on_spark(source: Input, as_of: Moment, choice: Choice) -> Iterator[Pas
             "spark",
             lambda: history.toArrow().cast(schemas.HISTORY),
             lambda end, over: pipeline.observed(history, end, over).toArrow().cast(schemas.OBSERVED),
-            lambda partitions: pipeline.health(raw, partitions, history).toArrow().cast(schemas.HEALTH),
+            health if with_health else _not_counted,
         )
     finally:
         raw.unpersist()

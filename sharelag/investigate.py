@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine import Answer, Choice, Past, named, reading, windows
+from sharelag.engine import Answer, Choice, Past, named, reading, state_of
 from sharelag.errors import InputError
 from sharelag.metrics.age import asked_offsets
-from sharelag.metrics.columns import milliseconds
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.imbalance import imbalance_arrow
@@ -28,6 +27,7 @@ from sharelag.metrics.progress import progress_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import skew_arrow
 from sharelag.metrics.timeline import timeline_arrow
+from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Moment, of_groups, up_to
@@ -125,22 +125,20 @@ def _with_progress(evidence: Evidence, source: Input) -> Evidence:
 
 def imbalance(evidence: Evidence, by: str | None = None) -> pa.Table:
     """How unevenly lag, arrivals, work and assignments are spread, as `sharelag.schemas.IMBALANCE`."""
-    grouped = evidence.groups if evidence.groups.num_rows else None
-    members = None if grouped is None else evidence.members
-    past = _earliest(evidence.past_offsets)
-    return pa.Table.from_batches(
-        [imbalance_arrow(evidence.lag, members, grouped, evidence.observed, past if past.num_rows else None, by)]
-    )
+    return pa.Table.from_batches([imbalance_arrow(evidence.lag, *_loads(evidence), by)])
 
 
 def skew(evidence: Evidence) -> pa.Table:
     """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
-    grouped = evidence.groups if evidence.groups.num_rows else None
-    members = None if grouped is None else evidence.members
+    return pa.Table.from_batches([skew_arrow(evidence.lag, *_loads(evidence))])
+
+
+def _loads(evidence: Evidence) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
+    """Members, groups, what was observed and earlier ends, as the figures of balance take them; None: not known."""
+    groups = evidence.groups if evidence.groups.num_rows else None
     past = _earliest(evidence.past_offsets)
-    return pa.Table.from_batches(
-        [skew_arrow(evidence.lag, members, grouped, evidence.observed, past if past.num_rows else None)]
-    )
+    members = None if groups is None else evidence.members
+    return members, groups, evidence.observed, past if past.num_rows else None
 
 
 def timeline(
@@ -235,16 +233,16 @@ def reconcile(
     choice = choice or Choice()
     if true and (as_of is not None or not isinstance(source, KafkaInput)):
         raise InputError("only the logs of a running cluster can be read, as of now: name it with --bootstrap-server")
-    state = windows(source, engine, as_of, choice)
-    chosen = state.table.select(schemas.WINDOWS.names)
-    offsets = source.offsets(sorted(pc.unique(chosen.column("topic_id")).to_pylist()), as_of)
+    state, rejected, engine = state_of(source, engine, as_of, choice)
+    offsets = source.offsets(sorted(pc.unique(state.column("topic_id")).to_pylist()), as_of)
+    chosen = choice.of(named(state, offsets)).select(schemas.WINDOWS.names)
     lag = lag_arrow(chosen, offsets)
     scanned = scan(source.config, chosen, offsets) if isinstance(source, KafkaInput) and true else None
     told = None if described is None else described_offsets(described)
     if told is not None and choice.groups:
         told = told.filter(pc.is_in(told.column("group_id"), pa.array(sorted(choice.groups))))
     table = pa.Table.from_batches([reconcile_arrow(lag, told, scanned)])
-    return Answer(table, state.rejected, state.engine)
+    return Answer(table, rejected, engine)
 
 
 def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
@@ -256,7 +254,7 @@ def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
         `sharelag.schemas.HEALTH`, and what should not be so as `sharelag.metrics.placement.FINDINGS`.
     """
     partitions = source.partitions(STATE_TOPIC)
-    with reading(source, engine, None, Choice()) as past:
+    with reading(source, engine, None, Choice(), with_health=True) as past:
         table = past.health(partitions)
         return Answer(table, past.rejected, past.engine), findings(table, past.windows, partitions)
 

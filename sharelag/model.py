@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -33,6 +33,7 @@ class DeliveryState(IntEnum):
     TX_PENDING = 5  # KIP-1289 draft: acknowledged by a transaction that is still open
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Kafka delivers records in these states to nobody any more.
 TERMINAL_STATES = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
 
@@ -141,3 +142,8 @@ def topic_id_bytes(text: str) -> bytes:
 def iso(moment: datetime) -> str:
     """A time as ISO 8601 in UTC, to the millisecond, as Kafka's are."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time as Kafka counts them; what is below a millisecond is cut off."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.arrow import as_table, for_spark, one_batch
+from sharelag.arrow import as_table, for_spark, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
 from sharelag.replay.state import KEY, drop_superseded, latest, replay_arrow
@@ -108,13 +108,12 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
     pyarrow.Table
         With the columns of ``table``, sorted by share partition.
     """
-    keys = ["group_id", "topic_id", "partition"]
-    keys += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
+    names = ["group_id", "topic_id", "partition"]
+    names += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
     come = as_table(changes)
-    places = [pc.binary_join_element_wise(*(t.column(k).cast(pa.string()) for k in keys), "\0") for t in (table, come)]
-    stay = table.filter(pc.invert(pc.is_in(places[0], places[1].combine_chunks())))
+    stay = table.filter(pc.invert(pc.is_in(keys(table, names), keys(come, names))))
     new = come.filter(pc.invert(come.column("deleted"))).select(table.schema.names).cast(table.schema)
-    return pa.concat_tables([stay, new]).sort_by([(key, "ascending") for key in keys])
+    return pa.concat_tables([stay, new]).sort_by([(name, "ascending") for name in names])
 
 
 # ---- what Spark's tasks run -----------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def _replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = ["topic", "record_partition", "group_id", "topic_id", "partition"]
         theirs = ["record_topic", *names[1:]]
         last = _last_of_each(records)
-        gone = last.filter(pc.invert(pc.is_in(_place(last, names), _place(alive, theirs))))
+        gone = last.filter(pc.invert(pc.is_in(keys(last, names), keys(alive, theirs))))
         renamed = {"topic": "record_topic", "offset": "record_offset", "timestamp": "record_timestamp"}
         for rows, is_gone in ((alive, False), (gone.select([*names, *list(renamed)[1:]]), True)):
             flag = pa.repeat(pa.scalar(is_gone), rows.num_rows)
@@ -180,13 +179,9 @@ def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _last_of_each(records: pa.RecordBatch) -> pa.RecordBatch:
     """The last record of every share partition."""
     ordered = records.sort_by([(name, "ascending") for name in (*KEY, "offset")])
-    place = _place(ordered, KEY)
+    place = keys(ordered, KEY)
     last = pc.not_equal(place[1:], place[:-1]).to_numpy(zero_copy_only=False)
     return ordered.filter(pa.array(np.append(last, True)))
-
-
-def _place(rows: pa.RecordBatch, names: Iterable[str]) -> pa.Array:
-    return pc.binary_join_element_wise(*(rows.column(name).cast(pa.string()) for name in names), "\0")
 
 
 def _to_bytes(records: pa.RecordBatch) -> bytes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
+from sharelag.arrow import as_table, flat, keys
 from sharelag.charts import rows, text
 from sharelag.charts.layout import COLOUR_BAR, Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.charts.palette import KINDS, Theme, ladder, marker
@@ -57,7 +57,10 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
             "partition": pc.struct_field(partitions, "partition"),
         }
     )
-    assigned, known = _key(pairs), _key(lags)
+    assigned, known = (
+        keys(pairs, ("group_id", "topic_id", "partition")),
+        keys(lags, ("group_id", "topic_id", "partition")),
+    )
     place = pc.index_in(assigned, known)
     alone = lags.filter(pc.invert(pc.is_in(known, assigned)))
     idle = people.filter(pa.array(~np.isin(np.arange(len(people)), member)))
@@ -160,11 +163,6 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         shapes=outlines if len(outlines) <= 400 else [],
         barmode="overlay",
     )
-
-
-def _key(table: pa.Table) -> pa.Array:
-    texts = [flat(table.column(name)).cast(pa.string()) for name in ("group_id", "topic_id", "partition")]
-    return flat(pc.binary_join_element_wise(*texts, ":"))
 
 
 def _whole(table: pa.Table) -> pa.Table:

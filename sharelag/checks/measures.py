@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import flat
+from sharelag.arrow import beside, flat, keys
 from sharelag.checks.past import Then
 from sharelag.checks.rules import Rule
-from sharelag.metrics.causes import poison_records
-from sharelag.metrics.columns import beside, keys
 from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.facts import Bools, Facts, Floats
+from sharelag.metrics.finders import poison_records
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import REASONS
 

@@ -16,15 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
+from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.engine import Choice, reading
-from sharelag.metrics.columns import beside, keys, milliseconds, numbers
+from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts
 from sharelag.metrics.lag import NO_END_OFFSET_THEN
 from sharelag.metrics.progress import progress_arrow
 from sharelag.metrics.timeline import timeline_arrow
+from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import Input
 

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sharelag.arrow import keys
 from sharelag.errors import InputError
 from sharelag.exports.gathered import Gathered
-from sharelag.metrics.columns import keys
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.imbalance import imbalance_arrow

@@ -1,31 +1,15 @@
-"""Why is there lag? One plain function a cause; `sharelag.metrics.explain` ranks what they find.
-
-Each looks at all share partitions at once and says where it holds. Whatever is not known speaks for no cause.
-What cannot be known from the state topic (who holds a record, why it was archived) is not claimed.
-"""
+"""Why is there lag? The causes in words, and what to do; `finders` finds them, `explain` ranks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import numpy as np
-
-from sharelag.metrics.facts import Bools, Facts, Floats, sums
-from sharelag.metrics.lag import NO_START_OFFSET
+from sharelag.metrics import finders
+from sharelag.metrics.facts import Facts
+from sharelag.metrics.finders import Found
 
 CRITICAL, WARNING, NOTE = "critical", "warning", "note"
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where a cause holds, and what shows it: a value a share partition each."""
-
-    where: Bools
-    held: Floats  # offsets of lag that it explains
-    since: Floats  # milliseconds
-    evidence: Mapping[str, Floats] = field(default_factory=dict)
-    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what is no number, likewise
 
 
 @dataclass(frozen=True)
@@ -40,261 +24,6 @@ class Cause:
     includes: frozenset[str] = frozenset()  # causes that this one explains in the same share partition
 
 
-def no_members(facts: Facts) -> Found:
-    """Nobody is in the group."""
-    # Where no record could be asked for its time, we know at least since when nobody is there.
-    left = np.isnan(facts.progress("age_ms")) & (facts.now - facts.emptied > facts.patience)
-    where = facts.behind & (facts.members == 0) & (_waits(facts) | left)
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.emptied,
-        {"members": facts.members, "lag": facts.lag("effective_lag")},
-    )
-
-
-def unassigned(facts: Facts) -> Found:
-    """The group has members, and none of them was told to fetch the share partition."""
-    where = facts.behind & (facts.members > 0) & (facts.assigned == 0) & _waits(facts) & _nothing_happens(facts)
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.observed("last_finished"),
-        {"members": facts.members, "assigned members": facts.assigned},
-    )
-
-
-def members_idle(facts: Facts) -> Found:
-    """Members have the share partition, records wait, and nothing is finished or given back."""
-    where = facts.behind & (facts.assigned > 0) & _waits(facts) & _nothing_happens(facts)
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.observed("last_finished"),
-        {
-            "assigned members": facts.assigned,
-            "oldest record waits ms": facts.progress("age_ms"),
-            "acquired at most": facts.lag("window_unknown"),
-        },
-    )
-
-
-def window_full(facts: Facts) -> Found:
-    """The window is as wide as it may be, and its first offset does not move: nothing new is delivered.
-
-    Of the two readings of the limit (C-12) brokers have this one: finished offsets and holes take room, too.
-    """
-    limit = facts.setting("share.partition.max.record.locks")
-    span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
-    where = (span >= limit) & (facts.lag("unread") > 0) & _stuck(facts)
-    evidence = {"window span": span, "acquired at most": facts.lag("window_unknown"), "limit": limit}
-    return Found(where, facts.lag("unread"), facts.observed("head_since"), _head(facts) | evidence)
-
-
-def open_transaction(facts: Facts) -> Found:
-    """A read_committed group waits at the last stable offset, which an open transaction holds."""
-    end, stable, since = facts.lag("end_offset"), facts.stable_end, facts.stable_since
-    held = end - np.maximum(stable, facts.lag("effective_start_offset"))
-    where = facts.behind & facts.reads_committed & (stable < end) & (held > 0) & (facts.now - since > facts.patience)
-    return Found(where, held, since, {"last stable offset": stable, "end offset": end})
-
-
-def start_went_back(facts: Facts) -> Found:
-    """The start offset fell although nobody reset it: a defect of brokers before 4.4 (apache/kafka#23074)."""
-    times = facts.observed("start_back")
-    return Found(times > 0, facts.lag("effective_lag"), facts.observed("start_back_at"), {"times": times})
-
-
-def count_regressed(facts: Facts) -> Found:
-    """Start offset and delivery complete count fell together: a defect of brokers before 4.4 (apache/kafka#23112)."""
-    times = facts.observed("count_back")
-    counted = facts.lag("delivery_complete_count")
-    where = (times > 0) & ~(facts.observed("start_back") > 0)
-    held = np.maximum(facts.lag("lag") - facts.lag("effective_lag"), 0)
-    return Found(where, held, facts.observed("count_back_at"), {"times": times, "delivery complete count": counted})
-
-
-def records_deleted(facts: Facts) -> Found:
-    """The log was deleted below offsets that nobody had finished; Kafka's lag still counts them.
-
-    A marker left at the end of a log that was then deleted whole is no record.
-    """
-    lost, log_start = facts.progress("lost"), facts.lag("log_start_offset")
-    only_a_marker = (lost <= 1) & (facts.lag("end_offset") == log_start)
-    evidence = {"log start offset": log_start, "start offset": facts.lag("start_offset")}
-    return Found((lost > 0) & ~only_a_marker, lost, np.full(len(lost), np.nan), evidence)
-
-
-def lock_expiry(facts: Facts) -> Found:
-    """Records are given back as long after their acquisition as locks last: nobody acknowledged them in time.
-
-    The bytes of a release and of a lock that ran out are the same; time tells them apart: between any two releases of
-    the share partition, or between those of the record at the head.
-    """
-    lock, every = facts.setting("share.record.lock.duration.ms"), facts.observed("release_every_ms")
-    deliveries = facts.observed("head_delivery_count")
-    of_head = (facts.observed("last_released") - facts.observed("head_since")) / np.maximum(deliveries, 1)
-    in_time = [(span >= 0.6 * lock) & (span <= 1.6 * lock) for span in (every, of_head)]
-    where = facts.behind & (in_time[0] | (in_time[1] & (deliveries >= 2))) & _recent(facts, 2 * lock)
-    released, finished = facts.observed("released"), facts.observed("finished")
-    where &= 5 * released >= released + finished
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.observed("head_since"),
-        {
-            "given back every ms": np.where(in_time[0], every, of_head),
-            "lock duration ms": lock,
-            "given back": released,
-            "finished": finished,
-        },
-    )
-
-
-def poison_records(facts: Facts) -> Found:
-    """Records have one delivery left, or have been archived at their last."""
-    limit = facts.setting("share.delivery.count.limit")
-    least = np.maximum(limit - 1, 2)
-    last = facts.waiting_after(least)
-    where = facts.behind & ((last > 0) | (facts.given_up > 0))
-    evidence = {
-        "one delivery left": last,
-        "archived at the limit": facts.given_up,
-        "highest delivery count": facts.observed("max_delivery_count"),
-        "limit": limit,
-    }
-    held = np.where(last > 0, last, facts.head_length)
-    return Found(where, held, facts.observed("head_since"), evidence, {"offsets": facts.offsets_after(least, where)})
-
-
-def redelivery_storm(facts: Facts) -> Found:
-    """More deliveries fail than succeed."""
-    finished, released = facts.observed("finished"), facts.observed("released")
-    where = facts.behind & (released >= 10) & (released > finished) & _recent(facts, facts.patience)
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        facts.observed("begin"),
-        {"given back": released, "finished": finished, "deliveries beyond the first": facts.observed("redelivered")},
-    )
-
-
-def head_of_line(facts: Facts) -> Found:
-    """One offset pins the start offset, and records after it are finished."""
-    before = facts.lag("effective_start_offset") - facts.lag("start_offset")
-    beyond = facts.lag("window_complete") - before
-    # Brokers do not pass a transaction marker at the start offset; no record is stuck there.
-    where = facts.behind & (beyond > 0) & _stuck(facts) & ~facts.is_hole
-    return Found(where, facts.head_length, facts.observed("head_since"), _head(facts) | {"finished after it": beyond})
-
-
-def hot_partition(facts: Facts) -> Found:
-    """One of several partitions gets three times its share of what arrives, and there the lag is."""
-    arrived, of = facts.arrived, facts.topic_of_group
-    partitions, total = sums(np.ones(len(of)), of), sums(arrived, of)
-    lag = facts.lag("effective_lag")
-    all_known = sums(np.isnan(arrived).astype(float), of) == 0
-    is_hot = (partitions >= 3) & (arrived * partitions >= 3 * total) & (arrived > 0) & all_known
-    where = facts.behind & is_hot & (lag * 2 > sums(lag, of)) & _waits(facts)
-    return Found(where, lag, facts.observed("begin"), {"arrived here": arrived, "arrived in all partitions": total})
-
-
-def burst(facts: Facts) -> Found:
-    """Much arrived at once, and it is being worked on."""
-    arrivals, lag = facts.arrivals, facts.lag("effective_lag")
-    known = np.sum(~np.isnan(arrivals), axis=1)
-    most = np.max(np.nan_to_num(arrivals), axis=1, initial=0)
-    usual = (np.nansum(arrivals, axis=1) - most) / np.maximum(known - 1, 1)
-    where = facts.behind & (most >= 4 * usual) & (2 * most >= lag) & (10 * lag >= most) & (most > 10)
-    where &= (known > 2) & (2 * known > arrivals.shape[1]) & (facts.progress("completion_rate") > 0)
-    evidence = {"arrived at once": most, "otherwise in that time": usual}
-    return Found(where, np.minimum(lag, most), np.full(len(lag), np.nan), evidence)
-
-
-def slow_consumers(facts: Facts) -> Found:
-    """Records are finished steadily, but not as fast as they arrive, by more than chance makes of it."""
-    arriving, done = facts.progress("arrival_rate"), facts.progress("completion_rate")
-    never = facts.drain == "never"
-    certain = never & np.isnan(facts.progress("drain_low_ms"))
-    where = facts.behind & (done > 0) & certain & (arriving > 1.1 * done) & _waits(facts)
-    evidence = {"arrivals a second": arriving, "finished a second": done, "assigned members": facts.assigned}
-    return Found(where, facts.lag("effective_lag"), facts.observed("begin"), evidence)
-
-
-def markers(facts: Facts) -> Found:
-    """What is left are offsets without records: transaction markers, or aborted records."""
-    asked, record = facts.next_record
-    left = facts.lag("effective_lag")
-    nothing = asked & (np.isnan(record) | (record >= facts.lag("end_offset")))
-    nothing |= facts.is_hole & facts.nothing_unread & (facts.lag("window_available") == 0)
-    is_open = facts.reads_committed & (facts.stable_end < facts.lag("end_offset"))
-    where = facts.behind & nothing & ~is_open & ~facts.is_compacted
-    return Found(where, left, np.full(len(left), np.nan), {"offsets without records": left})
-
-
-def compaction_holes(facts: Facts) -> Found:
-    """Most of the offsets that lag counts on a compacted topic have no record any more, by a sample of them."""
-    sampled, gone = facts.sampled_holes
-    lag = facts.lag("effective_lag")
-    held = np.rint(lag * gone / np.maximum(sampled, 1))
-    where = facts.behind & facts.is_compacted & (sampled > 0) & (2 * gone >= sampled) & (held > 0)
-    return Found(where, held, np.full(len(lag), np.nan), {"offsets looked at": sampled, "without a record": gone})
-
-
-def not_started(facts: Facts) -> Found:
-    """Nothing was finished yet, so Kafka knows no start offset and no lag, although records came."""
-    reason = facts.evidence.lag.column("lag_reason").to_pylist()
-    waiting = facts.lag("end_offset") > facts.lag("log_start_offset")
-    from_earliest = np.asarray(facts.setting_text("share.auto.offset.reset") == "earliest", bool)
-    came = (facts.arrived > 0) | (waiting & from_earliest)
-    where = np.array([text == NO_START_OFFSET for text in reason], bool) & came
-    unknown = np.full(len(where), np.nan)
-    evidence = {"members": facts.members, "arrived meanwhile": facts.arrived, "end offset": facts.lag("end_offset")}
-    return Found(where, unknown, unknown, evidence)
-
-
-def retention_near(facts: Facts) -> Found:
-    """Unfinished records will be deleted soon."""
-    margin, retention = facts.progress("margin_ms"), facts.progress("retention_ms")
-    where = facts.behind & (margin <= retention / 10)
-    return Found(
-        where,
-        facts.lag("effective_lag"),
-        np.full(len(margin), np.nan),
-        {"may be deleted in ms": margin, "retention ms": retention},
-    )
-
-
-def _nothing_happens(facts: Facts) -> Bools:
-    """Nothing was finished or given back for longer than patience; what is not known does not count as nothing."""
-    last = np.fmax(facts.observed("last_finished"), facts.observed("last_released"))
-    last = np.where(np.isnan(last), facts.observed("begin"), last)
-    return np.asarray(facts.now - last > facts.patience, bool)
-
-
-def _waits(facts: Facts) -> Bools:
-    """The oldest unfinished record is older than patience; where only markers are left nothing waits."""
-    return np.asarray(facts.progress("age_ms") > facts.patience, bool)
-
-
-def _stuck(facts: Facts) -> Bools:
-    """The effective start offset has not moved for longer than patience."""
-    return np.asarray(facts.now - facts.observed("head_since") > facts.patience, bool)
-
-
-def _recent(facts: Facts, within: Floats) -> Bools:
-    return np.asarray(facts.now - facts.observed("last_released") <= np.maximum(within, facts.patience), bool)
-
-
-def _head(facts: Facts) -> dict[str, Floats]:
-    return {
-        "offset": facts.lag("effective_start_offset"),
-        "stuck for ms": facts.now - facts.observed("head_since"),
-        "deliveries": facts.observed("head_delivery_count"),
-        "since before the first record seen": np.where(facts.observed("head_is_older") == 1, 1, np.nan),
-    }
-
-
 _STUCK = frozenset({"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"})
 
 #: In the order in which they are told where severity and size are the same.
@@ -304,7 +33,7 @@ CAUSES = (
         CRITICAL,
         "nobody is in the group",
         "start consumers of the group; kafka-share-groups.sh --describe --members shows who is there",
-        no_members,
+        finders.no_members,
         _STUCK | {"redelivery_storm", "lock_expiry", "window_full", "not_started"},
     ),
     Cause(
@@ -312,7 +41,7 @@ CAUSES = (
         CRITICAL,
         "the group has members, but none of them is told to fetch this",
         "check what the members subscribe to; a topic that nobody subscribes to keeps its lag",
-        unassigned,
+        finders.unassigned,
         _STUCK,
     ),
     Cause(
@@ -320,21 +49,21 @@ CAUSES = (
         CRITICAL,
         "the start offset fell although nobody reset it: records may be delivered twice",
         "a defect of brokers (apache/kafka#23074): update them, and look for duplicates since then",
-        start_went_back,
+        finders.start_went_back,
     ),
     Cause(
         "count_regressed",
         CRITICAL,
         "the delivery complete count fell: Kafka's lag is too high",
         "a defect of brokers (apache/kafka#23112): update them; effective lag is right",
-        count_regressed,
+        finders.count_regressed,
     ),
     Cause(
         "window_full",
         CRITICAL,
         "the window of records in flight is full: nothing new is delivered until its first record is finished",
         "finish or reject the record at that offset, or raise share.partition.max.record.locks of the group",
-        window_full,
+        finders.window_full,
         _STUCK,
     ),
     Cause(
@@ -342,7 +71,7 @@ CAUSES = (
         CRITICAL,
         "the group reads committed records only, and an open transaction holds it",
         "kafka-transactions.sh find-hanging and abort, or wait until the producer ends it",
-        open_transaction,
+        finders.open_transaction,
         _STUCK | {"markers"},
     ),
     Cause(
@@ -350,7 +79,7 @@ CAUSES = (
         CRITICAL,
         "members have these partitions and do nothing with them",
         "look at the members: they send heartbeats, but neither finish records nor give them back",
-        members_idle,
+        finders.members_idle,
         frozenset({"slow_consumers", "burst", "hot_partition"}),
     ),
     Cause(
@@ -358,21 +87,21 @@ CAUSES = (
         WARNING,
         "offsets were deleted before anybody finished them",
         "retention is shorter than the group is behind: keep records longer, or add consumers",
-        records_deleted,
+        finders.records_deleted,
     ),
     Cause(
         "retention_near",
         WARNING,
         "unfinished records may be deleted soon",
         "raise retention.ms of the topic until the group has caught up",
-        retention_near,
+        finders.retention_near,
     ),
     Cause(
         "lock_expiry",
         WARNING,
         "locks end before records are acknowledged, and the records are delivered again",
         "raise share.record.lock.duration.ms, fetch fewer records at once, or renew locks while working",
-        lock_expiry,
+        finders.lock_expiry,
         _STUCK | {"redelivery_storm", "poison_records"},
     ),
     Cause(
@@ -380,7 +109,7 @@ CAUSES = (
         WARNING,
         "more deliveries fail than succeed",
         "find out why consumers release records; reject what cannot succeed",
-        redelivery_storm,
+        finders.redelivery_storm,
         _STUCK | {"poison_records"},
     ),
     Cause(
@@ -388,7 +117,7 @@ CAUSES = (
         WARNING,
         "some records fail at every delivery, up to the limit",
         "look at the records at these offsets; reject them, or mend what reads them",
-        poison_records,
+        finders.poison_records,
         frozenset({"head_of_line", "members_idle"}),
     ),
     Cause(
@@ -396,7 +125,7 @@ CAUSES = (
         WARNING,
         "one offset holds the start offset, although records after it are finished",
         "look at the record at that offset and at who works on it; its lock ends by itself if its member hangs",
-        head_of_line,
+        finders.head_of_line,
         frozenset({"members_idle", "slow_consumers"}),
     ),
     Cause(
@@ -404,7 +133,7 @@ CAUSES = (
         WARNING,
         "one partition gets much more than its share of the records",
         "choose keys that spread better, or assign more members to that partition",
-        hot_partition,
+        finders.hot_partition,
         frozenset({"slow_consumers", "burst"}),
     ),
     Cause(
@@ -412,14 +141,14 @@ CAUSES = (
         WARNING,
         "records arrive faster than the members finish them",
         "add members, or make each record cheaper",
-        slow_consumers,
+        finders.slow_consumers,
     ),
     Cause(
         "burst",
         NOTE,
         "many records arrived at once, and the members work on them",
         "wait: see how long it takes to drain",
-        burst,
+        finders.burst,
         frozenset({"slow_consumers"}),
     ),
     Cause(
@@ -427,7 +156,7 @@ CAUSES = (
         NOTE,
         "only offsets without records are left: the lag goes away with the next record",
         "nothing to do: Kafka counts transaction markers and aborted records as lag until they are passed",
-        markers,
+        finders.markers,
         _STUCK,
     ),
     Cause(
@@ -435,7 +164,7 @@ CAUSES = (
         NOTE,
         "the lag counts offsets whose records were compacted away",
         "sharelag reconcile --true counts what is really there",
-        compaction_holes,
+        finders.compaction_holes,
         frozenset({"slow_consumers", "burst", "members_idle"}),
     ),
     Cause(
@@ -443,6 +172,6 @@ CAUSES = (
         NOTE,
         "nothing was finished yet, so that there is no start offset and no lag, although records came",
         "look whether a member polls, and finishes what it gets; share.auto.offset.reset decides where it begins",
-        not_started,
+        finders.not_started,
     ),
 )

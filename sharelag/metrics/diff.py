@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table
-from sharelag.metrics.columns import beside, bools, keys, numbers
+from sharelag.arrow import as_table, beside, keys
+from sharelag.metrics.columns import bools, numbers
 from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import Arrow
 

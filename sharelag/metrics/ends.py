@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sharelag.arrow import flat
-from sharelag.metrics.columns import keys, numbers
+from sharelag.arrow import flat, keys
+from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
 
 PARTITION = ("topic_id", "partition")

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.causes import CAUSES, CRITICAL, NOTE, WARNING, Cause, Found
+from sharelag.metrics.causes import CAUSES, CRITICAL, NOTE, WARNING, Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
+from sharelag.metrics.finders import Found
 
 _SEVERITIES = (CRITICAL, WARNING, NOTE)
 #: Partitions that are named one by one.

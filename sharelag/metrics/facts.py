@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import as_table, flat
-from sharelag.metrics.columns import beside, keys, milliseconds, numbers
+from sharelag.arrow import as_table, beside, flat, keys
+from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.loads import exploded, place_of
-from sharelag.model import DeliveryState
+from sharelag.metrics.loads import exploded
+from sharelag.model import DeliveryState, milliseconds
 from sharelag.settings import in_force
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
@@ -104,7 +104,7 @@ class Facts:
         _, places, _ = exploded(self.evidence.members, "assigned_partitions")
         found = pc.value_counts(places)
         counts = pa.table({"key": found.field("values"), "count": found.field("counts")})
-        mine = counts.column("count").take(pc.index_in(place_of(self.evidence.lag), flat(counts.column("key"))))
+        mine = counts.column("count").take(pc.index_in(self._keys, flat(counts.column("key"))))
         return np.where(np.isnan(self.members), np.nan, mine.fill_null(0).to_numpy().astype(float))
 
     @cached_property

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.arrow import as_table, flat, one_batch
-from sharelag.metrics.columns import keys as texts
+from sharelag.arrow import keys as texts
 from sharelag.metrics.placement import Partitions, partition_counts, state_partitions
 from sharelag.schemas import Arrow
 from sharelag.wire.decode import decode_arrow, of_topic

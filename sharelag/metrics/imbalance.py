@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import flat, one_batch
+from sharelag.arrow import flat, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.loads import member_loads, partition_loads, topic_loads
 from sharelag.metrics.spread import spread_columns
@@ -147,6 +147,5 @@ class _Segments:
 
 
 def _codes(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.int64]:
-    """A number from 0 on for each group, or each topic of a group (a topic id holds no blank)."""
-    key = pc.binary_join_element_wise(*[flat(table.column(name)) for name in reversed(names)], " ")
-    return np.asarray(key.dictionary_encode().indices.to_numpy(), np.int64)
+    """A number from 0 on for each group, or each topic of a group."""
+    return np.asarray(keys(table, names).dictionary_encode().indices.to_numpy(), np.int64)

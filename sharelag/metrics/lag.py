@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat, one_batch
+from sharelag.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers, present
 from sharelag.model import TERMINAL_STATES, DeliveryState
@@ -208,16 +208,11 @@ class _Runs:
 
 def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
     """Put the offsets beside their windows. Arrow's own join takes no lists, and as long to load as all else."""
-    position = pc.index_in(_place(windows), _place(ends).combine_chunks())
+    partners = beside(keys(windows, OFFSET_KEYS), ends, OFFSET_KEYS)
     for name in OFFSET_COLUMNS:
         if name not in OFFSET_KEYS:
-            windows = windows.append_column(name, ends.column(name).take(position))
+            windows = windows.append_column(name, partners.column(name))
     return windows
-
-
-def _place(table: pa.Table) -> pa.ChunkedArray:
-    keys = [table.column(name).cast(pa.string()) for name in OFFSET_KEYS]
-    return pc.binary_join_element_wise(*keys, ":")
 
 
 def _reasons(n: _Numbers, has_topic: NDArray[np.bool_], has_moment: NDArray[np.bool_]) -> pa.Array:

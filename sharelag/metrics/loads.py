@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
+from sharelag.arrow import as_table, flat, keys
 from sharelag.schemas import Arrow
 
 #: What identifies the rows of `partition_loads`.
@@ -31,6 +31,8 @@ NEEDED = {
     "observed": _columns(schemas.OBSERVED, "group_id", "topic_id", "partition", "begin", "end", "finished"),
     "past": _columns(schemas.OFFSETS, "topic_id", "partition", "end_offset"),
 }
+SHARE_PARTITION = ("group_id", "topic_id", "partition")
+_PARTITION = ("topic_id", "partition")
 _MS_AN_HOUR = 3_600_000
 
 
@@ -75,7 +77,7 @@ def partition_loads(
     table = as_table(lag).select(NEEDED["lag"].names)
     if groups is not None:
         table = _with_initialized(table, as_table(groups))
-    place = place_of(table)
+    place = keys(table, SHARE_PARTITION)
     return pa.table(
         {
             **{name: table.column(name) for name in (*KEYS, "as_of")},
@@ -106,7 +108,7 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
     table = as_table(members)
     row, place, _ = exploded(table, "assigned_partitions")
     lags, shared_by = (_numbers(partitions.column(name)) for name in ("lag", "members"))
-    position = pc.index_in(place, place_of(partitions))
+    position = pc.index_in(place, keys(partitions, SHARE_PARTITION))
     part = np.append(lags / np.maximum(shared_by, 1), np.nan)[position.fill_null(-1).to_numpy()]
     lag, counts = known_sums(part, row, table.num_rows), np.bincount(row, minlength=table.num_rows)
     return pa.table(
@@ -174,7 +176,7 @@ def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array,
     fields = {f.name: pc.struct_field(topics, f.name).take(topic) for f in topics.type if f.name != "partitions"}
     fields["partition"] = pc.list_flatten(partitions)
     each = pa.table({"group_id": flat(table.column("group_id")).take(row), **fields})
-    return row.to_numpy(), place_of(each), pa.StructArray.from_arrays(list(fields.values()), list(fields))
+    return row.to_numpy(), keys(each, SHARE_PARTITION), pa.StructArray.from_arrays(list(fields.values()), list(fields))
 
 
 # ---- measures of partitions -----------------------------------------------------------------------------
@@ -185,7 +187,7 @@ def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
     row, place, topics = exploded(groups, "initialized_topics")
     names = pc.struct_field(topics, "topic_name")
     names = pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
-    have = place_of(table)
+    have = keys(table, SHARE_PARTITION)
     known_names = names.take(pc.index_in(have, place))
     topic = pc.coalesce(flat(table.column("topic")), known_names)
     table = table.set_column(table.column_names.index("topic"), "topic", topic)
@@ -204,7 +206,7 @@ def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
     if past is None:
         return pa.nulls(table.num_rows, pa.float64())
     then, now = as_table(past), flat(table.column("end_offset"))
-    position = pc.index_in(place_of(table, "topic_id", "partition"), place_of(then, "topic_id", "partition"))
+    position = pc.index_in(keys(table, _PARTITION), keys(then, _PARTITION))
     growth = pc.subtract(now, flat(then.column("end_offset")).take(position)).cast(pa.float64())
     # An end offset that went back is of a log that lost its end, or of another topic: nothing to count.
     return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
@@ -218,7 +220,7 @@ def _finished(place: pa.Array, observed: Arrow | None) -> pa.Array:
     begin, end = (_numbers(table.column(n).cast(schemas.TIMESTAMP).cast(pa.int64())) for n in ("begin", "end"))
     hours = np.where(end > begin, end - begin, np.nan) / _MS_AN_HOUR
     rate = pa.array(_numbers(table.column("finished")) / hours, from_pandas=True)
-    return rate.take(pc.index_in(place, place_of(table)))
+    return rate.take(pc.index_in(place, keys(table, SHARE_PARTITION)))
 
 
 def _member_counts(place: pa.Array, group_id: pa.Array, members: Arrow | None, groups: Arrow | None) -> pa.Array:
@@ -234,12 +236,6 @@ def _member_counts(place: pa.Array, group_id: pa.Array, members: Arrow | None, g
 
 
 # ---- places ---------------------------------------------------------------------------------------------
-
-
-def place_of(table: pa.Table, *names: str) -> pa.Array:
-    """One text a share partition. The group comes last, since its name may hold anything."""
-    keys = [flat(table.column(name)).cast(pa.string()) for name in names or ("topic_id", "partition", "group_id")]
-    return pc.binary_join_element_wise(*keys, ":")
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:

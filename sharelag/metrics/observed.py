@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.arrow import as_table, flat
 from sharelag.errors import InputError
-from sharelag.metrics.columns import bools, known_times, milliseconds, numbers
+from sharelag.metrics.columns import bools, known_times, numbers
+from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 
 #: Into how many equal parts the span is cut, to see how much the rate of finishing varies.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.arrow import as_table, flat
-from sharelag.metrics.columns import keys as texts
+from sharelag.arrow import keys as texts
 from sharelag.metrics.spread import spread_columns
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat, one_batch
-from sharelag.metrics.columns import beside, keys, numbers
+from sharelag.arrow import as_table, beside, flat, keys, one_batch
+from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
 from sharelag.schemas.comparisons import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED
 

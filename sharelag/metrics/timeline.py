@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
-from sharelag.metrics.columns import beside, bools, keys, milliseconds, numbers
+from sharelag.arrow import as_table, beside, flat, keys
+from sharelag.metrics.columns import bools, numbers
 from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.lag import NO_COMPLETE_COUNT, NO_END_OFFSET_THEN, NO_START_OFFSET
+from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.schemas import Arrow
 

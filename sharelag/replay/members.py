@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.arrow import flat, one_batch
 from sharelag.replay.moment import Moment, up_to
+from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
 
 #: What tells one group from another; records of one normally share the partition of ``__consumer_offsets``.
@@ -33,8 +34,6 @@ STABLE, EMPTY = "Stable", "Empty"
 _MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
 #: What the coordinator holds of a member's epoch while the member leaves (``LEAVE_GROUP_MEMBER_EPOCH``).
 _NO_EPOCH = -1
-#: Records to gather before they are thinned out together.
-_THIN_EVERY = 250_000
 
 _Ints: TypeAlias = NDArray[np.int64]
 _Bools: TypeAlias = NDArray[np.bool_]
@@ -138,15 +137,7 @@ def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -
     schema : pyarrow.Schema
         That of the answer when there are none.
     """
-    gathered: list[pa.RecordBatch] = []
-    rows = kept = 0
-    for batch in batches:
-        gathered.append(drop_superseded_group_records(batch))
-        rows += gathered[-1].num_rows
-        if rows > max(_THIN_EVERY, 2 * kept):
-            gathered = [drop_superseded_group_records(pa.Table.from_batches(gathered))]
-            rows = kept = gathered[0].num_rows
-    return drop_superseded_group_records(pa.Table.from_batches(gathered, None if gathered else schema))
+    return latest(batches, schema, drop_superseded_group_records)
 
 
 # ---- the last record of each key ------------------------------------------------------------------------

@@ -6,7 +6,7 @@ away what cannot matter any more, in any subset of the records and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,11 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     return table.take(pa.array(np.sort(order[keep])))
 
 
-def latest(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def latest(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    thin: Callable[[Arrow], pa.RecordBatch] = drop_superseded,
+) -> pa.RecordBatch:
     """What is not superseded in a stream of records, holding no more than about twice that at a time.
 
     Parameters
@@ -133,16 +137,18 @@ def latest(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
         `sharelag.schemas.RECORDS`, or the columns of it that replay reads.
     schema : pyarrow.Schema
         That of the answer when there are none.
+    thin : callable
+        Leaves out what is superseded in any subset of the records.
     """
     gathered: list[pa.RecordBatch] = []
     rows = kept = 0
     for batch in batches:
-        gathered.append(drop_superseded(batch))
+        gathered.append(thin(batch))
         rows += gathered[-1].num_rows
         if rows > max(_THIN_EVERY, 2 * kept):
-            gathered = [drop_superseded(pa.Table.from_batches(gathered))]
+            gathered = [thin(pa.Table.from_batches(gathered))]
             rows = kept = gathered[0].num_rows
-    return drop_superseded(pa.Table.from_batches(gathered, None if gathered else schema))
+    return thin(pa.Table.from_batches(gathered, None if gathered else schema))
 
 
 def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -29,7 +29,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources import samples, views
 from sharelag.sources.archive_info import ArchiveInfo, read_info
-from sharelag.sources.inputs import RecordsOnly
+from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ArchiveInput(RecordsOnly):
             An offset is known where the samples before and after the moment agree, for it only grows; it is null
             where they differ, and before the first and after the last sample.
         """
-        tables = [_of_topics(_open(path).read(), topic_ids) for path in self._files(OFFSETS)]
+        tables = [of_topics(_open(path).read(), topic_ids) for path in self._files(OFFSETS)]
         return samples.at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
 
     def gaps(self) -> pa.Table:
@@ -162,7 +162,7 @@ class ArchiveInput(RecordsOnly):
         table = _open(paths[0]).read() if paths else schemas.OFFSETS.empty_table()
         last = pc.max(table.column("as_of"))
         table = table.filter(pc.equal(table.column("as_of"), last))
-        return _of_topics(table, topic_ids), last.as_py()
+        return of_topics(table, topic_ids), last.as_py()
 
 
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
@@ -233,10 +233,6 @@ def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
             groups[-1].append(path)
             size += length
     return [group for group in groups if len(group) > 1]
-
-
-def _of_topics(offsets: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
-    return offsets.filter(pc.is_in(offsets.column("topic_id"), pa.array(topic_ids, pa.string())))
 
 
 def _open(path: Path) -> pq.ParquetFile:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.arrow import flat
+from sharelag.arrow import beside, keys
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.sources import captures, kafka, logs
@@ -164,22 +164,22 @@ class CaptureInput:
                 "moment or an earlier one"
             )
         offsets = _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
-        past = _of_topics(self._capture.extras["past_offsets"], topic_ids)
+        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
         return _latest_until(offsets, past, as_of) if isinstance(as_of, datetime) and as_of < self.as_of() else offsets
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        past = _of_topics(self._capture.extras["past_offsets"], topic_ids)
+        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
         times = past.column("as_of")
         if not moments:
             return past.slice(0, 0)
         return past.filter(pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments))))
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
-        return _of_topics(self._capture.extras["logs"], topic_ids)
+        return of_topics(self._capture.extras["logs"], topic_ids)
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         noted = self._capture.extras["committed_times" if read_committed else "times"]
-        return _of_topics(noted, positions.column("topic_id").to_pylist())
+        return of_topics(noted, positions.column("topic_id").to_pylist())
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
         return self._capture.extras["settings"]
@@ -268,7 +268,7 @@ class SegmentsInput(RecordsOnly):
 
 def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:
     """The offsets of some topics; they were noted once, so those of another moment are not known."""
-    offsets = _of_topics(offsets, topic_ids)
+    offsets = of_topics(offsets, topic_ids)
     if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
         return offsets
     for name in ("end_offset", "log_start_offset", "as_of"):
@@ -281,17 +281,15 @@ def _latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Tabl
     """Where topic partitions ended when that was last noted before a moment; ``as_of`` says when."""
     noted = past.filter(pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()))
     noted = noted.sort_by([("as_of", "descending")])
-    place = [
-        pc.binary_join_element_wise(flat(t.column("topic_id")), flat(t.column("partition")).cast(pa.string()), ":")
-        for t in (offsets, noted)
-    ]
-    position = pc.index_in(place[0], place[1])
+    names = ("topic_id", "partition")
+    then = beside(keys(offsets, names), noted, names)
     for name in ("end_offset", "as_of"):
-        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, noted.column(name).take(position))
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
     return offsets
 
 
-def _of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
+def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
+    """The rows of some topics."""
     return table.filter(pc.is_in(table.column("topic_id"), pa.array(topic_ids, pa.string())))
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
 from sharelag.errors import AuthenticationError, ClusterError, NoLeaderError, TopicMissingError
-from sharelag.model import topic_id_text
+from sharelag.model import milliseconds, topic_id_text
 from sharelag.sources.client import Connection
 from sharelag.sources.config import ClientConfig
 from sharelag.sources.fetch import Ranges, read_ranges
@@ -221,11 +221,6 @@ def answered(connection: Connection, future: Any) -> Answer:
         raise
     except ClusterError:
         return None
-
-
-def milliseconds(moment: datetime) -> int:
-    """Kafka's number for a time."""
-    return int(moment.timestamp() * 1000)
 
 
 def _id_text(found: Any) -> str:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, InputError, TopicMissingError
+from sharelag.model import milliseconds
 from sharelag.sources import kafka
 from sharelag.sources.client import Connection
 from sharelag.sources.config import ClientConfig
@@ -124,7 +125,7 @@ def past_offsets(config: ClientConfig, topics: Mapping[str, str], moments: Seque
         raise InputError("a moment has no time zone: add one, such as datetime.UTC")
     connection = Connection(config)
     partitions = kafka.partitions_of(connection, list(topics))
-    times = sorted({kafka.milliseconds(moment) for moment in moments})
+    times = sorted({milliseconds(moment) for moment in moments})
     keys = {(p, time): _Then(config.bootstrap_servers, topics[p.topic], p.partition, time)
             for time in times for p in partitions}  # fmt: skip
     asked = {place: key for place, key in keys.items() if key not in _ENDS}
@@ -146,7 +147,7 @@ def _ask_ends(connection: Connection, asked: Mapping[tuple[Partition, int], _The
     partitions = list(dict.fromkeys(p for p, _ in asked))
     # The present ends first: a record that comes in between is later than all moments. The log starts last: a
     # record that was found and then deleted is no evidence of what stood before it.
-    now = kafka.milliseconds(datetime.now(UTC))
+    now = milliseconds(datetime.now(UTC))
     latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     end = {p: kafka.answered(connection, future) for p, future in latest.items()}
     then: dict[tuple[Partition, int], kafka.Answer] = {}

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, BrokerUnreachableError, InputError
+from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
 from sharelag.sources import kafka, logs
 from sharelag.sources.config import ClientConfig, client_config
@@ -152,7 +153,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     assert ends == {_at(3.5): {0: 4, 1: 0, 2: 0}, _at(7): {0: 8, 1: 3, 2: 0}, _at(99): {0: 10, 1: 10, 2: 0}}
     # Kafka's tool tells where the first later record is; where there is none, the log ends.
     for moment in (_at(3.5), _at(7)):
-        later = _kafkas_offsets(broker, topic, kafka.milliseconds(moment) + 1)
+        later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
         assert later == {p: end for p, end in ends[moment].items() if p != 2}
         same = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
         assert same.column("end_offset").to_pylist() == list(ends[moment].values())
@@ -236,7 +237,7 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
         (4, 4, _at(4)),
     ]
     assert table.column("partition").to_pylist() == [partition for partition, _ in asked]
-    assert _kafkas_offsets(broker, topic, kafka.milliseconds(_at(14))) == {1: 4}
+    assert _kafkas_offsets(broker, topic, milliseconds(_at(14))) == {1: 4}
 
 
 def test_markers_hold_nobody_up_and_transactions_count(broker: KafkaBroker, topic: str) -> None:
