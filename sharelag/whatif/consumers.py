@@ -69,6 +69,8 @@ class Behaviour:
     commit
         When acknowledgements are sent: with the next ``poll``; at once after an ``error`` (a record released or
         rejected), whereupon the rest of the batch goes on in the same delivery; or after each ``record``.
+    renew_ms
+        How often it renews the locks of the records that it is still working on; None: never.
     """
 
     accept: float = 1.0
@@ -81,6 +83,7 @@ class Behaviour:
     restart_ms: int | None = None
     acknowledgement: Literal["implicit", "explicit"] = "explicit"
     commit: Literal["poll", "error", "record"] = "poll"
+    renew_ms: int | None = None
 
     def __post_init__(self) -> None:
         shares = (self.accept, self.release, self.reject, self.silent)
@@ -90,6 +93,8 @@ class Behaviour:
             raise InputError(
                 "implicit acknowledgement accepts all, with the next poll: choose explicit for anything else"
             )
+        if self.renew_ms is not None and (self.renew_ms < 1 or self.acknowledgement == "implicit"):
+            raise InputError(f"renew_ms is {self.renew_ms}: give at least 1 ms, and explicit acknowledgement")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from sharelag.errors import InputError
+from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
@@ -48,19 +49,23 @@ class Settings:
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     auto_offset_reset: Literal["latest", "earliest"] = "latest"
     rebalance_interval_ms: int | None = None
+    max_size: int = 200  # group.share.max.size of the brokers: who joins a full group is refused
 
 
 @dataclass(frozen=True)
 class Costs:
     """Latencies of network and brokers.
 
-    The defaults are estimates for a small cluster in one place, not measurements; they matter where a record is
-    little work.
+    The defaults are those of one broker of Kafka 4.3.1 with Java clients on the same small and busy machine, with warm
+    JVMs: half the round trip of an ``ApiVersions`` request; polls of ten records (2.5 ms) and commits of one (1.8 ms)
+    on average, as recorded in ``data/fidelity``. Replicas and a real network take longer. They matter where a record
+    is little work.
     """
 
-    network_ms: float = 0.5  # one way
-    fetch_ms: float = 1.0  # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
-    write_ms: float = 3.0  # of the share coordinator, to accept a write
+    network_ms: float = 0.1  # one way
+    fetch_ms: float = 2.3  # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
+    write_ms: float = 1.6  # of the share coordinator, to accept a write
+    failover_ms: float = 9000.0  # until others lead what a dead broker led (broker.session.timeout.ms)
     record_bytes: int = 1000
     fetch_max_bytes: int = 52_428_800  # fetch.max.bytes, split over the partitions of a fetch
 
@@ -84,16 +89,21 @@ class Fault:
     ----------
     kind
         ``crash``, ``hang``, ``mute`` (heartbeats get lost) of a ``member``, the last two for ``for_ms`` or ever;
-        ``leader_change`` of a partition; ``delete_records`` of a partition before ``offset``.
+        ``subscribe`` of a ``member`` to other ``topics``, to none: it leaves the group until it subscribes again;
+        ``leader_change`` of a partition; ``delete_records`` of a partition before ``offset``;
+        ``broker_down`` of a ``broker``, for ``for_ms`` or ever: its share sessions end, and after ``Costs.failover_ms``
+        the next broker leads its share partitions, and knows of them what was written.
     """
 
     at_ms: int
-    kind: Literal["crash", "hang", "mute", "leader_change", "delete_records"]
+    kind: Literal["crash", "hang", "mute", "subscribe", "leader_change", "delete_records", "broker_down"]
     member: str = ""
     for_ms: int | None = None
     topic: str = ""
     partition: int = 0
     offset: int = 0
+    topics: tuple[str, ...] = ()
+    broker: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,8 @@ class Scenario:
         Whether the group knows its share partitions already; otherwise its first members wait for a heartbeat.
     step_ms
         Between two rows of the timeline.
+    autoscaler
+        Who adds and removes members (`sharelag.whatif.autoscale`); those of the scenario are there at the begin.
     """
 
     topics: tuple[Topic, ...]
@@ -124,6 +136,7 @@ class Scenario:
     group_id: str = "what-if"
     begins_ms: int = BEGINS_MS
     initialized: bool = True
+    autoscaler: Autoscaler | None = None
     name: str = ""
     about: str = ""
     assumed: tuple[str, ...] = field(default=())
@@ -137,8 +150,12 @@ class Scenario:
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"two members are called {twice[0]!r}: give each a name of its own, or use count")
         for fault in self.faults:
-            if fault.kind in ("crash", "hang", "mute") and fault.member not in names:
+            if fault.kind in ("crash", "hang", "mute", "subscribe") and fault.member not in names:
                 raise InputError(f"the fault {fault.kind!r} is of {fault.member!r}, who is no member of the scenario")
+            if fault.kind == "broker_down":
+                self._require_broker(fault)
+        if self.autoscaler is not None and any(one.join_ms or one.leave_ms is not None for one in self.members):
+            raise InputError("with an autoscaler members come and go by it alone: give them no join_ms and no leave_ms")
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
 
@@ -147,6 +164,7 @@ class Scenario:
         places += [(name, 0) for member in self.members for name in member.topics]
         places += [(poison.topic, poison.partition) for poison in self.poison]
         places += [(fault.topic, fault.partition) for fault in self.faults if fault.topic]
+        places += [(name, 0) for fault in self.faults for name in fault.topics]
         for topic, partition in places:
             if not 0 <= partition < known.get(topic, 0):
                 raise InputError(f"partition {partition} of topic {topic!r} is named, but not among the topics: add it")
@@ -155,6 +173,17 @@ class Scenario:
                 raise InputError(
                     f"a producer of {producer.topic!r} has {len(producer.weights)} weights: give one a partition"
                 )
+
+    def _require_broker(self, fault: Fault) -> None:
+        if not 0 <= fault.broker < self.brokers or self.brokers < 2:
+            raise InputError(
+                f"broker {fault.broker} of {self.brokers} goes down: name one from 0 on, and let there be 2 at least"
+            )
+        if fault.for_ms is not None and fault.for_ms < self.costs.failover_ms:
+            raise InputError(
+                f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: "
+                f"give for_ms of at least {self.costs.failover_ms:g}, or a smaller costs.failover_ms"
+            )
 
     def each_member(self) -> list[Member]:
         """The members one by one, named and with their topics."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
-from sharelag.whatif.partition.acknowledge import acknowledge, release_session
+from sharelag.whatif.partition.acknowledge import acknowledge, check_held, release_session
 from sharelag.whatif.partition.acquire import acquire, in_flight_span, next_fetch_offset
 from sharelag.whatif.partition.loading import take_over
 from sharelag.whatif.partition.locks import advance, next_end
@@ -196,6 +196,17 @@ class SharePartition:
         """
         self._advance(now)
         acknowledge(self._state, member, acknowledgements)
+
+    def check_held(self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Raise as `acknowledge` would for what the member has not acquired (any more), but change nothing.
+
+        Raises
+        ------
+        InvalidRecordStateError, InvalidAcknowledgementError
+            As for `acknowledge`.
+        """
+        self._advance(now)
+        check_held(self._state, member, acknowledgements)
 
     def release_session(self, member: str, now: int) -> None:
         """End a member's share session: all it has acquired becomes available, or archived after the last attempt.

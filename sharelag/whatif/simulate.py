@@ -16,17 +16,19 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.model import SharePartition
-from sharelag.whatif.scenario import Fault, Scenario, Service
+from sharelag.whatif.scenario import Fault, Scenario, Service, Topic
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.whatif.simulation.logs import Log, logs
+from sharelag.whatif.simulation.scaling import SCALING, Scaling
 from sharelag.whatif.simulation.state_log import StateLog
 from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, Outcomes, Work
 from sharelag.whatif.simulation.summary import summary
 from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.watch import Watch
 from sharelag.whatif.simulation.world import World
 
 _POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH}
@@ -52,6 +54,8 @@ class SimulationResult:
         One row.
     requests
         One row a request, when they were asked for; else empty.
+    scaling
+        One row a decision of the autoscaler; empty without one.
     """
 
     scenario: Scenario
@@ -62,8 +66,10 @@ class SimulationResult:
     assignments: pa.Table
     summary: pa.Table
     requests: pa.Table
+    scaling: pa.Table
     _states: StateLog
     _logs: tuple[Log, ...]
+    _tally: Tally
 
     def records(self) -> pa.RecordBatch:
         """The records of ``__share_group_state`` that the share coordinator would have written.
@@ -74,6 +80,15 @@ class SimulationResult:
             `sharelag.schemas.RAW`.
         """
         return self._states.records()
+
+    def finished(self) -> pa.Table:
+        """What was finished and when, as `sharelag.whatif.simulation.tables.FINISHED`, in the order of time."""
+        return tables.finished(self._tally, self.scenario)
+
+    @property
+    def duplicates(self) -> int:
+        """Redeliveries that no member asked for by a release: the records may have been worked on twice."""
+        return tables.duplicates(self._tally)
 
     def offsets(self) -> pa.Table:
         """The ends of the logs when the simulation ended, as `sharelag.schemas.OFFSETS`."""
@@ -143,6 +158,7 @@ class _Run:
             self.requests,
         )
         self._schedule()
+        self.scaling = self._scaling() if scenario.autoscaler else None
 
     def result(self) -> SimulationResult:
         for client in self.clients:
@@ -160,8 +176,10 @@ class _Run:
             assigned,
             summary(self.scenario, self.seed, timeline, members, assigned, self.tally, self.logs, held),
             tables.requests(self.requests or (), self.clients),
+            self.scaling.table() if self.scaling else SCALING.empty_table(),
             self.states,
             tuple(self.logs),
+            self.tally,
         )
 
     def _schedule(self) -> None:
@@ -178,8 +196,19 @@ class _Run:
                     0, self._retain, self.first[topic.name], topic.partitions, topic.retention_ms, topic.segment_records
                 )
 
+            if topic.compact_ms is not None:
+                clock.at(topic.compact_ms * MS, self._compact, topic)
+
+    def _scaling(self) -> Scaling:
+        watch = Watch(self.scenario, self.clock, self.brokers, self.states, self.tally)
+        return Scaling(self.scenario, self.clock, self.each, self.clients, self._spawn, watch.observe)
+
     def _spawn(self, which: int, life: int) -> None:
+        if self.scaling and which in self.scaling.retired:
+            return  # it crashed, and by now there is no need for it
         member = self.each[which]
+        if life and member.leave_ms is not None and self.clock.now >= member.leave_ms * MS:
+            return  # it would have left by now
         service = member.service
         work = self.works.get(service)
         if work is None:
@@ -197,8 +226,13 @@ class _Run:
                     client.crash()
                 elif fault.kind == "hang":
                     client.hang(fault.for_ms)
+                elif fault.kind == "subscribe":
+                    client.subscribe(fault.topics)
                 else:
                     client.mute(fault.for_ms)
+            return
+        if fault.kind == "broker_down":
+            self.brokers.stop(fault.broker, fault.for_ms)
             return
         place = self.first[fault.topic] + fault.partition
         if fault.kind == "leader_change":
@@ -217,6 +251,12 @@ class _Run:
             end = log.end_then(self.clock.now - retention_ms * MS)
             self.brokers.delete_records(place, end // segment * segment)
         self.clock.after(min(retention_ms, _COLD_MS) * MS, self._retain, first, partitions, retention_ms, segment)
+
+    def _compact(self, topic: Topic) -> None:
+        first = self.first[topic.name]
+        for log in self.logs[first : first + topic.partitions]:
+            log.compact(self.clock.now)
+        self.clock.after((topic.compact_ms or 0) * MS, self._compact, topic)
 
     def _outcomes(self) -> Sequence[Outcomes]:
         poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}

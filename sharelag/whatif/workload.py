@@ -60,6 +60,12 @@ class Topic:
         Of the replicas, by partition.
     retention_ms, segment_records
         How long records are kept, and how many of them are deleted together; None keeps them.
+    compact_ms
+        How often records are taken out of which a later one has the same key (``cleanup.policy=compact``), for
+        producers with keys; the latest record batch of a partition stays as it is. None: never.
+    added_ms
+        When the last of the partitions are added, in the order of their numbers; the others are there at the begin.
+        A group begins with them where its settings say, at the moment at which it hears of them.
     """
 
     name: str
@@ -71,18 +77,30 @@ class Topic:
     racks: tuple[tuple[str, ...], ...] = ()
     retention_ms: int | None = None
     segment_records: int = 1000
+    compact_ms: int | None = None
+    added_ms: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:  # always the same one, so that runs can be repeated
             object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
         if not self.starts:
             counts = self.backlog if isinstance(self.backlog, tuple) else (self.backlog,) * self.partitions
-            object.__setattr__(self, "starts", tuple(_backlog(count, self.batch_records) for count in counts))
+            there = self.partitions - len(self.added_ms)
+            starts = tuple(_backlog(count, self.batch_records) for count in counts[:there])
+            object.__setattr__(self, "starts", starts + tuple(PartitionStart() for _ in counts[there:]))
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
                 f"topic {self.name!r} has {self.partitions} partitions and {len(self.starts)} starts or backlogs: "
                 "give as many as it has partitions, or one number for all"
             )
+        if self.compact_ms is not None and self.compact_ms < 1:
+            raise InputError(f"topic {self.name!r} is compacted every {self.compact_ms} ms: give at least 1, or None")
+        if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
+            raise InputError(f"topic {self.name!r} begins with one partition at least, and added_ms has to ascend")
+
+    def there_from(self) -> tuple[int, ...]:
+        """From when on each partition is there, in ms."""
+        return (0,) * (self.partitions - len(self.added_ms)) + self.added_ms
 
 
 def _backlog(count: int, batch_records: int) -> PartitionStart:
@@ -114,7 +132,8 @@ class Producer:
         How records are spread over the partitions; evenly when empty, unless there are keys.
     keys, key_skew
         So many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is the CRC-32 of
-        its number, as librdkafka's default partitioner has it. 0 keys: records without a key.
+        its number, as librdkafka's default partitioner has it. The records of one record batch have one key.
+        0 keys: records without a key.
     bursts
         May overlap: the factors multiply.
     day

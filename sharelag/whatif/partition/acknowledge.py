@@ -41,6 +41,18 @@ def acknowledge(state: State, member: str, acknowledgements: Sequence[Acknowledg
     transition.finish()
 
 
+def check_held(state: State, member: str, acknowledgements: Sequence[Acknowledgement]) -> None:
+    """Raise as `acknowledge` would for what the member has not acquired, and change nothing."""
+    _check(acknowledgements)
+    for acknowledgement in acknowledgements:
+        low = max(acknowledgement.first_offset, state.start_offset)
+        if acknowledgement.last_offset >= low:
+            for batch in _batches(state, acknowledgement):
+                for run in batch.runs:
+                    if run.last >= low and run.first <= acknowledgement.last_offset:
+                        _check_owner(run, member)
+
+
 def release_session(state: State, member: str) -> None:
     """Give back all that a member has acquired (``releaseAcquiredRecords``); see `SharePartition.release_session`."""
     transition = Transition(state)

@@ -67,6 +67,15 @@ def parts(
     return [Part(duration, {place: _acknowledged(mine) for place, mine in told.items()})]
 
 
+def renewals(todo: Sequence[Part]) -> Acknowledgements:
+    """Renew the locks of all that is still to be acknowledged."""
+    told: Acknowledgements = {}
+    for part in todo:
+        for place, given in part.acknowledgements.items():
+            told.setdefault(place, []).extend(one._replace(types=AcknowledgeType.RENEW) for one in given)
+    return told
+
+
 class _Told(NamedTuple):
     """What is said of records that were delivered together; no types: all are accepted."""
 

@@ -2,18 +2,20 @@
 
 As ``SharePartitionManager`` and ``DelayedShareFetch``: a fetch locks the share partitions that it can acquire from,
 spends one budget of records on them in the order of its session, and waits while there is nothing: for records, for
-an acknowledgement or a lock that ends, for another fetch to unlock, or until ``fetch.max.wait.ms``.
+a start offset that moves or a lock that ends, for another fetch to unlock, or until ``fetch.max.wait.ms``. Records that
+are given back wake up nobody (Kafka 4.3.1 looks after waiting fetches when the acknowledgement comes, which is before
+it is written, and then only if the start offset has moved).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sharelag.model import Window
-from sharelag.whatif.partition.values import AcknowledgeError, Acknowledgement, Persist, Write
+from sharelag.whatif.partition.values import AcknowledgeError, Acknowledgement
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.leaders import RECONNECT, Leaders
+from sharelag.whatif.simulation.loader import Loader
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.served import Delivered, Fetch, Served
 from sharelag.whatif.simulation.state_log import StateLog
@@ -25,29 +27,29 @@ class Brokers:
 
     def __init__(self, scenario: Scenario, clock: Clock, logs: Sequence[Log], states: StateLog, tally: Tally) -> None:
         self._clock, self._states, self._tally = clock, states, tally
-        self._limits, self._reset = scenario.settings.limits, scenario.settings.auto_offset_reset
+        self._loader = Loader(scenario, clock, states, tally)
         costs = scenario.costs
         self._network, self._fetch = round(costs.network_ms * MS), round(costs.fetch_ms * MS)
         self._write = round(costs.write_ms * MS)
         self._records_a_fetch = max(costs.fetch_max_bytes // max(costs.record_bytes, 1), 1)
-        self._brokers = scenario.brokers
-        starts = [start for topic in scenario.topics for start in topic.starts]
-        self.served = [
-            self._begun(place, log, start.window) for place, (log, start) in enumerate(zip(logs, starts, strict=True))
-        ]
-
-    @property
-    def count(self) -> int:
-        """How many share partitions there are."""
-        return len(self.served)
+        self.leaders = Leaders(scenario.brokers, clock, round(costs.failover_ms * MS))
+        self.served = self._loader.all(logs)
 
     # ---- requests, as they arrive ----
 
     def fetch(self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]], wait: int) -> None:
         """Take a ``ShareFetch``; one without places only acknowledges. ``wait`` is in microseconds."""
-        if acknowledgements:
+        if any(self.served[place].leader in self.leaders.dead for place in fetch.places or acknowledgements):
+            for place, given in acknowledgements.items():
+                self.refuse(place, fetch.number, given)
+            self._clock.after(RECONNECT, fetch.answer, [])
+            return
+        told = {place: given for place, given in acknowledgements.items() if self._is_held(fetch, place, given)}
+        if told:
             fetch.answer_from = self._clock.now + self._write
-            self._clock.after(self._write, self._acknowledge, fetch, acknowledgements)
+            self._clock.after(self._write, self._acknowledge, fetch, told)
+            for place in told:
+                self._wake(self.served[place])
         if not fetch.places:
             self._answer(fetch, [])
         elif not self._try(fetch):
@@ -62,26 +64,52 @@ class Brokers:
             for fetch in [fetch for fetch in served.waiting if fetch.member == member]:
                 self._forget(fetch)
             self._expire(served)
+            self._wake(served)
+            start = served.share.start_offset
             self._tally.because("closed", number)
             served.share.release_session(member, self._clock.now_ms)
-            self._wake(served)
+            self._written(served, start)
 
     def refuse(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
         """Count acknowledgements of a member that no leader takes."""
         self._tally.refused(place, number, given)
 
+    def add(self, place: int) -> None:
+        """The group hears of a partition that was added to a topic; its state is created."""
+        self.served[place] = self._loader.begun(place, self.served[place].log)
+
     def change_leader(self, place: int) -> None:
         """Another broker leads: it knows what was written, and no more."""
         old = self.served[place]
+        if self._states.window(place) is None:
+            return  # the group does not know it yet
         self._expire(old)
         epoch = old.leader_epoch + 1
         window = self._states.read(place, epoch, self._clock.now_ms)
-        share = self._loaded(place, old.log, window, epoch)
-        new = Served(place, old.log, share, (old.leader + 1) % self._brokers, epoch)
+        share = self._loader.loaded(place, old.log, window, epoch)
+        new = Served(place, old.log, share, self.leaders.after(old.leader), epoch)
         self.served[place] = new
         for fetch in list(old.waiting):
             new.waiting[fetch] = None
         self._wake(new)
+
+    def change_leader_of(self, broker: int) -> None:
+        """Others lead what a broker led."""
+        for place in [place for place, served in enumerate(self.served) if served.leader == broker]:
+            self.change_leader(place)
+
+    def stop(self, broker: int, for_ms: int | None) -> None:
+        """A broker goes down: it answers nothing any more, and what it did not write is forgotten."""
+        if not self.leaders.stop(broker, for_ms, self.change_leader_of):
+            return
+        for place, old in enumerate(self.served):
+            window = self._states.window(place)
+            if old.leader == broker and window is not None:
+                for fetch in list(old.waiting):
+                    self._forget(fetch)
+                    self._clock.after(RECONNECT, fetch.answer, [])
+                share = self._loader.loaded(place, old.log, window, old.leader_epoch)
+                self.served[place] = Served(place, old.log, share, broker, old.leader_epoch)
 
     def delete_records(self, place: int, offset: int) -> None:
         """Move the log start offset; share partitions notice at their next fetch."""
@@ -209,14 +237,32 @@ class Brokers:
     def _acknowledge(self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]]) -> None:
         for place, given in acknowledgements.items():
             served = self.served[place]
-            self._expire(served)
+            if self._expire(served):
+                self._wake(served)
+            start = served.share.start_offset
             self._tally.because("acknowledged", fetch.number)
             try:
                 served.share.acknowledge(fetch.member, self._clock.now_ms, given)
             except AcknowledgeError:
                 self._tally.refused(place, fetch.number, given)
-        for place in acknowledgements:
-            self._wake(self.served[place])
+            self._written(served, start)
+
+    def _written(self, served: Served, start: int) -> None:
+        """Only a start offset that moved wakes up fetches: records given back wait for the next one that comes by."""
+        if served.share.start_offset > start:
+            self._wake(served)
+        else:
+            self.note_drained(served)
+
+    def _is_held(self, fetch: Fetch, place: int, given: list[Acknowledgement]) -> bool:
+        """Whether a leader takes them: it looks at acknowledgements before it fetches, and writes then."""
+        self._expire(self.served[place])
+        try:
+            self.served[place].share.check_held(fetch.member, self._clock.now_ms, given)
+        except AcknowledgeError:
+            self.refuse(place, fetch.number, given)
+            return False
+        return True
 
     def _watch_locks(self, served: Served) -> None:
         ends = served.share.next_lock_ends_ms
@@ -239,29 +285,3 @@ class Brokers:
         before = self._tally.expired[served.place]
         served.share.expire_locks(self._clock.now_ms)
         return self._tally.expired[served.place] > before
-
-    # ---- states ----
-
-    def _begun(self, place: int, log: Log, window: Window | None) -> Served:
-        now = self._clock.now_ms
-        if window is None:
-            self._states.initialize(place, now)
-        else:
-            self._states.adopt(place, window, now)
-        share = self._loaded(place, log, window or Window(0, 0, 0, -1, -1, now, now), 0)
-        return Served(place, log, share, place % self._brokers)
-
-    def _loaded(self, place: int, log: Log, window: Window, epoch: int) -> SharePartition:
-        reset = log.start if self._reset == "earliest" else log.end(self._clock.now)
-        epoch = max(epoch, window.leader_epoch)
-        return SharePartition.load(
-            window, self._clock.now_ms, self._limits, epoch, self._persist(place), reset_to=reset
-        )
-
-    def _persist(self, place: int) -> Persist:
-        def accept(write: Write) -> bool:
-            self._states.write(place, write)
-            self._tally.written(place, write, self._clock.now)
-            return True
-
-        return accept

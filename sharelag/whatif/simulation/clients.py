@@ -10,12 +10,12 @@ from collections.abc import Callable
 from sharelag.whatif.partition.fetching import rotated
 from sharelag.whatif.partition.values import Acknowledgement
 from sharelag.whatif.scenario import Member
-from sharelag.whatif.simulation.batch import Acknowledgements, Part, parts
+from sharelag.whatif.simulation.batch import Acknowledgements, Part, parts, renewals
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.coordinator import Target
 from sharelag.whatif.simulation.served import Delivered, Fetch
 from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
-from sharelag.whatif.simulation.world import Session, World, member_id
+from sharelag.whatif.simulation.world import Session, World, member_id, session_with
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
@@ -56,6 +56,8 @@ class Client:
         self._busy_since: int | None = None
         self._sessions: dict[int, Session] = {}
         self._pending: Acknowledgements = {}
+        self._todo: list[Part] = []
+        self._topics = member.topics
         self._epochs: dict[int, int] = {}
         self._turn = self._beats = 0
         self._active = self._leaving = self._known = False
@@ -92,6 +94,16 @@ class Client:
         """Lose the heartbeats on the way."""
         self._muted_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
 
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Subscribe to other topics; none: leave the group."""
+        self._topics = topics
+        if self.ended is None and topics:
+            self._beat(self._beats)
+        elif self.ended is None:
+            self._clock.after(self._network, self._world.coordinator.leave, self.id)
+            self._known, self.places = False, []
+            self._count_unassigned()
+
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
         if self.ended is None:
@@ -102,7 +114,7 @@ class Client:
     # ---- membership ----
 
     def _beat(self, number: int) -> None:
-        if self._is_stopped(self._beat, number) or number != self._beats:
+        if self._is_stopped(self._beat, number) or number != self._beats or not self._topics:
             return
         self._beats += 1
         if self._clock.now >= self._muted_until:
@@ -110,16 +122,18 @@ class Client:
         self._clock.after(self._interval, self._beat, self._beats)
 
     def _beat_arrives(self) -> None:
-        if self.ended is not None:
+        if self.ended is not None or not self._topics:
             return
-        answer = self._world.coordinator.heartbeat(self.id, self.member.topics, self.member.rack, not self._known)
+        answer = self._world.coordinator.heartbeat(self.id, self._topics, self.member.rack, not self._known)
         self._clock.after(self._network, self._told, answer)
 
     def _told(self, answer: Target | bool | None) -> None:
-        if self._is_stopped(self._told, answer):
+        if self._is_stopped(self._told, answer) or not self._topics:
             return
         self._known = answer is not False
-        if answer is None:
+        if answer is True:
+            self._end("refused")
+        if answer is None or answer is True:
             return
         target = answer if isinstance(answer, dict) else {}
         self.places = [self._world.first[topic] + one for topic, numbers in target.items() for one in numbers]
@@ -148,7 +162,7 @@ class Client:
         told = self._take_pending()
         mine = {place: given for place, given in told.items() if self._broker(place) == broker}
         self._acknowledge({place: given for place, given in told.items() if place not in mine})
-        session = self._sessions.setdefault(broker, Session())
+        session = session_with(broker, self._sessions, self._world.brokers.leaders)
         wanted = by_broker[broker]
         kept = [place for place in session.places if place in wanted]
         session.places = kept + [place for place in wanted if place not in kept]
@@ -165,7 +179,7 @@ class Client:
         for place in {one.place for one in delivered}:
             self._epochs[place] = self._world.brokers.served[place].leader_epoch
         world, behaviour = self._world, self.member.behaviour
-        todo = parts(delivered, behaviour, world.logs, self._work_in, world.outcomes)
+        todo = parts(delivered, behaviour, world.logs, self.work.__getitem__, world.outcomes)
         todo[0].duration += round(self.member.service.poll_ms * MS)
         if behaviour.crash or behaviour.hang:
             crash, hang, share = self._chance.random(3).tolist()
@@ -174,10 +188,17 @@ class Client:
                 self._clock.after(at, self.crash)
             elif hang < behaviour.hang:
                 self._clock.after(at, self.hang, behaviour.hang_ms)
+        if behaviour.renew_ms is not None:
+            self._clock.after(behaviour.renew_ms * MS, self._renew, self.polls, behaviour.renew_ms * MS)
         self._work_on(todo)
 
+    def _renew(self, poll: int, every: int) -> None:
+        if not self._is_stopped(self._renew, poll, every) and poll == self.polls and self._todo:
+            self._acknowledge(renewals(self._todo))
+            self._clock.after(every, self._renew, poll, every)
+
     def _work_on(self, todo: list[Part]) -> None:
-        self._busy_since = self._clock.now
+        self._busy_since, self._todo = self._clock.now, todo
         self._clock.after(todo[0].duration, self._worked, todo)
 
     def _worked(self, todo: list[Part]) -> None:
@@ -185,6 +206,7 @@ class Client:
             return
         self._stop_work()
         part, *rest = todo
+        self._todo = rest
         if part.crashes:
             self.crash()
         elif rest:
@@ -214,7 +236,7 @@ class Client:
         answer: Callable[[list[Delivered]], None],
     ) -> None:
         told = {place: given for place, given in told.items() if self._is_still_led(place, given)}
-        session = self._sessions.setdefault(broker, Session())
+        session = session_with(broker, self._sessions, self._world.brokers.leaders)
         if self._world.requests is not None:
             self._world.requests.append((self._clock.now, self.number, broker, session.epoch, what))
         session.epoch += 1
@@ -227,7 +249,8 @@ class Client:
         for broker in sorted(self._sessions):
             if self._world.requests is not None:
                 self._world.requests.append((self._clock.now, self.number, broker, -1, "close"))
-        written = round(self._world.scenario.costs.write_ms * MS) if told else 0
+        # A moment later, so that what it has acknowledged is written when its sessions end.
+        written = round(self._world.scenario.costs.write_ms * MS) + 1 if told else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number, self.id)
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._end("left")
@@ -238,8 +261,6 @@ class Client:
         if not same:
             self._world.brokers.refuse(place, self.number, given)
         return same
-
-    # ---- small things ----
 
     def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
         """Whether it does nothing (any more); who hangs does it later."""
@@ -277,6 +298,3 @@ class Client:
 
     def _broker(self, place: int) -> int:
         return self._world.brokers.served[place].leader
-
-    def _work_in(self, place: int) -> Work:
-        return self.work[place]

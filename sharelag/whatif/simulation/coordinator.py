@@ -1,8 +1,9 @@
 """Who is in the group, and who shall fetch what? The group coordinator's answers to heartbeats.
 
-Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins or leaves makes the group
-epoch one more, the next heartbeat finds that the target assignment is older than that, and has it computed, at most
-every ``share.assignment.interval.ms``; a member gets to know its part with a heartbeat of its own.
+Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or subscribes to
+other topics makes the group epoch one more, the next heartbeat finds that the target assignment is older than that,
+and has it computed, at most every ``share.assignment.interval.ms``; a member gets to know its part with a heartbeat of
+its own.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class Coordinator:
         self.group_epoch = self.assignment_epoch = 0
         self.members: dict[str, Joined] = {}
         self.assignments: list[Assigned] = []
+        at = [(at, place) for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())]
+        self._there, self._later = {place for at_ms, place in at if not at_ms}, sorted(one for one in at if one[0])
         self._initialized = scenario.initialized
         self._initializing = False
         self._assigned_at: int | None = None
@@ -83,24 +86,33 @@ class Coordinator:
 
         Returns
         -------
-        dict, None or False
-            What to fetch from now on; None: as before; False: this member is not in the group (any more).
+        dict, None or bool
+            What to fetch from now on; None: as before; False: this member is not in the group (any more); True: and
+            it cannot be, since the group is full (GROUP_MAX_SIZE_REACHED).
         """
         known = self.members.get(member)
         if known is None:
             if not joins:
                 return False
+            if len(self.members) >= self._settings.max_size:
+                return True
             known = self.members[member] = Joined(subscribed, rack, self._clock.now)
             self.group_epoch += 1
             self._clock.after(self._session, self._check_session, member)
+        elif known.subscribed != subscribed:
+            known.subscribed = subscribed
+            self.group_epoch += 1
         known.last_beat = self._clock.now
         self._initialize()
+        self._look_for_partitions()
         self._assign()
         known.member_epoch = self.assignment_epoch
-        if known.told == known.target:
+        # Kafka takes away at once what the member does not subscribe to any more.
+        own = {topic: partitions for topic, partitions in known.target.items() if topic in subscribed}
+        if known.told == own:
             return None
-        known.told = known.target
-        return known.target
+        known.told = own
+        return own
 
     def leave(self, member: str) -> None:
         """A member says goodbye."""
@@ -122,6 +134,20 @@ class Coordinator:
         if not self._initialized and not self._initializing:
             self._initializing = True
             self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_initialized)
+
+    def _look_for_partitions(self) -> None:
+        """What was added to a topic is a change of the group; it can be assigned when its state was created."""
+        added = [place for at, place in self._later if at * MS <= self._clock.now]
+        if added:
+            del self._later[: len(added)]
+            self.group_epoch += 1
+            self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_added, added)
+
+    def _have_added(self, places: list[int]) -> None:
+        for place in places:
+            self._brokers.add(place)
+        self._there.update(places)
+        self.group_epoch += 1
 
     def _have_initialized(self) -> None:
         self._initialized = True
@@ -166,7 +192,9 @@ class Coordinator:
             topics[topic.name] = {
                 "id": topic.id,
                 "partitions": topic.partitions,
-                "assignable": list(range(topic.partitions)) if self._initialized else [],
+                "assignable": [
+                    one for one in range(topic.partitions) if self._initialized and first + one in self._there
+                ],
                 "racks": dict(enumerate(topic.racks)),
                 "lag": lag,
                 "rate": rate,
@@ -191,7 +219,7 @@ class Coordinator:
                 added,
                 revoked,
                 idle,
-                self._brokers.count - len(served),
+                len(self._there) - len(served),
             )
         )
 

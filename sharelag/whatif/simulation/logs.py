@@ -40,7 +40,18 @@ class Log:
         The log start offset now.
     """
 
-    __slots__ = ("_at", "_readable_at", "_removed", "aborted", "bases", "missing", "readable", "start", "times")
+    __slots__ = (
+        "_at",
+        "_keys",
+        "_readable_at",
+        "_removed",
+        "aborted",
+        "bases",
+        "missing",
+        "readable",
+        "start",
+        "times",
+    )
 
     def __init__(
         self,
@@ -51,6 +62,7 @@ class Log:
         markers: Sequence[int] = (),
         readable: Longs | None = None,
         aborted: Sequence[int] = (),
+        keys: Longs | None = None,
     ) -> None:
         # Lists: they are asked for one number at a time.
         self.bases: list[int] = bases.tolist()
@@ -58,6 +70,7 @@ class Log:
         self.readable: list[int] = self.times if readable is None else readable.tolist()
         self.missing = sorted({*removed, *markers})
         self.aborted, self._removed, self.start = frozenset(aborted), sorted(removed), start
+        self._keys = keys
         self._at = self._readable_at = 0
 
     def end(self, now: int) -> int:
@@ -101,6 +114,22 @@ class Log:
         # A record batch without any record left is not there at all.
         return [batch for batch in batches if _count(self._removed, *batch) <= batch.last_offset - batch.base_offset]
 
+    def compact(self, now: int) -> None:
+        """Take out the records of which a later one has the same key, but for the latest record batch."""
+        closed = bisect_right(self.times, now) - 1
+        if self._keys is None or closed < 1:
+            return
+        known, bases = self._keys[:closed], np.array(self.bases[: closed + 1])
+        mine = np.flatnonzero(known >= 0)
+        _, from_behind = np.unique(known[mine][::-1], return_index=True)
+        # The last record of the last record batch of each key stays.
+        kept = bases[1:][mine[len(mine) - 1 - from_behind]] - 1
+        batch = np.repeat(mine, np.diff(bases)[mine])
+        offsets = np.arange(len(batch)) - np.searchsorted(batch, batch) + bases[batch]
+        removed = np.setdiff1d(offsets[offsets >= self.start], kept).tolist()
+        self._removed = sorted({*self._removed, *removed})
+        self.missing = sorted({*self.missing, *removed})
+
     def appended(self, offset: int) -> int:
         """When the record at an offset was appended."""
         return self.times[min(max(bisect_right(self.bases, offset) - 1, 0), len(self.times) - 1)]
@@ -120,6 +149,7 @@ class _Appended(NamedTuple):
     ends: Longs  # when its transaction ends
     is_marker: NDArray[np.bool_]
     is_aborted: NDArray[np.bool_]
+    keys: Longs  # -1 without
 
 
 def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
@@ -132,9 +162,10 @@ def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
             if producer.topic == topic.name:
                 chance = generator(seed, ARRIVALS, number, which)
                 times = _times(producer, scenario, chance)
-                places = _places(producer, topic.partitions, len(times), chance)
+                there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
+                places, keys = _places(producer, there, chance)
                 for place, mine in enumerate(arriving):
-                    mine.append(_appended(producer, times[places == place], chance))
+                    mine.append(_appended(producer, times[places == place], keys[places == place], chance))
         found.append([_log(start, mine, committed) for start, mine in zip(topic.starts, arriving, strict=True)])
     return found
 
@@ -161,6 +192,7 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
         edges[:-1][later.is_marker].tolist(),
         np.concatenate([past, readable]) if committed else None,
         edges[:-1][later.is_aborted].tolist() if committed else (),
+        np.concatenate([np.full(len(bases), -1), later.keys]),
     )
 
 
@@ -173,15 +205,16 @@ def _in_order(arriving: Sequence[_Appended]) -> _Appended:
         np.concatenate([one.ends for one in arriving])[order],
         np.concatenate([one.is_marker for one in arriving])[order],
         np.concatenate([one.is_aborted for one in arriving])[order],
+        np.concatenate([one.keys for one in arriving])[order],
     )
 
 
-def _appended(producer: Producer, times: Longs, chance: np.random.Generator) -> _Appended:
+def _appended(producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator) -> _Appended:
     """The record batches of one partition, and the markers of their transactions."""
     count, each = len(times), producer.transaction_batches
     sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
     if not each or not count:
-        return _Appended(times, sizes, times, no, no)
+        return _Appended(times, sizes, times, no, no, keys)
     transaction = np.arange(count) // each
     last = np.minimum((np.arange(transaction[-1] + 1) + 1) * each, count) - 1
     ends = times[last] + round(producer.transaction_ms * 1000)
@@ -193,6 +226,8 @@ def _appended(producer: Producer, times: Longs, chance: np.random.Generator) -> 
         np.concatenate([ends[transaction], ends]),
         np.concatenate([no, yes]),
         np.concatenate([aborted[transaction], ~yes]),
+        # What was aborted replaces nothing, and nor do markers.
+        np.concatenate([np.where(aborted[transaction], -1, keys), np.full(len(ends), -1)]),
     )
 
 
@@ -227,15 +262,19 @@ def _expected(producer: Producer, scenario: Scenario) -> tuple[NDArray[np.float6
     return np.array(edges, np.float64), np.concatenate([[0.0], np.cumsum(amounts)])
 
 
-def _places(producer: Producer, partitions: int, count: int, chance: np.random.Generator) -> Longs:
+def _places(producer: Producer, there: Longs, chance: np.random.Generator) -> tuple[Longs, Longs]:
+    """The partition and the key of each record batch; ``there``: how many partitions there are then."""
+    count = len(there)
+    none = np.full(count, -1, np.int64)
     if producer.keys:
         ranks = np.arange(1, producer.keys + 1, dtype=np.float64) ** -producer.key_skew
-        owners = np.array([zlib.crc32(str(key).encode()) % partitions for key in range(producer.keys)])
-        return owners[chance.choice(producer.keys, size=count, p=ranks / ranks.sum())].astype(np.int64)
+        hashes = np.array([zlib.crc32(str(key).encode()) for key in range(producer.keys)])
+        keys = chance.choice(producer.keys, size=count, p=ranks / ranks.sum())
+        return (hashes[keys] % there).astype(np.int64), keys.astype(np.int64)
     if producer.weights:
         shares = np.array(producer.weights) / sum(producer.weights)
-        return chance.choice(partitions, size=count, p=shares).astype(np.int64)
-    return np.arange(count, dtype=np.int64) % partitions
+        return chance.choice(len(shares), size=count, p=shares).astype(np.int64) % there, none
+    return np.arange(count, dtype=np.int64) % there, none
 
 
 def _count(offsets: Sequence[int], first: int, last: int) -> int:

@@ -7,16 +7,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.model import SharePartition, Window
+from sharelag.model import UNINITIALIZED_START_OFFSET, SharePartition, Window
 from sharelag.whatif.partition.values import Write
 from sharelag.whatif.records import StateTopic
 
 
 class StateLog:
-    """The calls of a `StateTopic`, made when their outcome is needed."""
+    """The calls of a `StateTopic`, made when their outcome is needed.
+
+    Attributes
+    ----------
+    begins
+        By place, the start offset and the delivery complete count as written last: what Kafka's lag is made of. Not
+        of share partitions whose start offset is not known yet.
+    """
 
     def __init__(self, keys: list[SharePartition]) -> None:
         self.keys = keys
+        self.begins: dict[int, tuple[int, int]] = {}
         self._topic = StateTopic()
         self._calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
@@ -26,10 +34,13 @@ class StateLog:
 
     def adopt(self, place: int, window: Window, now: int) -> None:
         """A state that is there at the begin."""
+        if window.start_offset != UNINITIALIZED_START_OFFSET:
+            self.begins[place] = window.start_offset, window.delivery_complete_count
         self._calls.append((self._topic.adopt, (self.keys[place], window, now)))
 
     def write(self, place: int, write: Write) -> None:
         """A write of a share partition's leader."""
+        self.begins[place] = write.start_offset, write.delivery_complete_count
         self._calls.append((self._topic.write, (self.keys[place], write)))
 
     def snapshot_cold(self, now: int) -> None:

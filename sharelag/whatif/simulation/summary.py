@@ -43,7 +43,9 @@ SUMMARY = pa.schema(
         ("wasted_share", pa.float64()),  # of the deliveries; null: there were none
         ("assignments", pa.int32()),
         ("moves", pa.int32()),  # partitions taken from members that stayed
+        ("moves_per_minute", pa.float64()),
         ("idle_members", pa.int32()),  # lives without a single record
+        ("fairness", pa.float64()),  # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
         ("busy_share", pa.float64()),  # of the time that members were there
         ("member_hours", pa.float64()),
     ]
@@ -70,6 +72,7 @@ def summary(
     useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
     busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
     alive += busy
+    moves = int(np.sum(assigned.column("revoked").to_numpy()))
     row = {
         "scenario": scenario.name or None,
         "assignor": scenario.assignor,
@@ -97,8 +100,10 @@ def summary(
         "wasted": ended - useful,
         "wasted_share": 1 - useful / ended if ended else None,
         "assignments": assigned.num_rows,
-        "moves": int(np.sum(assigned.column("revoked").to_numpy())),
+        "moves": moves,
+        "moves_per_minute": moves / (scenario.duration_ms / 60_000),
         "idle_members": int(np.sum(members.column("deliveries").to_numpy() == 0)),
+        "fairness": _fairness(members),
         "busy_share": busy / alive if alive else None,
         "member_hours": alive / 3_600_000,
     }
@@ -114,6 +119,20 @@ def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
         return 0.0
     peak = int(lag.argmax()) * step_ms * MS
     return next((time / MS for time in drained if time > peak), None)
+
+
+def _fairness(members: pa.Table) -> float | None:
+    """Jain's index, over members and not their lives: who crashed and came back is still one."""
+    spent: dict[str, list[float]] = {}
+    for name, busy, idle in zip(
+        *(members.column(one).to_pylist() for one in ("member", "busy_ms", "idle_ms")), strict=True
+    ):
+        so_far = spent.setdefault(name, [0.0, 0.0])
+        so_far[0] += busy
+        so_far[1] += busy + idle
+    shares = np.array([busy / alive for busy, alive in spent.values() if alive])
+    squares = float(np.sum(shares**2))
+    return float(np.sum(shares)) ** 2 / (len(shares) * squares) if squares else None
 
 
 def _latency(tally: Tally, logs: Sequence[Log]) -> tuple[float | None, float | None]:

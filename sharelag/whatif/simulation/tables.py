@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -48,7 +49,7 @@ MEMBERS = pa.schema(
         ("member_id", pa.string()),
         ("joined_ms", pa.int64()),
         ("left_ms", pa.int64()),  # null: it is still there
-        ("ended", pa.string()),  # left or crashed
+        ("ended", pa.string()),  # left, crashed, or refused: the group was full
         ("busy_ms", pa.float64()),
         ("idle_ms", pa.float64()),  # alive, but not processing records
         ("unassigned_ms", pa.float64()),  # of these, without a partition
@@ -68,6 +69,16 @@ ASSIGNMENTS = pa.schema(
         ("revoked", pa.int32()),  # from members that stay
         ("idle", pa.int32()),  # members without a partition
         ("unserved", pa.int32()),  # partitions without a member
+    ]
+)
+#: Offsets that were finished together, acknowledged or archived.
+FINISHED = pa.schema(
+    [
+        ("time_ms", pa.float64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
     ]
 )
 #: One request, when they were asked for.
@@ -131,16 +142,32 @@ class Samples:
         return pa.table(dict(zip(TIMELINE.names, columns, strict=True)), schema=TIMELINE)
 
 
-def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Client]) -> pa.Table:
+class Life(Protocol):
+    """One life of a member: what the tables tell of it. Times are microseconds."""
+
+    member: Member
+    life: int
+    id: str
+    number: int
+    joined: int
+    left: int | None
+    ended: str | None
+    busy: int
+    unassigned: int
+    polls: int
+    places: list[int]
+
+
+def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:
     """What was delivered where to whom, and what became of it."""
     rows = [
         (*names[place], clients[number].member.name, *counts)
         for (place, number), counts in sorted(tally.counts.items())
     ]
-    return _table(rows, DELIVERIES)
+    return table(rows, DELIVERIES)
 
 
-def members(tally: Tally, clients: Sequence[Client], now: int) -> pa.Table:
+def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
     """How the members spent their time."""
     delivered: dict[int, int] = {}
     for (_, number), counts in tally.counts.items():
@@ -166,12 +193,12 @@ def members(tally: Tally, clients: Sequence[Client], now: int) -> pa.Table:
                 len(client.places),
             )
         )
-    return _table(rows, MEMBERS)
+    return table(rows, MEMBERS)
 
 
 def assignments(made: Sequence[Assigned]) -> pa.Table:
     """The target assignments."""
-    return _table(
+    return table(
         [
             (
                 one.time / MS,
@@ -189,12 +216,24 @@ def assignments(made: Sequence[Assigned]) -> pa.Table:
     )
 
 
+def finished(tally: Tally, scenario: Scenario) -> pa.Table:
+    """What was finished and when."""
+    names = [(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)]
+    return table([(time / MS, *names[place], first, last) for place, first, last, time in tally.finished], FINISHED)
+
+
+def duplicates(tally: Tally) -> int:
+    """Redeliveries without a release of a member."""
+    return max(sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values()) - tally.given_back, 0)
+
+
 def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Client]) -> pa.Table:
     """The requests of all sessions."""
     rows = [(time / MS, clients[number].member.name, *rest) for time, number, *rest in made]
-    return _table(rows, REQUESTS)
+    return table(rows, REQUESTS)
 
 
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table of a schema."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sharelag.model import DeliveryState
-from sharelag.whatif.partition.values import Acknowledgement, Write
+from sharelag.whatif.partition.values import Acknowledgement, AcknowledgeType, Write
 from sharelag.whatif.simulation.served import Delivered
 
 #: The number of no member.
@@ -27,6 +27,8 @@ class Tally:
         By share partition: offsets archived, given back since their locks ran out, deleted before they were finished.
     finished
         Share partition, first and last offset, and the time (microseconds) of all that was finished.
+    given_back
+        Records that members released themselves; what closed sessions and ended locks release is not in it.
     drained_at
         Times (microseconds) at which nothing was left, at most one in each step of the timeline.
     """
@@ -35,6 +37,7 @@ class Tally:
         self.counts: dict[tuple[int, int], list[int]] = {}
         self.archived, self.expired, self.lost = [0] * places, [0] * places, [0] * places
         self.finished: list[tuple[int, int, int, int]] = []
+        self.given_back = 0
         self.drained_at: list[int] = []
         self._step = step
         self._cause, self._number = "", NOBODY
@@ -61,6 +64,7 @@ class Tally:
                     self.expired[place] += size
                 elif counts:
                     counts[_RELEASED] += size
+                    self.given_back += size if self._cause == "acknowledged" else 0
                 continue
             self.finished.append((place, first, last, now))
             if state == _ARCHIVED:
@@ -73,8 +77,9 @@ class Tally:
                 counts[_ACKNOWLEDGED] += size
 
     def refused(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
-        """Acknowledgements came too late, and the work was for nothing."""
-        self._of(place, number)[_REFUSED] += sum(one.last_offset - one.first_offset + 1 for one in given)
+        """Acknowledgements came too late, and the work was for nothing; a renewal is no work."""
+        lost = [one for one in given if one.types != AcknowledgeType.RENEW]
+        self._of(place, number)[_REFUSED] += sum(one.last_offset - one.first_offset + 1 for one in lost)
 
     def drained(self, now: int) -> None:
         """Nothing is left at this time."""

@@ -10,6 +10,7 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import Clock
 from sharelag.whatif.simulation.coordinator import Coordinator
+from sharelag.whatif.simulation.leaders import Leaders
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import IDS, Outcomes, generator
 
@@ -36,6 +37,15 @@ class Session:
 
     places: list[int] = field(default_factory=list)
     epoch: int = 0
+    broker_epoch: int = 0  # of the broker when it began
+
+
+def session_with(broker: int, sessions: dict[int, Session], leaders: Leaders) -> Session:
+    """The share session with a broker; a new one when it is not what it was, or cannot be reached."""
+    epoch = leaders.broker_epochs[broker]
+    if broker not in sessions or sessions[broker].broker_epoch != epoch or broker in leaders.dead:
+        sessions[broker] = Session(broker_epoch=epoch)
+    return sessions[broker]
 
 
 def member_id(seed: int, which: int, life: int) -> str:

@@ -1,0 +1,250 @@
+"""How do members come and go by an autoscaler? KEDA, the HPA and the Deployment between them, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableSequence, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from sharelag.whatif.autoscale import Autoscaler, Fixed, Keda, TargetAge
+from sharelag.whatif.autoscaling.hpa import Stabilizer, average_value
+from sharelag.whatif.autoscaling.target_age import AgeKeeper
+from sharelag.whatif.scenario import Member, Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.tables import table
+
+#: One look at the group: each time the number of members is decided on.
+SCALING = pa.schema(
+    [
+        ("time_ms", pa.int64()),
+        ("metric", pa.float64()),  # offsets, as the autoscaler got to know them; null: not known
+        ("recommended", pa.int32()),  # by the metric alone; null: nothing was
+        ("desired", pa.int32()),  # members there should be from now on
+        ("members", pa.int32()),  # that work, before anything was changed
+        ("starting", pa.int32()),  # on their way, likewise
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What there is to know of a group at one moment.
+
+    Attributes
+    ----------
+    lags
+        By share partition, as ``metric`` has it; None: not known.
+    age_ms
+        Of the oldest unfinished record.
+    arrived, finished
+        Offsets since the begin.
+    """
+
+    lags: Sequence[int | None]
+    age_ms: int
+    arrived: int
+    finished: int
+
+
+class Life(Protocol):
+    """One life of a member, as far as scaling goes."""
+
+    which: int
+    ended: str | None
+    busy: int
+
+    def leave(self) -> None:
+        """Finish the records at hand and close."""
+
+    def crash(self) -> None:
+        """End at once."""
+
+
+class Scaling:
+    """The members of a scenario with an autoscaler.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    clock : Clock
+    each : list of Member
+        Those of the scenario; members to come are added, like these in turn.
+    lives : sequence of Life
+        All so far.
+    spawn : callable
+        Lets a member, by its place in ``each``, begin a life.
+    observe : callable
+        Looks at the group; takes whether to leave out what is stuck.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        each: MutableSequence[Member],
+        lives: Sequence[Life],
+        spawn: Callable[[int, int], None],
+        observe: Callable[[bool], Observed],
+    ) -> None:
+        autoscaler = scenario.autoscaler
+        if autoscaler is None:
+            raise ValueError("a scenario without an autoscaler")
+        self._policy: Autoscaler = autoscaler
+        self._clock, self._each, self._lives, self._spawn, self._observe = clock, each, lives, spawn, observe
+        topics = tuple(topic.name for topic in scenario.topics)
+        self._like, self._names = tuple(each) or (Member(topics=topics),), {member.name for member in each}
+        self._partitions = sum(topic.partitions for topic in scenario.topics)
+        self._present = list(range(len(each)))  # by creation
+        self._starting: set[int] = set()
+        self.retired: set[int] = set()
+        self.replicas = len(each)
+        self._rows: list[tuple[int | float | None, ...]] = []
+        self._kept: Observed | None = None
+        self._kept_at = -1
+        self._active_at: int | None = None
+        least, most = _bounds(autoscaler)
+        self._hpa = Stabilizer(autoscaler.hpa, least, most)
+        self._age = AgeKeeper(autoscaler) if isinstance(autoscaler, TargetAge) else None
+        if isinstance(autoscaler, Keda):
+            clock.at(0, self._poll, autoscaler)
+        clock.at(0, self._sync)
+
+    def table(self) -> pa.Table:
+        """All decisions, as `SCALING`."""
+        return table(self._rows, SCALING)
+
+    # ---- decisions ----
+
+    def _sync(self) -> None:
+        """What the HPA does in every period."""
+        now, policy = self._clock.now, self._policy
+        self._clock.after(policy.hpa.sync_period_ms * MS, self._sync)
+        if isinstance(policy, Fixed):
+            self._scale_to(policy.replicas, None, None)
+            return
+        outside = self._hpa.outside(self.replicas)
+        if self.replicas == 0 and isinstance(policy, Keda):
+            return  # an HPA leaves a target alone that is at none
+        if outside is not None:
+            self._scale_to(outside, None, None)
+            return
+        metric, recommended = self._recommended(now)
+        if recommended is None:
+            self._scale_to(self.replicas, metric, None)
+            return
+        desired = self._hpa.desired(now, self.replicas, recommended)
+        if desired != self.replicas:
+            self._hpa.scaled(now, self.replicas, desired)
+        self._scale_to(desired, metric, recommended)
+
+    def _poll(self, keda: Keda) -> None:
+        """What KEDA does in every polling interval: it goes from none to some, and back."""
+        now = self._clock.now
+        self._clock.after(keda.polling_interval_ms * MS, self._poll, keda)
+        seen = self._look(keda, anew=True)
+        metric = _total(seen)
+        is_active = metric is not None and metric > keda.activation_lag_threshold
+        if is_active:
+            self._active_at = now
+        if self.replicas == 0 and (is_active or keda.min_replica_count):
+            self._scale_to(max(keda.min_replica_count, 1), metric, None)
+        elif not is_active and self.replicas and keda.min_replica_count == 0:
+            over = self._active_at is None or self._active_at + keda.cooldown_period_ms * MS < now
+            if over:
+                self._scale_to(0, metric, None)
+
+    def _recommended(self, now: int) -> tuple[float | None, int | None]:
+        policy = self._policy
+        if isinstance(policy, Keda):
+            metric = _total(self._look(policy, anew=not policy.use_cached_metrics))
+            if metric is None:
+                return None, None
+            if policy.limit_to_partitions and metric // policy.lag_threshold > self._partitions:
+                metric = self._partitions * policy.lag_threshold
+            return metric, average_value(metric, policy.lag_threshold, self.replicas, policy.hpa.tolerance)
+        if self._age is None or isinstance(policy, Fixed):
+            return None, None
+        seen = self._observe(policy.metric == "lag_excluding_stuck")
+        metric = _total(seen)
+        busy = sum(life.busy for life in self._lives)
+        recommended = None if metric is None else self._age.recommended(now, metric, seen, busy)
+        return metric, recommended
+
+    def _look(self, keda: Keda, anew: bool) -> Observed:
+        """What KEDA gets from where its metric comes from."""
+        now, every = self._clock.now, keda.refresh_ms * MS
+        is_old = not every or self._kept_at // every < now // every
+        if self._kept is None or (anew and is_old):
+            self._kept, self._kept_at = self._observe(keda.metric == "lag_excluding_stuck"), now
+        return self._kept
+
+    # ---- what is done about it ----
+
+    def _scale_to(self, desired: int, metric: float | None, recommended: int | None) -> None:
+        self._present = [which for which in self._present if self._is_there(which)]
+        starting = sum(which in self._starting for which in self._present)
+        ready = len(self._present) - starting
+        self._rows.append((self._clock.now // MS, metric, recommended, desired, ready, starting))
+        self.replicas = desired
+        while len(self._present) < desired:
+            self._start()
+        # The youngest go first, those that have not begun before all others (ReplicaSet).
+        order = sorted(self._present, key=lambda which: (which in self._starting, which))
+        for which in order[desired:]:
+            self._retire(which)
+
+    def _is_there(self, which: int) -> bool:
+        """Whether a member works, or is about to: one that crashed and comes back is."""
+        if which in self._starting:
+            return True
+        life = self._last_life(which)
+        return life is not None and (
+            life.ended is None or (life.ended == "crashed" and self._each[which].behaviour.restart_ms is not None)
+        )
+
+    def _start(self) -> None:
+        which = len(self._each)
+        name = next(name for number in range(which, 2 * which + 2) if (name := f"scaled-{number}") not in self._names)
+        self._names.add(name)
+        like = self._like[which % len(self._like)]
+        self._each.append(replace(like, name=name, join_ms=0, leave_ms=None))
+        self._present.append(which)
+        self._starting.add(which)
+        # Who is there from the begin on needs no start.
+        startup = 0 if self._clock.now == 0 and isinstance(self._policy, Fixed) else self._policy.pods.startup_ms
+        self._clock.after(startup * MS, self._begin, which)
+
+    def _begin(self, which: int) -> None:
+        if which in self._starting:
+            self._starting.discard(which)
+            self._spawn(which, 0)
+
+    def _retire(self, which: int) -> None:
+        self._present.remove(which)
+        self.retired.add(which)
+        self._starting.discard(which)
+        life = self._last_life(which)
+        if life is not None and life.ended is None:
+            life.leave()
+            self._clock.after(self._policy.pods.grace_ms * MS, self._kill, life)
+
+    def _kill(self, life: Life) -> None:
+        if life.ended is None:
+            life.crash()
+
+    def _last_life(self, which: int) -> Life | None:
+        return next((life for life in reversed(self._lives) if life.which == which), None)
+
+
+def _bounds(autoscaler: Autoscaler) -> tuple[int, int]:
+    """Of the HPA, which knows no 0."""
+    if isinstance(autoscaler, Fixed):
+        return autoscaler.replicas, autoscaler.replicas
+    return max(autoscaler.min_replica_count, 1), autoscaler.max_replica_count
+
+
+def _total(seen: Observed) -> int | None:
+    known = [lag for lag in seen.lags if lag is not None]
+    return sum(known) if known else None

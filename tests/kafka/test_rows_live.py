@@ -1,0 +1,217 @@
+"""What the texts of the KIPs say of consumers, asked of a live broker and read back from its topics."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, ShareConsumer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from sharelag import engine, schemas
+from sharelag.replay.members import groups_arrow
+from sharelag.sources import kafka
+from sharelag.sources.config import client_config
+from sharelag.sources.inputs import KafkaInput
+from sharelag.whatif.simulation.clients import Client
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jvm import RigError
+from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consumer, wait_until
+
+TOPIC, GROWS = "rows-orders", "rows-grows"
+
+
+@pytest.fixture(scope="module")
+def orders(broker: KafkaBroker) -> KafkaBroker:
+    """A broker with ten records, as one record batch."""
+    create_topics(broker.bootstrap_servers, {TOPIC: 1, GROWS: 1})
+    produce(broker.bootstrap_servers, TOPIC, numbered(10, 1))
+    return broker
+
+
+@contextmanager
+def consumer(broker: KafkaBroker, group: str, **config: Any) -> Iterator[ShareConsumer]:
+    set_group_config(broker.bootstrap_servers, group, share_auto_offset_reset="earliest")
+    with closing(share_consumer(broker.bootstrap_servers, group, [TOPIC], **config)) as one:
+        yield one
+
+
+def polled(one: ShareConsumer) -> list[Message]:
+    got: list[Message] = []
+
+    def some() -> bool:
+        got.extend(one.poll(0.5))
+        return bool(got)
+
+    wait_until(some, "records are delivered")
+    return got
+
+
+def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
+    """What is persisted of the group's one share partition."""
+    windows = engine.windows(KafkaInput(client_config(broker.bootstrap_servers)), "local").table.to_pylist()
+    (row,) = [row for row in windows if row["group_id"] == group]
+    return dict(row)
+
+
+def lag(broker: KafkaBroker, group: str) -> int | None:
+    rows = engine.lag(KafkaInput(client_config(broker.bootstrap_servers)), "local").table.to_pylist()
+    (row,) = [row for row in rows if row["group_id"] == group]
+    return None if row["lag"] is None else int(row["lag"])
+
+
+def states(row: dict[str, Any]) -> list[int]:
+    """The states of the ten offsets, by what was written; -1: nothing was."""
+    of = {n: b["delivery_state"] for b in row["batches"] for n in range(b["first_offset"], b["last_offset"] + 1)}
+    return [of.get(n, -1) for n in range(10)]
+
+
+@pytest.mark.row("ACK-03")
+def test_implicit_acknowledgement_goes_with_the_next_poll(orders: KafkaBroker) -> None:
+    """Nothing is written of ten delivered records until the member polls again."""
+    with consumer(orders, "rows-implicit", **{"share.acknowledgement.mode": "implicit"}) as one:
+        assert [message.offset() for message in polled(one)] == list(range(10))
+        assert states(window(orders, "rows-implicit")) == [-1] * 10
+        assert not list(one.poll(0.2))
+        wait_until(lambda: lag(orders, "rows-implicit") == 0, "the acceptance is written")
+    assert states(window(orders, "rows-implicit")) == [2] * 10
+
+
+@pytest.mark.row("ACK-09", "ACK-14", "CLT-04")
+def test_what_is_acknowledged_is_the_leaders_with_the_commit(orders: KafkaBroker) -> None:
+    """One of ten is bad; a type that is not given is ACCEPT."""
+    with consumer(orders, "rows-explicit") as one:
+        for message in polled(one):
+            if message.offset() == 6:
+                one.acknowledge(message, AcknowledgeType.REJECT)
+            elif message.offset() % 2:
+                one.acknowledge(message)
+            else:
+                one.acknowledge(message, AcknowledgeType.ACCEPT)
+        assert states(window(orders, "rows-explicit")) == [-1] * 10
+        assert set(one.commit_sync(30.0).values()) == {None}
+        assert states(window(orders, "rows-explicit")) == [2] * 6 + [4] + [2] * 3
+        assert lag(orders, "rows-explicit") == 0
+
+
+@pytest.mark.row("ACK-07")
+def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: KafkaBroker) -> None:
+    """Committed up to an error at 4: the others are still acquired, and given back only when the member closes."""
+    with consumer(orders, "rows-error") as one:
+        messages = polled(one)
+        for message in messages[:4]:
+            one.acknowledge(message)
+        one.acknowledge(messages[4], AcknowledgeType.REJECT)
+        one.commit_sync(30.0)
+        assert states(window(orders, "rows-error")) == [2] * 4 + [4] + [-1] * 5
+        assert lag(orders, "rows-error") == 5
+        with consumer(orders, "rows-error") as other:
+            assert not list(other.poll(2.0))  # nobody else gets them
+        for message in messages[5:]:
+            one.acknowledge(message)
+        one.commit_sync(30.0)
+    assert lag(orders, "rows-error") == 0
+    assert {run["delivery_count"] for run in window(orders, "rows-error")["batches"]} == {1}
+
+
+@pytest.mark.row("CLT-03", "CLT-07")
+def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBroker) -> None:
+    settings = {"bootstrap.servers": orders.bootstrap_servers, "group.id": "rows-nobody", "log_level": 3}
+    with closing(ShareConsumer(settings)) as one:
+        with pytest.raises(Exception, match="not subscribed") as raised:
+            one.poll(0.1)
+        assert type(raised.value).__name__ == "IllegalStateException"
+        assert not [name for name in ("assign", "seek", "position") if hasattr(one, name) or hasattr(Client, name)]
+
+
+@pytest.mark.row("FND-01", "FND-09", "CLT-08")
+def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) -> None:
+    """Not the broker, nor Kafka's command, nor what we read of the groups; and its records have no delivery count."""
+    servers = orders.bootstrap_servers
+    for group, protocol in (("rows-consumer", "consumer"), ("rows-classic", "classic")):
+        settings = {"bootstrap.servers": servers, "group.id": group, "group.protocol": protocol}
+        with closing(Consumer({**settings, "auto.offset.reset": "earliest", "log_level": 2})) as usual:
+            usual.subscribe([TOPIC])
+            got: list[Message] = []
+            wait_until(lambda got=got, usual=usual: bool(got.extend(usual.consume(1, 0.5)) or got), "a record comes")
+            assert got[0].delivery_count() is None
+            usual.commit(asynchronous=False)
+    refused = pytest.raises(KafkaException, match="GROUP_ID_NOT_FOUND")
+    with closing(share_consumer(servers, "rows-consumer", [TOPIC], log_level=0)) as one, refused:
+        wait_until(lambda: bool(one.poll(0.5)), "the group is refused", timeout=20)
+    with pytest.raises(RigError, match="is not a share group"):
+        orders.share_groups("--describe", "--group", "rows-consumer")
+    with consumer(orders, "rows-shared") as one:
+        polled(one)
+        found = _groups(orders)
+        assert "rows-shared" in found
+        assert not {"rows-consumer", "rows-classic"} & set(found)
+
+
+def _groups(broker: KafkaBroker) -> list[str]:
+    decoded = [
+        decode_arrow(b, GROUP_TOPIC) for b in kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
+    ]
+    assert sum(one.skipped for one in decoded) > 0  # the records of the others, which are counted
+    table = pa.Table.from_batches([one.records for one in decoded], schemas.GROUP_RECORDS)
+    return [str(group) for group in groups_arrow(table).column("group_id").to_pylist()]
+
+
+def test_what_is_in_a_new_partition_before_the_group_knows_it_is_skipped(orders: KafkaBroker) -> None:
+    """KIP-932 would have the group begin at 0; Kafka 4.3.1 begins where the reset says, and that is at the end."""
+    servers, group = orders.bootstrap_servers, "rows-grows"
+    with closing(share_consumer(servers, group, [GROWS])) as one:
+        wait_until(lambda: one.poll(0.2) is not None and group in _groups(orders), "the group is there")
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 3})
+        admin.create_partitions([NewPartitions(GROWS, 2)])[GROWS].result(timeout=30)
+        produce(servers, GROWS, [(1, b"k", b"early")] * 5)
+        late: list[Message] = []
+
+        def arrived() -> bool:
+            produce(servers, GROWS, [(1, b"k", b"late")])
+            for message in one.poll(0.5):
+                one.acknowledge(message)
+                late.append(message)
+            return bool(late)
+
+        wait_until(arrived, "the new partition is served")
+        assert min(message.offset() or 0 for message in late) >= 5
+        assert {message.value() for message in late} == {b"late"}
+        one.commit_sync(30.0)
+
+
+@pytest.mark.row("FET-01")
+def test_in_kafkas_protocol_a_fetch_names_partitions_and_no_offset(kafka_jars: Path) -> None:
+    schema = _message(kafka_jars, "ShareFetchRequest")
+    topics, forgotten = (_field(schema, name) for name in ("Topics", "ForgottenTopicsData"))
+    partition = _field(topics, "Partitions")
+    assert [field["name"] for field in topics["fields"]] == ["TopicId", "Partitions"]
+    assert [field["name"] for field in partition["fields"]] == [
+        "PartitionIndex",
+        "PartitionMaxBytes",
+        "AcknowledgementBatches",
+    ]
+    assert [field["name"] for field in forgotten["fields"]] == ["TopicId", "Partitions"]
+    names = {field["name"] for field in _message(kafka_jars, "ShareGroupHeartbeatRequest")["fields"]}
+    assert not {"InstanceId", "RebalanceTimeoutMs", "ServerAssignor"} & names
+
+
+def _message(jars: Path, name: str) -> dict[str, Any]:
+    (jar,) = jars.glob("kafka-clients-*.jar")
+    text = zipfile.ZipFile(jar).read(f"common/message/{name}.json").decode()
+    schema: dict[str, Any] = json.loads(
+        "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))
+    )
+    return schema
+
+
+def _field(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(field for field in schema["fields"] if field["name"] == name)

@@ -1,0 +1,56 @@
+"""Is a simulation the same in a Spark worker, whatever the layout, and are its records read like a cluster's?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import sharelag
+from sharelag import engine
+from sharelag.metrics.lag import lag_arrow
+from sharelag.replay.state import window_items
+from sharelag.sources.inputs import RawInput
+from sharelag.whatif.simulate import simulate
+from tests.simulation_scenarios import EVERYTHING
+from tests.unit.test_simulate import digest
+
+ROOT = str(Path(__file__).parents[2])
+
+
+def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession) -> None:
+    def digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        sys.path.insert(0, ROOT)  # the tests are no package of the workers
+        from tests.simulation_scenarios import EVERYTHING as SCENARIO
+        from tests.unit.test_simulate import digest as digest_of
+
+        for batch in batches:
+            seeds = batch.column("id").to_pylist()
+            told = [digest_of(simulate(SCENARIO, seed, requests=True)) for seed in seeds]
+            yield pa.RecordBatch.from_pydict({"seed": pa.array(seeds, pa.int64()), "digest": told})
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(digests, "seed long, digest string").collect()
+    here = {seed: digest(simulate(EVERYTHING, seed, requests=True)) for seed in range(2)}
+    assert {row.seed: row.digest for row in rows} == here
+    assert len(set(here.values())) == 2
+
+
+def test_what_a_simulation_writes_is_read_by_either_engine(spark: SparkSession, tmp_path: Path) -> None:
+    """Its records and the ends of its logs give the state that its coordinator has, and its lag."""
+    result = simulate(EVERYTHING, 3)
+    pq.write_table(pa.Table.from_batches([result.records()]), tmp_path / "raw.parquet")
+    answers = [engine.windows(RawInput(str(tmp_path)), name) for name in ("local", "spark")]
+    assert [answer.engine for answer in answers] == ["local", "spark"]
+    assert answers[0].table.equals(answers[1].table)
+    kept = dict(window_items(answers[1].table))
+    assert kept == {key: result._states.window(place) for place, key in enumerate(result._states.keys)}
+    lag = lag_arrow(answers[1].table.combine_chunks(), result.offsets()).to_pylist()
+    on_spark = sharelag.lag(spark.createDataFrame(answers[1].table), spark.createDataFrame(result.offsets()))
+    told = {(row["topic"], row["partition"]): row["lag"] for row in on_spark.toArrow().to_pylist()}
+    assert told == {(row["topic"], row["partition"]): row["lag"] for row in lag}
+    assert len(told) == 5

@@ -1,0 +1,343 @@
+"""What the texts of the KIPs say of deliveries, acknowledgements, windows and writes, shown by the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag.metrics.kafka_metrics import parse_mbean
+from sharelag.metrics.lag import lag_arrow
+from sharelag.model import Window
+from sharelag.replay import replay, replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.whatif.named import named
+from sharelag.whatif.partition.values import Write
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Limits,
+    Member,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.sessions import GAP, NO_SESSION, session_gaps
+from sharelag.whatif.share_partition import SharePartition
+from sharelag.whatif.simulate import _Run, simulate
+from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.served import Delivered, Fetch
+from sharelag.whatif.simulation.tables import REQUESTS
+from sharelag.whatif.simulation.tally import COUNTS, NOBODY, Tally
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from tests.unit.test_causes import Wrote
+from tests.unit.test_causes import only as only_cause
+from tests.unit.test_lag import offsets
+from tests.unit.test_replay import KEY, row, walk_records
+from tests.unit.test_share_partition import ACCEPT, RELEASE, Walk, log, say
+from tests.unit.test_share_partition import GAP as GAP_TYPE
+from tests.unit.test_simulate import at, only
+from tests.unit.test_wire import raw
+
+ACQUIRED, ACKNOWLEDGED, ARCHIVED = 1, 2, 4
+
+
+ACCEPTS = Behaviour()
+
+
+def ten(behaviour: Behaviour = ACCEPTS, poison: tuple[Poison, ...] = (), **more: Any) -> Scenario:
+    """Ten records in one record batch, and a member that needs 100 ms for each."""
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10, batch_records=10),),
+        (Member(service=Service(100), behaviour=behaviour),),
+        poison=poison,
+        duration_ms=3000,
+        step_ms=10,
+    )
+    return replace(scenario, **more)
+
+
+# ---- acknowledgements ----
+
+
+@pytest.mark.row("ACK-03")
+def test_implicit_acknowledgement_accepts_all_with_the_next_poll() -> None:
+    five = ten(Behaviour(acknowledgement="implicit"), topics=(Topic("t", 1, backlog=5, batch_records=5),))
+    result = simulate(five, requests=True)
+    polls = [row for row in result.requests.to_pylist() if row["time_ms"] < 700]
+    assert {row["request"] for row in polls} == {"fetch"}
+    assert len(polls) == 2
+    second = polls[1]["time_ms"]
+    assert at(result, int(second))["in_flight"] == 5
+    assert at(result, int(second) + 10)["lag"] == 0
+    assert only(result.deliveries)["acknowledged"] == 5
+    assert result.records().num_rows == 2  # the state at the begin, and one write for all five
+
+
+@pytest.mark.row("ACK-05")
+def test_what_is_not_acknowledged_yet_stays_in_the_same_delivery() -> None:
+    """One of three is committed: the other two stay acquired, are worked on, and are never delivered again."""
+    three = ten(Behaviour(commit="record"), topics=(Topic("t", 1, backlog=3, batch_records=3),))
+    result = simulate(three)
+    between = at(result, 150)
+    assert (between["start_offset"], between["in_flight"]) == (1, 2)
+    row = only(result.deliveries)
+    assert (row["deliveries"], row["redeliveries"], row["acknowledged"]) == (3, 0, 3)
+
+
+@pytest.mark.row("ACK-05")
+def test_who_closes_commits_what_it_has_done_and_gives_back_nothing_else() -> None:
+    """It finishes the batch at hand, and says so as it leaves."""
+    result = simulate(ten(members=(Member(service=Service(100), leave_ms=500),)), requests=True)
+    assert [row["request"] for row in result.requests.to_pylist()] == ["fetch", "acknowledge", "close"]
+    assert only(result.summary)["acknowledged"] == 10
+    assert result.members.column("ended").to_pylist() == ["left"]
+
+
+@pytest.mark.row("ACK-07")
+@pytest.mark.parametrize("case", ["empty", "accepted", "error"])
+def test_gl_20_a_batch_that_ends_at_an_error(case: str) -> None:
+    stops = Behaviour(commit="error")
+    if case == "empty":
+        result = simulate(ten(stops, topics=(Topic("t", 1),)), requests=True)
+        assert {row["request"] for row in result.requests.to_pylist()} == {"fetch"}  # nothing to commit
+        assert result.records().num_rows == 1
+        return
+    bad = (Poison("t", 0, 4, "reject"),) if case == "error" else ()
+    result = simulate(ten(stops, bad), requests=True)
+    row = only(result.deliveries)
+    assert (row["deliveries"], row["redeliveries"]) == (10, 0)
+    if case == "accepted":
+        assert row["acknowledged"] == 10
+        assert "acknowledge" not in result.requests.column("request").to_pylist()  # it goes with the next poll
+        return
+    assert (row["acknowledged"], row["rejected"]) == (9, 1)
+    between = at(result, 700)
+    assert (between["start_offset"], between["in_flight"], between["lag"]) == (5, 5, 5)  # 0-3 accepted, 4 rejected
+    assert at(result, 400)["in_flight"] == 10
+
+
+@pytest.mark.row("ACK-09", "ACK-14")
+def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_commit() -> None:
+    """Ten records, one of them bad: all are acquired until the member commits, whatever it has decided by then."""
+    scenario = ten(poison=(Poison("t", 0, 6, "reject"),))
+    run = _Run(scenario, 0, requests=False)
+    run.clock.run(900 * MS)
+    (client,), (served,) = run.clients, run.brokers.served
+    (part,) = client._todo
+    (said,) = part.acknowledgements[0]
+    assert said.types == (ACCEPT,) * 6 + (3,) + (ACCEPT,) * 3
+    assert [(one.first_offset, one.last_offset, int(one.delivery_state)) for one in served.share.in_flight()] == [
+        (0, 9, ACQUIRED)
+    ]
+    result = simulate(scenario)
+    (write,) = history_arrow(decode_arrow(result.records()).records).slice(1).to_pylist()
+    assert (write["finished"], write["archived"]) == (10, 1)
+    row = only(result.deliveries)
+    assert (row["acknowledged"], row["rejected"]) == (9, 1)
+
+
+@pytest.mark.row("ACK-10")
+def test_what_failed_for_good_and_what_failed_for_now_are_two_numbers() -> None:
+    behaviour = Behaviour(0.6, release=0.3, reject=0.1)
+    scenario = ten(
+        behaviour, topics=(Topic("t", 1, backlog=2000, batch_records=10),), duration_ms=600_000, step_ms=1000
+    )
+    quick = (Member(service=Service(1), behaviour=behaviour),)
+    settings = Settings(Limits(delivery_count_limit=10))
+    of = only(simulate(replace(scenario, members=quick, settings=settings)).deliveries)
+    assert of["rejected"] == pytest.approx(of["deliveries"] * 0.1, rel=0.15)
+    assert of["released"] == pytest.approx(of["deliveries"] * 0.3, rel=0.15)
+    assert of["acknowledged"] + of["rejected"] == 2000
+
+
+# ---- share sessions ----
+
+
+@pytest.mark.row("FET-01")
+def test_a_fetch_names_partitions_and_no_offsets() -> None:
+    assert not [name for name in Fetch.__dataclass_fields__ if "offset" in name]
+    assert {"member", "places", "max_records", "mode"} <= set(Fetch.__dataclass_fields__)
+    share = SharePartition(100)
+    assert share.acquire("c", 0, log(100, 109, 10), 5) == [(100, 109, 1)]  # the leader chooses
+    assert Delivered._fields[1:3] == ("first_offset", "last_offset")
+
+
+@pytest.mark.row("FET-02")
+def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> None:
+    """It has both partitions until another member takes one over."""
+    scenario = Scenario(
+        (Topic("t", 2),),
+        (Member("a"), Member("b", join_ms=1000)),
+        (Producer("t", 50, "steady"),),
+        Settings(assignment_interval_ms=0, heartbeat_interval_ms=500),
+        duration_ms=5000,
+    )
+    run = _Run(scenario, 0, requests=False)
+    run.clock.run(900 * MS)
+    assert run.clients[0]._sessions[0].places == [0, 1]
+    run.clock.run(4000 * MS)
+    mine, others = (client._sessions[0].places for client in run.clients)
+    assert len(mine) == len(others) == 1
+    assert set(mine) | set(others) == {0, 1}
+
+
+@pytest.mark.row("FET-03")
+def test_gl_15_epochs_of_sessions_are_consecutive() -> None:
+    def gaps(*epochs: int, broker: int = 0) -> list[tuple[int, int, str]]:
+        rows = [
+            {"time_ms": float(n), "member": "m", "broker": broker, "session_epoch": epoch, "request": "fetch"}
+            for n, epoch in enumerate(epochs)
+        ]
+        told = session_gaps(pa.Table.from_pylist(rows, schema=REQUESTS)).to_pylist()
+        return [(row["session_epoch"], row["expected"], row["reason"]) for row in told]
+
+    assert gaps(0, 1, 2, 3, -1) == gaps(0, 1, -1, 0, 1) == gaps() == []
+    assert gaps(0, 1, 3) == [(3, 2, GAP)]
+    assert gaps(0, 2) == [(2, 1, GAP)]
+    assert gaps(1, 2) == [(1, 0, NO_SESSION)]
+    assert gaps(0, -1, 5) == [(5, 0, NO_SESSION)]
+    assert gaps(0, 0, 1) == []  # opened anew
+
+
+@pytest.mark.row("FET-03")
+def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
+    asked = simulate(named("one-session"), requests=True).requests
+    assert asked.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
+    assert asked.column("session_epoch").to_pylist()[-1] == -1
+    assert session_gaps(asked).num_rows == 0
+    lossy = asked.take(pa.array([n for n in range(asked.num_rows) if n != 2]))
+    assert session_gaps(lossy).num_rows == 1
+    busy = simulate(named("crash-loop"), requests=True).requests  # a name has several lives, each with its sessions
+    assert session_gaps(busy).num_rows == 0
+
+
+# ---- windows ----
+
+
+@pytest.mark.row("FUT-07")
+def test_a_sparse_window_costs_by_its_runs() -> None:
+    billion = 10**9
+    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, [(0, 0, 0, 1), (billion, billion, 2, 1)]))]))
+    table = replay_arrow(records.records)
+    (runs,) = table.column("runs").to_pylist()
+    assert [tuple(run.values())[:2] for run in runs] == [(0, 0), (billion, billion)]
+    assert table.nbytes < 1000
+    line = lag_arrow(table, offsets(billion + 1)).to_pylist()[0]
+    assert (line["window_unknown"], line["window_complete"]) == (billion - 1, 1)
+    share = SharePartition.load(replay(_numbered(0, [(0, 0, 0, 1), (billion, billion, 2, 1)]))[KEY])
+    assert share.in_flight_span == billion + 1
+    assert len(share.in_flight()) == 2
+
+
+@pytest.mark.row("FUT-01")
+def test_gl_12_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
+    """Released five times, it is archived: one record for a queue of dead letters."""
+    result = simulate(named("delivery-limit"))
+    assert only(result.summary)["archived"] == 1
+    history = history_arrow(decode_arrow(result.records(), STATE_TOPIC).records).to_pylist()
+    assert sum(row["archived"] or 0 for row in history) == 1
+    stuck = [Wrote(90, 100, 0), Wrote(80, 100, 50, [(100, 100, 0, 1), (101, 149, 2, 1), (150, 150, 4, 5)])]
+    line = only_cause("poison_records", *stuck, end=200)
+    assert line["evidence"]["archived at the limit"] == "1"
+    assert line["evidence"]["limit"] == "5"
+
+
+# ---- writes ----
+
+
+@pytest.mark.row("PRS-03")
+def test_gl_02_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
+    """Of the KIP's walk: ten records for one write, ten for six, and the one that makes the state."""
+    history = history_arrow(decode_arrow(raw([record[1:] for record in walk_records(11)])).records).to_pylist()
+    assert len(history) == 8
+    ends = [line["effective_start_offset"] for line in history]
+    batched = [n for n, end in enumerate(ends) if 100 < end <= 110][:1]
+    assert batched == [1]
+    assert (history[1]["finished"], sum(line["finished"] for line in history[2:])) == (10, 10)
+    assert len(history[2:]) == 6
+
+
+def test_gl_02_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
+    """Where locks of 111 and 112 run out, the walk has one write and Kafka two."""
+    walk = Walk()
+    assert {step: len(made) for step, made in walk.writes.items()} == {2: 1, 4: 1, 5: 1, 7: 2, 8: 1, 10: 1, 11: 1}
+
+
+@pytest.mark.row("MET-05", "MET-06")
+def test_gl_01_what_members_said_and_what_only_ran_out() -> None:
+    """Of the walk so far: 20 accepted, 1 released, none rejected; the two locks that ran out nobody acknowledged."""
+    tally = Tally(1, 1)
+    for step, made in Walk().writes.items():
+        tally.because(*(("expired", NOBODY) if step == 7 else ("acknowledged", 0)))
+        for write in made:
+            tally.written(0, write, step)
+    told = dict(zip(COUNTS, tally.counts[0, 0], strict=True))
+    assert (told["acknowledged"], told["released"], told["rejected"]) == (20, 1, 0)
+    assert (tally.expired, tally.archived) == ([2], [0])
+    bean = parse_mbean("kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=Release")
+    assert bean.tags == {"ackType": "Release"}
+
+
+@pytest.mark.row("PRS-05")
+def test_gl_02_fillers_leave_no_holes() -> None:
+    """Kafka's final version leaves them out; who wrote them is read as well, and the holes are counted."""
+
+    def window(*batches: tuple[int, int, int, int]) -> dict[str, Any]:
+        rows = [encode_record(SHARE_SNAPSHOT, row(110, [(110, 110, 0, 1)]))]
+        rows.append(encode_record(SHARE_UPDATE, row(-1, list(batches))))
+        line: dict[str, Any] = lag_arrow(replay_arrow(decode_arrow(raw(rows)).records), offsets(121)).to_pylist()[0]
+        return line
+
+    filled = window((111, 118, 0, 0), (119, 119, 2, 1))
+    assert (filled["window_end_offset"], filled["window_unknown"], filled["window_available"]) == (120, 0, 9)
+    holes = window((119, 119, 2, 1))
+    assert (holes["window_end_offset"], holes["window_unknown"], holes["window_available"]) == (120, 8, 1)
+    assert filled["effective_lag"] == holes["effective_lag"] == 10
+
+
+@pytest.mark.row("FUT-06")
+def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
+    """One that keeps the writes, one that refuses them, one that forgets them: what is live is the same."""
+    kept: list[Write] = []
+
+    def keep(write: Write) -> bool:
+        kept.append(write)
+        return True
+
+    told = []
+    for persist in (keep, lambda _: True):
+        share = SharePartition(0, persist=persist)
+        share.acquire("c", 0, log(0, 9, 10), 10)
+        say(share, "c", 1, (0, 4, ACCEPT), (5, 9, RELEASE))
+        told.append((share.start_offset, share.in_flight()))
+    assert told[0] == told[1]
+    assert [(write.start_offset, [tuple(batch) for batch in write.merged]) for write in kept] == [
+        (0, [(0, 4, 2, 1), (5, 9, 0, 1)])
+    ]
+    loaded = SharePartition.load(Window(0, 0, 0, 0, 0, 0, 0, tuple(kept[0].merged)))
+    assert (loaded.start_offset, loaded.next_fetch_offset()) == (5, 5)
+
+
+@pytest.mark.row("WIN-23")
+def test_gl_27_offsets_without_a_record_are_in_flight_until_they_are_told() -> None:
+    """Two of ten are not there any more: acquired like the others, and gone with the acknowledgement of gaps."""
+    share = SharePartition(0)
+    assert share.acquire("c", 0, log(0, 9, 10), 10) == [(0, 9, 1)]
+    assert (share.in_flight_span, share.delivery_complete_count) == (10, 0)
+    say(share, "c", 1, (3, 4, GAP_TYPE))
+    assert share.delivery_complete_count == 2
+    assert sum(one.last_offset - one.first_offset + 1 for one in share.in_flight() if one.member) == 8
+    result = simulate(named("gaps"))
+    assert at(result, 400)["in_flight"] == 10
+    assert only(result.summary)["acknowledged"] == 8
+
+
+def _numbered(start: int, batches: list[tuple[int, int, int, int]]) -> list[tuple[int, bytes, bytes | None]]:
+    return [(0, *encode_record(SHARE_SNAPSHOT, row(start, batches)))]

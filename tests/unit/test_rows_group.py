@@ -1,0 +1,249 @@
+"""What the texts of the KIPs say of groups, members and assignments, shown by the simulator and by our readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.metrics.lag import lag_arrow
+from sharelag.model import SharePartition
+from sharelag.replay import replay_arrow
+from sharelag.replay.members import groups_arrow, members_arrow
+from sharelag.settings import check_all, effective, lint_consumer
+from sharelag.settings.catalogue import find
+from sharelag.whatif.assignors.group import Group
+from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+from sharelag.whatif.contract import check, figures
+from sharelag.whatif.fixed import with_assignment
+from sharelag.whatif.named import named
+from sharelag.whatif.records import StateTopic
+from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
+from sharelag.whatif.simulate import simulate
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC
+from tests.unit.test_lag import offsets
+from tests.unit.test_members import at as second
+from tests.unit.test_members import delete, join, leave, log, record
+from tests.unit.test_simulate import at, only
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    before = dict(ASSIGNORS)
+    yield
+    ASSIGNORS.clear()
+    ASSIGNORS.update(before)
+
+
+# ---- what a group is ----
+
+
+@pytest.mark.row("FND-06")
+def test_one_partition_and_three_groups_are_three_share_partitions() -> None:
+    topic = StateTopic()
+    for group in ("g1", "g2", "g3"):
+        topic.initialize(SharePartition(group, "A" * 22, 0), 1, 0, 0)
+    windows = replay_arrow(decode_arrow(topic.records()).records)
+    lag = lag_arrow(windows, offsets(7)).to_pylist()
+    assert [(row["group_id"], row["topic"], row["partition"], row["lag"]) for row in lag] == [
+        (group, "orders", 0, 7) for group in ("g1", "g2", "g3")
+    ]
+
+
+@pytest.mark.row("FND-08")
+def test_a_member_in_one_of_two_racks_matches_half() -> None:
+    members = [{"id": "m", "subscribed": ["t"], "rack": "a"}]
+    topics = {"t": {"partitions": 2, "racks": {0: ["a"], 1: ["b"]}}}
+    answer = assign("simple", members, topics)
+    assert answer == {"m": {"t": [0, 1]}}
+    assert figures(members, topics, answer).rack_match == 0.5
+    assert figures([members[0] | {"rack": None}], topics, answer).rack_match is None
+
+
+@pytest.mark.row("FND-08")
+def test_members_ask_the_leaders_only() -> None:
+    """Where the leader is, wherever the member is."""
+    scenario = Scenario(
+        (Topic("t", 3, backlog=30),), (Member(rack="a", max_poll_records=5),), brokers=3, duration_ms=20_000
+    )
+    result = simulate(replace(scenario, faults=(Fault(8000, "leader_change", topic="t"),)), requests=True)
+    late = {row["broker"] for row in result.requests.to_pylist() if row["time_ms"] > 9000}
+    assert {row["broker"] for row in result.requests.to_pylist() if row["time_ms"] < 8000} == {0, 1, 2}
+    assert late == {1, 2}
+
+
+@pytest.mark.row("FND-13")
+def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
+    """4 partitions, 12 members: where each partition has one member, as in a consumer group, 8 have nothing to do."""
+    shared = replace(named("idle-members"), settings=Settings(assignment_interval_ms=0))
+    owned = with_assignment(shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)})
+    rows = {name: only(simulate(scenario).summary) for name, scenario in (("shared", shared), ("owned", owned))}
+    assert (rows["shared"]["idle_members"], rows["owned"]["idle_members"]) == (0, 8)
+    assert rows["shared"]["drain_ms"] == pytest.approx(rows["owned"]["drain_ms"] / 3, rel=0.1)
+    assert rows["shared"]["lag_end"] == rows["owned"]["lag_end"] == 0
+    drains = [only(simulate(shared.with_members(count)).summary)["drain_ms"] for count in (2, 4, 8, 12)]
+    assert drains == sorted(drains, reverse=True)
+
+
+# ---- group records ----
+
+
+@pytest.mark.row("FND-01")
+def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() -> None:
+    """Records of a classic group, a consumer group, a share group, and of a kind that nobody knows."""
+
+    def raw(kind: int, offset: int) -> dict[str, Any]:
+        group = b"\0\1g"
+        return {"key": kind.to_bytes(2, "big") + group, "value": None, "topic": GROUP_TOPIC, "offset": offset}
+
+    kinds = [2, 3, 11, 999, 16]
+    rows = [raw(kind, offset) | {"partition": 0} for offset, kind in enumerate(kinds)]
+    decoded = decode_arrow(pa.RecordBatch.from_pylist(rows, schema=schemas.RAW), GROUP_TOPIC)
+    assert decoded.records.column("record_type").to_pylist() == [11]
+    assert decoded.skipped + decoded.rejects.num_rows == 4
+
+
+@pytest.mark.row("GRP-16")
+def test_a_group_is_there_from_its_first_record_to_its_tombstone() -> None:
+    rows = [record(11, "g", epoch=1, metadata_hash=7), *delete("other"), *delete("g")]
+    table = log(rows)
+    there = [groups_arrow(table, second(n)).num_rows for n in range(len(rows) + 1)]
+    assert there == [1, 1, 1, 1, 1, 1, 0, 0]
+    line = groups_arrow(table, second(3)).to_pylist()[0]
+    assert (line["group_id"], line["changed"]) == ("g", second(0))
+
+
+def test_a_group_has_the_fields_of_the_kip() -> None:
+    fields = {field.name: field.type for field in schemas.GROUPS}
+    assert fields["group_id"] == pa.string()
+    assert fields["group_epoch"] == fields["assignment_epoch"] == fields["members"] == pa.int32()
+    partitions = fields["initialized_topics"].value_type
+    assert {partitions.field(n).name for n in range(partitions.num_fields)} == {"topic_id", "topic_name", "partitions"}
+    of_member = {field.name: field.type for field in schemas.MEMBERS}
+    assert of_member["subscribed_topic_names"] == pa.list_(pa.string())
+    assert find("group.share.assignors") is not None  # the assignor is the brokers', not each group's
+
+
+@pytest.mark.row("WIN-08")
+def test_members_have_no_offsets_and_no_positions() -> None:
+    names = [name for schema in (schemas.MEMBERS, schemas.GROUPS) for name in schema.names]
+    assert not [name for name in names if "offset" in name or "position" in name]
+
+
+# ---- rebalances ----
+
+
+@pytest.mark.row("GRP-08")
+def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other() -> None:
+    """b is told of its partition at once, a gives it up with its next heartbeat: meanwhile both fetch it."""
+    scenario = Scenario(
+        (Topic("t", 2),),
+        (Member("a"), Member("b", join_ms=2000)),
+        (Producer("t", 100, "steady"),),
+        Settings(assignment_interval_ms=0),
+        duration_ms=12_000,
+        step_ms=100,
+    )
+    result = simulate(scenario)
+    assert result.assignments.column("revoked").to_pylist() == [0, 1]
+    moved = next(p for p in (0, 1) if at(result, 4000, p)["members"] == 2)
+    both = [row["time_ms"] for row in result.timeline.to_pylist() if row["partition"] == moved and row["members"] == 2]
+    assert (both[0], both[-1]) == (2100, 5000)  # a's heartbeat after that of 0 ms
+    delivered = {row["member"] for row in result.deliveries.to_pylist() if row["partition"] == moved}
+    assert delivered == {"a", "b"}
+    assert only(result.summary)["redeliveries"] == 0
+
+
+@pytest.mark.row("GRP-09")
+def test_members_that_have_the_same_partitions_are_no_finding() -> None:
+    members = [{"id": name, "subscribed": ["t"]} for name in ("a", "b", "c")]
+    topics = {"t": {"partitions": 2}}
+    everybody = {name: {"t": [0, 1]} for name in ("a", "b", "c")}
+    assert check(members, topics, everybody) == []
+    rows = [row for name in ("a", "b") for row in join("g", name, 2, 0, 1)]
+    assert len(members_arrow(log(rows)).to_pylist()) == 2  # and both are told as they are
+    assert [m["assigned_partitions"][0]["partitions"] for m in members_arrow(log(rows)).to_pylist()] == [[0, 1]] * 2
+
+
+@pytest.mark.row("GRP-14")
+def test_a_static_member_is_a_finding() -> None:
+    (problem,) = lint_consumer({"group.id": "g", "group.instance.id": "x"})
+    assert (problem.name, problem.value) == ("group.instance.id", "x")
+    assert "no static members" in problem.hint
+    assert "instance" not in " ".join(schemas.MEMBERS.names)
+
+
+@pytest.mark.row("CFG-13")
+def test_a_full_group_refuses_the_next_one() -> None:
+    """200 members are the default; the 201st is told GROUP_MAX_SIZE_REACHED, and does not try again."""
+    crowd = Scenario(
+        (Topic("t", 4),),
+        (Member("m", 200), Member("late", join_ms=3000), Member("later", join_ms=30_000)),
+        faults=(Fault(15_000, "crash", "m-0"),),
+        settings=Settings(session_timeout_ms=10_000),
+        duration_ms=40_000,
+    )
+    lives = {row["member"]: row for row in simulate(crowd).members.to_pylist()}
+    assert (lives["late"]["ended"], lives["late"]["left_ms"], lives["late"]["deliveries"]) == ("refused", 3000, 0)
+    assert lives["later"]["ended"] is None  # there is room again
+    assert sum(life["ended"] is None for life in lives.values()) == 200
+    assert find("group.share.max.size").default == 200  # type: ignore[union-attr]
+    assert check_all({"group.share.max.size": "1001"})
+
+
+# ---- assignors ----
+
+
+@pytest.mark.row("ASG-01")
+@pytest.mark.usefixtures("registered")
+def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
+    """Members do not choose one: it is the group's, and a consumer's property for it is refused."""
+
+    @register("all-to-the-first")
+    def all_to_the_first(group: Group) -> dict[str, dict[str, list[int]]]:
+        first = min(member.id for member in group.members)
+        return {first: {"t": [partition for _, partition in group.places]}}
+
+    scenario = Scenario(
+        (Topic("t", 3, backlog=50),),
+        (Member(count=2, service=Service(1), max_poll_records=5),),
+        settings=Settings(assignment_interval_ms=0),
+        assignor="all-to-the-first",
+        duration_ms=20_000,
+    )
+    result = simulate(scenario)
+    assert sorted(result.members.column("partitions").to_pylist()) == [0, 3]
+    assert (only(result.summary)["assignor"], only(result.summary)["lag_end"]) == ("all-to-the-first", 0)
+    (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
+    assert "group.share.assignors" in problem.hint
+
+
+@pytest.mark.row("ASG-07")
+def test_of_several_assignors_the_first_is_used() -> None:
+    assert effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value == "A"
+    assert effective({}, {"group.share.assignors": "simple"})["group.share.assignors"].value == "simple"
+
+
+@pytest.mark.row("CFG-15")
+def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
+    draft, now = find("group.share.max.share.sessions", "draft"), find("group.share.max.share.sessions")
+    assert draft is not None
+    assert now is not None
+    assert (draft.status, draft.default) == ("older draft", 1000)
+    assert (now.status, now.default) == ("current", 2000)
+
+
+def test_a_group_is_empty_stable_empty_and_gone() -> None:
+    rows = [record(11, "g", epoch=1, metadata_hash=7), *join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g")]
+    table = log(rows)
+    states = []
+    for n in range(len(rows)):
+        found = groups_arrow(table, second(n)).to_pylist()
+        states.append(found[0]["state"] if found else "Dead")
+    changes = [state for n, state in enumerate(states) if n == 0 or state != states[n - 1]]
+    assert changes == ["Empty", "Stable", "Empty", "Dead"]

@@ -1,0 +1,354 @@
+"""Does a simulation have what befalls a group in practice: brokers that die, members that subscribe anew or renew?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.replay import replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.replay.state import window_items
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Costs,
+    Fault,
+    Limits,
+    Member,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.coordinator import Coordinator
+from sharelag.wire.decode import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+from tests.unit.test_simulate import at, only
+
+EAGER = Settings(heartbeat_interval_ms=100, assignment_interval_ms=0)
+
+
+# ---- renewed locks ----
+
+
+@pytest.mark.parametrize("commit", ["poll", "record"])
+def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -> None:
+    """Three records of 20 s each, and locks of 30 s: without renewals the last ones are delivered again and again."""
+    renews = Behaviour(commit=commit, renew_ms=10_000)
+    scenario = Scenario(
+        (Topic("t", 1, backlog=3, batch_records=3),),
+        (Member(service=Service(20_000), behaviour=renews),),
+        settings=Settings(Limits(delivery_count_limit=2)),
+        duration_ms=200_000,
+    )
+    result = simulate(scenario)
+    row = only(result.summary)
+    assert (row["deliveries"], row["expired"], row["acknowledged"]) == (3, 0, 3)
+    assert row["drain_ms"] == pytest.approx(60_000, abs=50)
+    assert result.records().num_rows == (2 if commit == "poll" else 4)  # renewals write nothing
+    without = replace(scenario, members=(replace(scenario.members[0], behaviour=Behaviour(commit=commit)),))
+    row = only(simulate(without).summary)
+    assert row["expired"] > 0
+    assert row["archived"] > 0
+
+
+def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=1),),
+        (Member(service=Service(40_000), behaviour=Behaviour(renew_ms=10_000)),),
+        settings=Settings(Limits(renew_enabled=False)),
+        duration_ms=50_000,
+    )
+    result = simulate(scenario)
+    assert only(result.summary)["expired"] == 1
+    assert result.deliveries.column("refused").to_pylist() == [1]  # once: that of its work, not those of its renewals
+
+
+def test_who_stands_still_does_not_renew() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10, batch_records=10),),
+        (Member("a", service=Service(10_000), behaviour=Behaviour(renew_ms=10_000)),),
+        faults=(Fault(25_000, "hang", "a", 60_000),),
+        duration_ms=80_000,
+    )
+    result = simulate(scenario)
+    assert at(result, 50_000)["in_flight"] == 10  # renewed at 20 s
+    assert at(result, 51_000)["in_flight"] == 0
+    assert only(result.summary)["expired"] == 10
+
+
+# ---- other topics ----
+
+
+@pytest.mark.row("FND-04")
+def test_members_subscribe_to_other_topics_at_any_time() -> None:
+    """m1 has T1 only, and so no partition of T2, until it subscribes to that as well."""
+    scenario = Scenario(
+        (Topic("T1", 2), Topic("T2", 2)),
+        (Member("m1", topics=("T1",)), Member("m2")),
+        (Producer("T1", 50), Producer("T2", 50)),
+        EAGER,
+        faults=(
+            Fault(20_000, "subscribe", "m1", topics=("T1", "T2")),
+            Fault(40_000, "subscribe", "m1", topics=("T2",)),
+        ),
+        assignor="all-to-all",
+        duration_ms=60_000,
+    )
+    early = simulate(replace(scenario, duration_ms=19_000)).deliveries.to_pylist()
+    assert {(row["member"], row["topic"]) for row in early} == {("m1", "T1"), ("m2", "T1"), ("m2", "T2")}
+    result = simulate(scenario)
+    assert {(row["member"], row["topic"]) for row in result.deliveries.to_pylist()} == {
+        (member, topic) for member in ("m1", "m2") for topic in ("T1", "T2")
+    }
+    assert result.assignments.column("pairs").to_pylist() == [2, 6, 8, 6]
+    assert result.assignments.column("revoked").to_pylist() == [0, 0, 0, 2]
+    assert only(result.summary)["lag_end"] < 10
+    members = {
+        (row["topic"], row["partition"]): row["members"]
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] == 60_000
+    }
+    assert members == {("T1", 0): 1, ("T1", 1): 1, ("T2", 0): 2, ("T2", 1): 2}
+
+
+@pytest.mark.row("CLT-02")
+def test_who_subscribes_to_nothing_leaves_the_group_and_may_come_back() -> None:
+    scenario = Scenario(
+        (Topic("t", 2),),
+        (Member("a"), Member("b")),
+        (Producer("t", 20),),
+        EAGER,
+        faults=(Fault(10_000, "subscribe", "a"), Fault(30_000, "subscribe", "a", topics=("t",))),
+        assignor="all-to-all",
+        duration_ms=50_000,
+    )
+    result = simulate(scenario)
+    assert result.assignments.column("members").to_pylist() == [1, 2, 1, 2]
+    assert [at(result, time)["members"] for time in (9_000, 11_000, 29_000, 31_000)] == [2, 1, 1, 2]
+    a = result.members.to_pylist()[0]
+    assert (a["ended"], a["life"]) == (None, 0)
+    assert a["unassigned_ms"] == pytest.approx(20_000, abs=110)
+
+
+@pytest.mark.row("GRP-07")
+def test_each_change_of_the_group_makes_its_epoch_one_more_and_the_assignment_follows() -> None:
+    """Two join, one subscribes to another topic, one is not heard of any more, one leaves: five."""
+    seen: list[tuple[int, int]] = []
+    scenario = Scenario(
+        (Topic("t", 2), Topic("u", 2)),
+        (Member("a", topics=("t",)), Member("b", join_ms=1000), Member("c", join_ms=1000, topics=("u",))),
+        settings=EAGER,
+        faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
+        duration_ms=60_000,
+    )
+    made = simulate(scenario).assignments
+    # At one moment two join, and are computed for one by one.
+    assert made.column("assignment_epoch").to_pylist() == [1, 2, 3, 4, 5]
+    assert made.column("members").to_pylist() == [1, 2, 3, 3, 2]
+    assert made.column("time_ms").to_pylist()[3] == pytest.approx(5000.5, abs=1)
+    assert made.column("time_ms").to_pylist()[4] == pytest.approx(51_000, abs=200)
+    heartbeat = Coordinator.heartbeat
+
+    def noted(self: Coordinator, *told: Any) -> Any:
+        answer = heartbeat(self, *told)
+        seen.append((self.group_epoch, self.assignment_epoch))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Coordinator, "heartbeat", noted)
+        simulate(scenario)
+    assert all(group == assigned for group, assigned in seen)
+    assert list(dict.fromkeys(seen)) == [(n, n) for n in range(1, 6)]
+
+
+# ---- brokers ----
+
+
+def down(for_ms: int | None = None, **more: Any) -> Scenario:
+    return Scenario(
+        (Topic("t", 2, backlog=400, batch_records=10),),
+        (Member(count=2, service=Service(20), max_poll_records=20),),
+        settings=Settings(assignment_interval_ms=0),
+        costs=Costs(failover_ms=3000),
+        faults=(Fault(3010, "broker_down", broker=1, for_ms=for_ms),),
+        assignor="all-to-all",
+        brokers=2,
+        duration_ms=60_000,
+        step_ms=100,
+    ) if not more else replace(down(for_ms), **more)  # fmt: skip
+
+
+def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
+    result = simulate(down(), requests=True)
+    rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
+    before, outage, after = (rows[time, 1] for time in (3000, 6000, 8000))
+    assert before["in_flight"] > 0
+    assert outage["in_flight"] == 0
+    assert before["start_offset"] <= outage["start_offset"] < after["start_offset"]
+    assert rows[3100, 1]["lag"] == rows[6000, 1]["lag"]
+    assert rows[6000, 0]["lag"] < rows[3000, 0]["lag"]  # the other broker goes on
+    asked = [row for row in result.requests.to_pylist() if row["broker"] == 1]
+    assert len([row for row in asked if 3010 <= row["time_ms"] < 6010]) > 10  # in vain
+    row = only(result.summary)
+    assert row["lag_end"] == 0
+    assert row["acknowledged"] == 800
+    assert 0 < row["deliveries"] - 800 <= 40  # what members had of it
+
+
+def test_a_new_leader_knows_what_was_written_before_the_broker_died() -> None:
+    """Of the released record the count is known, of those that were being delivered for the first time it is not."""
+    scenario = down(poison=(Poison("t", 1, 0, "release", 1),), duration_ms=6_050)
+    result = simulate(scenario)
+    history = history_arrow(decode_arrow(result.records(), STATE_TOPIC).records).to_pylist()
+    mine = [row for row in history if row["partition"] == 1]
+    assert [row["leader_epoch"] for row in mine][-1] == 1
+    windows = dict(window_items(replay_arrow(decode_arrow(result.records(), STATE_TOPIC).records)))
+    assert all(windows[key] == result._states.window(place) for place, key in enumerate(result._states.keys))
+    early = simulate(replace(scenario, duration_ms=3_200))
+    place = early._states.window(1)
+    row = [row for row in early.timeline.to_pylist() if row["partition"] == 1][-1]
+    assert place is not None
+    terminal = sum(
+        batch.last_offset - batch.first_offset + 1 for batch in place.batches if batch.delivery_state in (2, 4)
+    )
+    assert row["end_offset"] - row["lag"] == place.start_offset + terminal
+
+
+def test_sessions_with_a_broker_end_with_it() -> None:
+    """When it is back and leads again, its sessions begin anew; those with the other one go on."""
+    scenario = down(
+        10_000,
+        faults=(
+            Fault(3010, "broker_down", broker=1, for_ms=10_000),
+            Fault(15_000, "leader_change", topic="t", partition=1),
+        ),
+        producers=(Producer("t", 50),),
+    )
+    asked = simulate(scenario, requests=True).requests.to_pylist()
+    mine = [row for row in asked if row["member"] == "member-0"]
+    of = {
+        broker: [(row["time_ms"], row["session_epoch"]) for row in mine if row["broker"] == broker] for broker in (0, 1)
+    }
+    assert [epoch for _, epoch in of[0]] == list(range(len(of[0])))
+    in_vain = [epoch for time, epoch in of[1] if 3010 <= time < 6010]
+    assert set(in_vain[1:]) == {0}
+    again = [epoch for time, epoch in of[1] if time >= 15_000]
+    assert again == list(range(len(again)))
+    assert len(again) > 10
+
+
+def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10, batch_records=10),),
+        (Member(service=Service(500)),),
+        costs=Costs(failover_ms=9000),
+        faults=(Fault(2000, "broker_down", broker=0),),
+        brokers=2,
+        duration_ms=30_000,
+    )
+    result = simulate(scenario)
+    row = only(result.deliveries)
+    assert (row["deliveries"], row["refused"], row["acknowledged"]) == (20, 10, 10)
+    assert row["redeliveries"] == 0  # the first delivery was never written
+    assert only(result.summary)["drain_ms"] == pytest.approx(11_000 + 5000, abs=70)
+
+
+def test_scenarios_say_what_is_wrong_with_their_accidents() -> None:
+    for wrong, words in (
+        (lambda: down(brokers=1), "at least"),
+        (lambda: down(faults=(Fault(1, "broker_down", broker=2),)), "broker 2 of 2"),
+        (lambda: down(100), "smaller costs.failover_ms"),
+        (lambda: down(faults=(Fault(1, "subscribe", "x"),)), "no member"),
+        (lambda: down(faults=(Fault(1, "subscribe", "member-0", topics=("u",)),)), "'u'"),
+        (lambda: Behaviour(renew_ms=0), "renew_ms"),
+        (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
+        (lambda: Topic("t", 1, compact_ms=0), "compacted"),
+        (lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))), "more brokers"),
+    ):
+        with pytest.raises(InputError, match=words):
+            wrong()
+
+
+# ---- compaction ----
+
+
+def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
+    """Ten records a second of five keys; a member that comes late finds one of each key, and what came since."""
+    scenario = Scenario(
+        (Topic("t", 1, compact_ms=10_000),),
+        (Member(service=Service(1), join_ms=25_000),),
+        (Producer("t", 10, "steady", keys=5, end_ms=20_000),),
+        settings=Settings(auto_offset_reset="earliest", assignment_interval_ms=0),
+        duration_ms=40_000,
+    )
+    result = simulate(scenario)
+    row = only(result.summary)
+    assert (row["arrived"], row["lag_end"]) == (200, 0)
+    # The latest record is not looked at, so that its key may have two.
+    assert row["acknowledged"] in (5, 6)
+    assert row["deliveries"] == row["completed"] < 50  # offsets between them are delivered, and are gaps
+    late = replace(scenario, topics=(Topic("t", 1),))
+    assert only(simulate(late).summary)["deliveries"] == 200
+
+
+def test_compaction_keeps_what_was_committed_and_not_what_was_aborted() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, compact_ms=30_000),),
+        (Member(service=Service(1), join_ms=31_000),),
+        (
+            Producer("t", 10, "steady", keys=3, end_ms=10_000),
+            Producer("t", 10, "steady", keys=3, transaction_batches=1, abort_share=1, begin_ms=10_000, end_ms=20_000),
+        ),
+        settings=Settings(isolation_level="read_committed", auto_offset_reset="earliest"),
+        duration_ms=60_000,
+    )
+    row = only(simulate(scenario).summary)
+    assert (row["acknowledged"], row["lag_end"]) == (3, 0)
+
+
+# ---- partitions ----
+
+
+@pytest.mark.parametrize(("reset", "skipped"), [("latest", 20), ("earliest", 0)])
+def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any, skipped: int) -> None:
+    """Ten records a second are in it for two seconds by then: Kafka delivers them with the reset ``earliest`` only."""
+    scenario = Scenario(
+        (Topic("t", 2, added_ms=(10_500,)),),
+        (Member(service=Service(1)),),
+        (Producer("t", 20, "steady"),),
+        settings=Settings(heartbeat_interval_ms=2500, auto_offset_reset=reset, assignment_interval_ms=0),
+        costs=Costs(write_ms=0),
+        duration_ms=60_000,
+    )
+    result = simulate(scenario)
+    early, late = at(result, 10_000, 1), at(result, 60_000, 1)
+    assert (early["end_offset"], early["members"]) == (0, 0)
+    assert at(result, 10_000)["end_offset"] == 200  # all records went to the one that was there
+    assert late["end_offset"] == 496
+    of = {row["partition"]: row for row in result.deliveries.to_pylist()}
+    assert late["end_offset"] - late["lag"] - of[1]["acknowledged"] == pytest.approx(skipped, abs=1)
+    assert result.assignments.column("pairs").to_pylist() == [1, 1, 2]
+    assert result.assignments.column("unserved").to_pylist() == [0, 0, 0]
+
+
+def test_a_new_partition_changes_the_group_twice() -> None:
+    """As a live group did: its epoch is one more when it hears of the partition, and when that can be assigned."""
+    scenario = Scenario((Topic("t", 3, added_ms=(5000, 5000)),), (Member(),), settings=EAGER, duration_ms=10_000)
+    result = simulate(scenario)
+    assert result.assignments.column("assignment_epoch").to_pylist() == [1, 2, 3]
+    assert result.assignments.column("pairs").to_pylist() == [1, 1, 3]
+    decoded = decode_arrow(result.records(), STATE_TOPIC)
+    created = {row["partition"]: row["start_offset"] for row in decoded.records.to_pylist()}
+    assert created == {0: 0, 1: None, 2: None}
+    never = simulate(replace(scenario, duration_ms=4000))
+    assert decode_arrow(never.records(), STATE_TOPIC).records.column("partition").to_pylist() == [0]
+    with pytest.raises(InputError, match="ascend"):
+        Topic("t", 3, added_ms=(5, 4))
+    with pytest.raises(InputError, match="one partition at least"):
+        Topic("t", 1, added_ms=(5,))
