@@ -1,8 +1,139 @@
-"""What if the group were another one? Who would fetch what, as ``assign("simple", members, topics)`` tells.
+"""What if the group were another one? Try assignors, members and settings on it, in virtual time.
 
-Importing this is cheap: numpy and the solver are imported when an assignor needs them.
+    scenario = named("uneven")                                  # or sharelag.scenarios_from.scenario_from(evidence)
+    simulate(scenario, seed=0).summary
+    compare(variants(scenario, assignors=["simple", "lag-aware-sticky"])).differences
+    assign("simple", members, topics)                           # an assignor alone
+
+Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is first used.
 """
 
-from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+from __future__ import annotations
 
-__all__ = ["ASSIGNORS", "assign", "register"]
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+    from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
+    from sharelag.whatif.autoscaling.cost import cost_against_age
+    from sharelag.whatif.compare import Comparison, compare, compared, variants
+    from sharelag.whatif.consumer_group import ConsumerSettings, Moving, consumer_group_twin, should_move
+    from sharelag.whatif.edited import what_if
+    from sharelag.whatif.fixed import with_assignment
+    from sharelag.whatif.named import named, names
+    from sharelag.whatif.scenario import (
+        Behaviour,
+        Burst,
+        Costs,
+        Fault,
+        Limits,
+        Member,
+        PartitionStart,
+        Poison,
+        Producer,
+        Scenario,
+        Service,
+        Settings,
+        Topic,
+    )
+    from sharelag.whatif.scenario_json import from_json, to_json
+    from sharelag.whatif.search import Found, Goal, fewest_members
+    from sharelag.whatif.simulate import SimulationResult, simulate
+
+__all__ = [
+    "ASSIGNORS",
+    "Behaviour",
+    "Burst",
+    "Comparison",
+    "ConsumerSettings",
+    "Costs",
+    "Fault",
+    "Fixed",
+    "Found",
+    "Goal",
+    "Hpa",
+    "Keda",
+    "Limits",
+    "Member",
+    "Moving",
+    "PartitionStart",
+    "Pods",
+    "Poison",
+    "Policy",
+    "Producer",
+    "Rules",
+    "Scenario",
+    "Service",
+    "Settings",
+    "SimulationResult",
+    "TargetAge",
+    "Topic",
+    "assign",
+    "compare",
+    "compared",
+    "consumer_group_twin",
+    "cost_against_age",
+    "fewest_members",
+    "from_json",
+    "named",
+    "names",
+    "register",
+    "should_move",
+    "simulate",
+    "to_json",
+    "variants",
+    "what_if",
+    "with_assignment",
+]
+
+_HOMES = {
+    "assignors.registry": ("ASSIGNORS", "assign", "register"),
+    "autoscale": ("Fixed", "Hpa", "Keda", "Pods", "Policy", "Rules", "TargetAge"),
+    "autoscaling.cost": ("cost_against_age",),
+    "compare": ("Comparison", "compare", "compared", "variants"),
+    "consumer_group": ("ConsumerSettings", "Moving", "consumer_group_twin", "should_move"),
+    "edited": ("what_if",),
+    "fixed": ("with_assignment",),
+    "named": ("named", "names"),
+    "scenario": (
+        "Behaviour",
+        "Burst",
+        "Costs",
+        "Fault",
+        "Limits",
+        "Member",
+        "PartitionStart",
+        "Poison",
+        "Producer",
+        "Scenario",
+        "Service",
+        "Settings",
+        "Topic",
+    ),
+    "scenario_json": ("from_json", "to_json"),
+    "search": ("Found", "Goal", "fewest_members"),
+    "simulate": ("SimulationResult", "simulate"),
+}
+
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """Importing the module `simulate` would set it as an attribute here, and hide the function of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,198 @@
+"""Who adds and removes members while a scenario runs? Autoscalers as frozen values; `Scenario.autoscaler` takes one.
+
+    scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1, max_replica_count=20))
+    simulate(scenario).scaling          # what it saw, wanted and did
+
+Names are those of KEDA and Kubernetes, times are milliseconds. Sources: keda.sh, *ScaledObject specification* and
+*Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and ``pkg/scaling/executor/scale_scaledobjects.go``;
+kubernetes.io, *Horizontal Pod Autoscaling*, ``pkg/controller/podautoscaler``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sharelag.errors import InputError
+
+#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag.exports.scaling` tells it.
+Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """At most so many members, or so many percent of them, more or less in each period (``HPAScalingPolicy``)."""
+
+    type: Literal["pods", "percent"]
+    value: int
+    period_ms: int = 15_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How fast the number of members may change in one direction (``HPAScalingRules``).
+
+    Attributes
+    ----------
+    stabilization_window_ms
+        Of all that was wanted in this window the least change counts.
+    policies
+    select_policy
+        Whether the policy that allows the most change counts, or the one that allows the least; or nothing changes.
+    """
+
+    stabilization_window_ms: int = 0
+    policies: tuple[Policy, ...] = (Policy("percent", 100),)
+    select_policy: Literal["max", "min", "disabled"] = "max"
+
+    def __post_init__(self) -> None:
+        if self.select_policy != "disabled" and not self.policies:
+            raise InputError("scaling rules without a policy: give policies, or select_policy='disabled'")
+
+
+@dataclass(frozen=True)
+class Hpa:
+    """The HorizontalPodAutoscaler, with Kubernetes' defaults.
+
+    Attributes
+    ----------
+    sync_period_ms
+        ``--horizontal-pod-autoscaler-sync-period``.
+    tolerance
+        Nothing changes where the metric is off its target by no more than this part.
+    scale_up, scale_down
+        None for both of them is an HPA without a ``behavior``: it goes up to the double or to 4, whichever is more,
+        and down by the highest of five minutes.
+    """
+
+    sync_period_ms: int = 15_000
+    tolerance: float = 0.1
+    scale_up: Rules | None = Rules(0, (Policy("percent", 100), Policy("pods", 4)))
+    scale_down: Rules | None = Rules(300_000)
+
+    def __post_init__(self) -> None:
+        if self.sync_period_ms < 1 or not self.tolerance >= 0:
+            raise InputError("an HPA needs a sync_period_ms of at least 1 and a tolerance from 0 on")
+        if (self.scale_up is None) != (self.scale_down is None):
+            raise InputError("an HPA has rules for both directions or no behavior at all: give both, or None for both")
+
+
+@dataclass(frozen=True)
+class Pods:
+    """What scaling costs in time.
+
+    Attributes
+    ----------
+    startup_ms
+        From the decision until a new member joins: scheduling, image, start of the process.
+    grace_ms
+        ``terminationGracePeriodSeconds``: a member that goes finishes the records at hand and closes; who needs
+        longer is killed.
+    """
+
+    startup_ms: int = 10_000
+    grace_ms: int = 30_000
+
+
+@dataclass(frozen=True)
+class Keda:
+    """A ScaledObject with one trigger on the lag of the group, and the HPA that KEDA makes for it.
+
+    The HPA wants ``ceil(metric / lag_threshold)`` members (``AverageValue`` of an external metric). KEDA itself goes
+    from none to some, and back, by what it polls.
+
+    Attributes
+    ----------
+    activation_lag_threshold
+        From none to some above this lag only.
+    polling_interval_ms, cooldown_period_ms
+        How often KEDA looks whether there is work at all; how long after it last saw some it goes to none.
+    use_cached_metrics
+        The HPA gets what was polled last; else KEDA asks again whenever the HPA does.
+    refresh_ms
+        How often the source of the metric gathers anew, such as an exporter with a cache; 0: it is always live.
+    limit_to_partitions
+        As KEDA's Kafka scaler does for consumer groups unless ``allowIdleConsumers`` is set. Members of share groups
+        need no partition of their own.
+    """
+
+    lag_threshold: int = 10
+    min_replica_count: int = 0
+    max_replica_count: int = 100
+    metric: Metric = "lag"
+    activation_lag_threshold: int = 0
+    polling_interval_ms: int = 30_000
+    cooldown_period_ms: int = 300_000
+    use_cached_metrics: bool = False
+    refresh_ms: int = 0
+    limit_to_partitions: bool = False
+    hpa: Hpa = Hpa()
+    pods: Pods = Pods()
+    kind: Literal["keda"] = "keda"
+
+    def __post_init__(self) -> None:
+        _require_bounds(self.min_replica_count, self.max_replica_count)
+        if self.lag_threshold < 1 or self.polling_interval_ms < 1:
+            raise InputError("lag_threshold and polling_interval_ms must be at least 1")
+        if self.metric not in ("lag", "lag_excluding_stuck"):
+            raise InputError(f"{self.metric!r} is no metric: choose lag or lag_excluding_stuck")
+
+
+@dataclass(frozen=True)
+class TargetAge:
+    """As many members as keep records from waiting longer than ``goal_ms``. Not KEDA's, but what people are after.
+
+    It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before it is too old:
+
+        members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one member)
+        time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
+
+    Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at work. The same
+    rules as the HPA's keep it from flapping.
+
+    Attributes
+    ----------
+    metric
+        Which lag; of what is stuck nothing would be finished by more members.
+    """
+
+    goal_ms: int
+    min_replica_count: int = 1
+    max_replica_count: int = 100
+    metric: Metric = "lag_excluding_stuck"
+    utilization: float = 0.8
+    window_ms: int = 60_000
+    hpa: Hpa = Hpa()
+    pods: Pods = Pods()
+    kind: Literal["target-age"] = "target-age"
+
+    def __post_init__(self) -> None:
+        _require_bounds(self.min_replica_count, self.max_replica_count)
+        if self.goal_ms < 1 or self.window_ms < 1 or not 0 < self.utilization <= 1:
+            raise InputError("goal_ms and window_ms must be at least 1, and utilization above 0 and at most 1")
+        if self.min_replica_count < 1:
+            raise InputError(
+                "TargetAge measures what members do, so it keeps one at least: give min_replica_count of 1"
+            )
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Always so many members: what to compare with. One that ends is replaced, as a Deployment does."""
+
+    replicas: int
+    hpa: Hpa = Hpa()  # how often it is looked whether they are all there
+    pods: Pods = Pods()
+    kind: Literal["fixed"] = "fixed"
+
+    def __post_init__(self) -> None:
+        if self.replicas < 0:
+            raise InputError(f"{self.replicas} members cannot be: give a number from 0 on")
+
+
+Autoscaler: TypeAlias = Keda | TargetAge | Fixed
+
+
+def _require_bounds(least: int, most: int) -> None:
+    if not 0 <= least <= most or most < 1:
+        raise InputError(f"from {least} to {most} members is no range: give min from 0 on, and a max not below it")

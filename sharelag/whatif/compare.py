@@ -1,0 +1,241 @@
+"""Which variant of a group is better, and is that more than luck? Simulates each under the same chance, and compares.
+
+    tried = variants(scenario, assignors=["simple", "lag-aware-sticky"], members=[8, 16])
+    comparison = compare(tried, seeds=range(20))
+    comparison.measures, comparison.differences      # Arrow tables
+    comparison.winner("age_p95_ms")                  # a name, or None: the runs do not say
+
+With the same seed all variants meet the same luck, so that they are compared run by run: what is left is what the
+variants do to it, and few runs show it. Intervals are Student's t; those of one measure are narrowed by the number of
+comparisons (Bonferroni), so that with a confidence of 0.95 not even one of them is wrong in 95 of 100 comparisons.
+Over several measures nothing is corrected: who looks at twenty of them finds one that seems to differ by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.whatif.comparison.choices import variants
+from sharelag.whatif.comparison.intervals import Floats, is_better, median, of_difference, of_mean, of_ratio
+from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
+from sharelag.whatif.grid import as_runs, grid, run
+from sharelag.whatif.scenario import Scenario
+
+__all__ = ["Comparison", "Progress", "compare", "compared", "variants"]
+
+#: Is told how many runs are done, and of how many.
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it, as tables of `sharelag.whatif.comparison.tables`.
+
+    Attributes
+    ----------
+    runs
+        One row a run: `RUNS`.
+    measures
+        One row a variant and measure: `MEASURES`.
+    differences
+        One row a variant and measure against the baseline: `DIFFERENCES`.
+    baseline, confidence
+        As they were asked for.
+    """
+
+    runs: pa.Table
+    measures: pa.Table
+    differences: pa.Table
+    baseline: str
+    confidence: float
+
+    def winner(self, measure: str) -> str | None:
+        """The variant that is better than each of the others; None where the runs do not say so of any.
+
+        All pairs of variants are compared, and the confidence holds for all of them together.
+
+        Raises
+        ------
+        InputError
+            The measure is not among those compared, or no direction of it is better.
+        """
+        if measure not in self.measures.column("measure").to_pylist() or MEASURED[measure].better is None:
+            known = [name for name, one in MEASURED.items() if one.better and name in self.runs.column_names]
+            raise InputError(f"there is no winner by {measure!r}: choose one of {', '.join(known)}")
+        by_variant = _by_variant(self.runs, measure)
+        pairs = list(combinations(by_variant, 2))
+        wins = dict.fromkeys(by_variant, 0)
+        for one, other in pairs:
+            values, others = _paired(by_variant[one], by_variant[other])
+            better = is_better(values, others, MEASURED[measure], _each(self.confidence, len(pairs)))
+            if better is not None:
+                wins[one if better else other] += 1
+        return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
+
+
+def compare(
+    variants: Mapping[str, Scenario],
+    *,
+    seeds: Iterable[int] = range(20),
+    baseline: str | None = None,
+    confidence: float = 0.95,
+    optimal: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Simulate variants with the same seeds, one run after the other, and compare them.
+
+    Parameters
+    ----------
+    variants : mapping of str to Scenario
+        By name, as `variants` makes them, or any scenarios of the same duration.
+    seeds : iterable of int
+    baseline : str, optional
+        What the others are compared to; the first variant when not given.
+    confidence : float
+        Of the intervals.
+    optimal : bool
+        Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
+    progress : callable, optional
+        Is told ``(done, all)``, in runs.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        There is nothing to compare, a seed comes twice, or a scenario cannot be run.
+    """
+    plan = grid(variants, seeds, optimal=optimal)
+    _require_baseline(list(variants), baseline)
+    rows = []
+    for done, planned in enumerate(plan.runs):
+        if progress is not None:
+            progress(done, len(plan.runs))
+        rows.append(run(planned))
+    if progress is not None:
+        progress(len(plan.runs), len(plan.runs))
+    return compared(as_runs(plan, rows), baseline, confidence)
+
+
+def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.95) -> Comparison:
+    """Compare runs that are there already, such as those of a sweep.
+
+    Parameters
+    ----------
+    runs : pyarrow.Table
+        ``variant``, ``seed``, and columns of `RUNS` to be compared by; others are passed over. Failed runs (with an
+        ``error``) are counted, and left out of all else.
+    baseline, confidence
+        As for `compare`.
+
+    Raises
+    ------
+    InputError
+        There is no run, a variant has the same seed twice, or runs are not of the same duration.
+    """
+    names = _require_runs(runs)
+    baseline = _require_baseline(names, baseline)
+    if not 0 < confidence < 1:
+        raise InputError(f"a confidence of {confidence} is none: give a number between 0 and 1, such as 0.95")
+    failed = _failed(runs)
+    measures, differences = [], []
+    for measure, how in MEASURED.items():
+        if measure not in runs.column_names:
+            continue
+        by_variant = _by_variant(runs, measure)
+        for name, mine in by_variant.items():
+            values = np.array(list(mine.values()), np.float64)
+            unknown = int(np.isnan(values).sum())
+            counts = {"n": len(values) - unknown, "unknown": unknown, "failed": failed.get(name, 0)}
+            bounds = of_mean(values, confidence)._asdict() | {"median": median(values, how)}
+            measures.append({"variant": name, "measure": measure} | counts | bounds | {"confidence": confidence})
+        for name in names:
+            if name != baseline:
+                values, others = _paired(by_variant[name], by_variant[baseline])
+                level = _each(confidence, len(names) - 1)
+                told = {"variant": name, "baseline": baseline, "measure": measure, "confidence": confidence}
+                told |= _difference(values, others, level)
+                differences.append(told | {"better": is_better(values, others, how, level)})
+    return Comparison(
+        runs,
+        pa.Table.from_pylist(measures, schema=MEASURES),
+        pa.Table.from_pylist(differences, schema=DIFFERENCES),
+        baseline,
+        confidence,
+    )
+
+
+def _require_runs(runs: pa.Table) -> list[str]:
+    for column in ("variant", "seed"):
+        if column not in runs.column_names:
+            raise InputError(f"these runs have no column {column!r}: give the table of a comparison or a sweep")
+    if not runs.num_rows:
+        raise InputError("there are no runs to compare: give at least one variant and one seed")
+    keys = list(zip(runs.column("variant").to_pylist(), runs.column("seed").to_pylist(), strict=True))
+    if len(set(keys)) < len(keys):
+        raise InputError("a variant has two runs with the same seed: give each (variant, seed) once")
+    if "duration_ms" in runs.column_names and len(spans := pc.unique(runs.column("duration_ms").drop_null())) > 1:
+        raise InputError(
+            f"these runs are of different durations ({', '.join(map(str, spans.to_pylist()))} ms), which cannot be "
+            "compared: give all scenarios the same duration_ms"
+        )
+    return list(dict.fromkeys(name for name, _ in keys))
+
+
+def _require_baseline(names: list[str], baseline: str | None) -> str:
+    if baseline is not None and baseline not in names:
+        raise InputError(f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}")
+    return names[0] if baseline is None else baseline
+
+
+def _failed(runs: pa.Table) -> dict[str, int]:
+    if "error" not in runs.column_names:
+        return {}
+    counts = runs.filter(pc.is_valid(runs.column("error"))).column("variant").value_counts()
+    return {one["values"]: one["counts"] for one in counts.to_pylist()}
+
+
+def _by_variant(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
+    """A measure by variant and seed, NaN where it is unknown, without failed runs."""
+    found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
+    if "error" in runs.column_names:
+        runs = runs.filter(pc.is_null(runs.column("error")))
+    columns = (runs.column(name).to_pylist() for name in ("variant", "seed", measure))
+    for name, seed, value in zip(*columns, strict=True):
+        found[name][seed] = np.nan if value is None else float(value)
+    return found
+
+
+def _paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
+    """The values of the seeds that both have."""
+    seeds = [seed for seed in one if seed in other]
+    return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
+
+
+def _difference(values: Floats, others: Floats, level: float) -> dict[str, float | int | None]:
+    difference, ratio = of_difference(values - others, level), of_ratio(values, others, level)
+    unknown = int(np.isnan(values - others).sum())
+    return {
+        "n": len(values) - unknown,
+        "unknown": unknown,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "ratio": ratio.mean,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+    }
+
+
+def _each(confidence: float, comparisons: int) -> float:
+    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    return 1 - (1 - confidence) / max(comparisons, 1)

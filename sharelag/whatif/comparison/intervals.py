@@ -1,0 +1,117 @@
+"""Between which bounds is a mean, and is one variant better than another? Nothing is said that the runs do not say.
+
+Numbers are one a run, NaN where a run does not know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from sharelag.whatif.comparison.tables import Measure
+
+Floats = NDArray[np.float64]
+
+
+#: Numbers that are no further apart, relative to their size, are the same.
+_ROUNDING = 1e-12
+
+
+class Interval(NamedTuple):
+    """A mean and its bounds; None where it cannot be said."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def of_mean(values: Floats, level: float) -> Interval:
+    """Bounds of a mean by Student's t.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (n,)
+    level : float
+        Confidence, such as 0.95.
+
+    Returns
+    -------
+    Interval
+        Without a mean when a value is unknown, without bounds for a single one.
+    """
+    if not len(values) or np.isnan(values).any():
+        return Interval()
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean)
+    if np.ptp(values) <= _ROUNDING * np.abs(values).max():
+        return Interval(mean, mean, mean)
+    low, high = stats.t.interval(level, len(values) - 1, loc=mean, scale=stats.sem(values))
+    return Interval(mean, float(low), float(high))
+
+
+def of_difference(differences: Floats, level: float) -> Interval:
+    """The same of paired differences.
+
+    Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of anything after two
+    runs: then an exact sign test has to say that the difference is no luck.
+    """
+    found = of_mean(differences, level)
+    if found.mean and found.low == found.high and not _is_signed(differences, level):
+        return Interval(found.mean)
+    return found
+
+
+def of_ratio(values: Floats, others: Floats, level: float) -> Interval:
+    """The geometric mean of paired ratios, by Student's t on their logarithms; nothing where one is not above 0."""
+    if not ((values > 0) & (others > 0)).all():  # NaN is not, either
+        return Interval()
+    found = of_difference(np.log(values) - np.log(others), level)
+    return Interval(*(None if number is None else float(np.exp(number)) for number in found))
+
+
+def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
+    """Whether the first are better than the second, pair by pair; None: it cannot be said, or neither direction is.
+
+    Parameters
+    ----------
+    values, others : numpy.ndarray of float64, shape (n,)
+        Of the same seeds.
+    measure : Measure
+    level : float
+        Confidence of this comparison.
+
+    Notes
+    -----
+    By the interval of the differences. Where the measure of some run is unknown since it is beyond the run's end,
+    there is no difference, but which one is more: then by an exact sign test.
+    """
+    if measure.better is None:
+        return None
+    if measure.censored and (np.isnan(values) | np.isnan(others)).any():
+        mine, theirs = (np.nan_to_num(one, nan=np.inf) for one in (values, others))
+        signs = np.subtract(mine > theirs, mine < theirs, dtype=np.float64)
+        if not _is_signed(signs, level):
+            return None
+        return bool(signs.sum() < 0) == (measure.better == "lower")
+    found = of_difference(values - others, level)
+    if found.low is None or found.high is None or found.low <= 0 <= found.high:
+        return None
+    return (found.high < 0) == (measure.better == "lower")
+
+
+def median(values: Floats, measure: Measure) -> float | None:
+    """The middle value, which is known although some are beyond the run's end, as long as they are fewer than half."""
+    if measure.censored:
+        values = np.nan_to_num(values, nan=np.inf)
+    middle = float(np.median(values)) if len(values) else np.nan
+    return middle if np.isfinite(middle) else None
+
+
+def _is_signed(differences: Floats, level: float) -> bool:
+    """Whether so many pairs of one sign are no luck (two-sided exact sign test)."""
+    more, less = int(np.sum(differences > 0)), int(np.sum(differences < 0))
+    return more + less > 0 and float(stats.binomtest(more, more + less).pvalue) <= 1 - level

@@ -1,0 +1,90 @@
+"""Where do runs wait for their sweep to end? In a folder, a Parquet file each, so that nothing is lost with the sweep.
+
+runs/<id>.parquet     one run, written by whoever made it
+sweep.parquet         all of the last sweep, when it has ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sharelag.errors import InputError
+from sharelag.whatif.comparison.tables import MADE
+
+_RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
+
+
+def folder(out: str | Path) -> str:
+    """Make the folder; the answer means the same to every process, as addresses such as ``s3://...`` do already.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+    """
+    name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
+    system, base = _opened(name)
+    try:
+        system.create_dir(f"{base}/{_RUNS}", recursive=True)
+    except OSError as error:
+        raise _refused(name, error) from error
+    return name
+
+
+def save(out: str, row: Mapping[str, Any]) -> None:
+    """Keep one run."""
+    _write(out, f"{_RUNS}/{row['run']}{_END}", pa.Table.from_pylist([dict(row)], schema=MADE))
+
+
+def save_all(out: str, runs: pa.Table) -> None:
+    """Keep the table of a sweep."""
+    _write(out, _ALL, runs)
+
+
+def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Those of some runs that are there. A file that is broken or of other columns is as if it were not there."""
+    system, base = _opened(out)
+    for info in system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}")):
+        id_ = info.base_name.removesuffix(_END)
+        if id_ not in ids:
+            continue
+        try:
+            with system.open_input_file(info.path) as file:
+                table = pq.read_table(file)
+        except pa.ArrowInvalid:
+            continue
+        if table.schema.equals(MADE) and table.num_rows == 1:
+            (row,) = table.to_pylist()
+            yield row
+
+
+def _write(out: str, name: str, table: pa.Table) -> None:
+    """Write under another name first: who is killed leaves no half of a file, and two who write do not mix."""
+    system, base = _opened(out)
+    path = f"{base}/{name}"
+    aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
+    try:
+        with system.open_output_stream(aside) as file:
+            pq.write_table(table, file)
+        system.move(aside, path)
+    except OSError as error:
+        raise _refused(out, error) from error
+
+
+def _opened(out: str) -> tuple[fs.FileSystem, str]:
+    try:
+        system, base = fs.FileSystem.from_uri(out)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _refused(out, error) from error
+    return system, base.rstrip("/")
+
+
+def _refused(out: str, error: Exception) -> InputError:
+    return InputError(f"runs cannot be kept in {out!r} ({error}): give a folder that can be written to, or its address")

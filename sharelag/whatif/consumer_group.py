@@ -1,0 +1,217 @@
+"""Consumer group or share group? The same producers, backlog, members and work in each record, as a consumer group.
+
+    consumer_group_twin(scenario, seed=0).summary       # beside simulate(scenario, seed=0).summary
+    should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order, duplicates ...
+
+What is a consumer group's: a partition has one member at most (``UniformAssignor`` of ``group.protocol=consumer``),
+its records are worked on in order, and positions are committed every ``auto.commit.interval.ms``. A member that
+crashes is missed when its session times out; then another one goes on from what was committed. Members that have no
+partition wait.
+
+What has to be assumed, since a consumer group has no acknowledgement of single records: a record that a member of the
+share group would release is tried again in place, at once, ``ConsumerSettings.attempts`` times in all, and is then
+given up like a rejected one (skipped, or put into a dead letter queue: ``archived``). One that it would never
+acknowledge counts as done. A record that crashes its member does so again for whoever gets it next; nothing counts its
+deliveries. Another leader of a partition, and a broker that is down, make no difference. Records that the share group
+had finished beyond its start offset are no work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.whatif.comparison.intervals import Floats, is_better, of_difference, of_mean
+from sharelag.whatif.comparison.tables import MEASURED, Measure
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.twin.run import ConsumerGroupResult, Run
+from sharelag.whatif.twin.settings import ConsumerSettings
+
+__all__ = ["ConsumerGroupResult", "ConsumerSettings", "Moving", "consumer_group_twin", "should_move"]
+
+CONSUMER, SHARE = "consumer group", "share group"
+#: One run: the summary, and what only this comparison asks.
+RUNS = pa.schema(
+    [
+        ("variant", pa.string()),  # consumer group or share group
+        *SUMMARY,
+        ("parallelism", pa.float64()),  # members at work, on average while anything was left; null: nothing ever was
+        ("out_of_order_share", pa.float64()),  # of the offsets finished, those with an earlier one unfinished then
+        ("duplicates", pa.int64()),  # redeliveries that no member asked for: work that may have been done twice
+    ]
+)
+#: One measure.
+ANSWERS = pa.schema(
+    [
+        ("measure", pa.string()),
+        ("unit", pa.string()),
+        ("n", pa.int32()),  # seeds
+        ("consumer_group", pa.float64()),  # means; null: some run does not know it, such as when it drained
+        ("share_group", pa.float64()),
+        ("difference", pa.float64()),  # the share group's less the consumer group's, seed by seed
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("better", pa.string()),  # which of both; null: the runs do not say
+    ]
+)
+_MEASURES = {
+    "drain_ms": MEASURED["drain_ms"],
+    "age_p95_ms": MEASURED["age_p95_ms"],
+    "latency_p95_ms": MEASURED["latency_p95_ms"],
+    "parallelism": Measure("higher", "members"),
+    "idle_members": MEASURED["idle_members"],
+    "out_of_order_share": Measure("lower", ""),
+    "duplicates": Measure("lower", "records"),
+    "archived": MEASURED["archived"],
+    "lost": MEASURED["lost"],
+    "lag_end": MEASURED["lag_end"],
+}
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What came of it.
+
+    Attributes
+    ----------
+    runs
+        One row a run: `RUNS`; `sharelag.whatif.compare.compared` takes it, too.
+    answers
+        One row a measure: `ANSWERS`.
+    """
+
+    runs: pa.Table
+    answers: pa.Table
+
+
+def consumer_group_twin(
+    scenario: Scenario, seed: int = 0, settings: ConsumerSettings | None = None
+) -> ConsumerGroupResult:
+    """Run a scenario once, as a consumer group.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Of its settings only ``isolation_level``, ``auto_offset_reset`` and, as a limit of attempts,
+        ``delivery_count_limit`` are used.
+    seed : int
+        With the seed of `simulate` arrivals are the same, and so are the work in each record and what it does in
+        which attempt.
+    settings : ConsumerSettings, optional
+        Kafka's defaults when not given.
+
+    Returns
+    -------
+    ConsumerGroupResult
+        With the tables of a `SimulationResult`.
+    """
+    return Run(scenario, seed, settings or ConsumerSettings()).result()
+
+
+def should_move(
+    scenario: Scenario,
+    seeds: Iterable[int] = range(10),
+    settings: ConsumerSettings | None = None,
+    confidence: float = 0.95,
+) -> Moving:
+    """Run a scenario as a consumer group and as a share group, under the same chance, and compare them.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    seeds : iterable of int
+    settings : ConsumerSettings, optional
+        Of the consumer group.
+    confidence : float
+        Of each interval (Student's t, over the differences seed by seed).
+
+    Returns
+    -------
+    Moving
+
+    Raises
+    ------
+    InputError
+        There is no seed, or one comes twice.
+    """
+    seeds = list(seeds)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError("give at least one seed, and each of them once")
+    rows = [
+        _row(variant, result)
+        for seed in seeds
+        for variant, result in (
+            (CONSUMER, consumer_group_twin(scenario, seed, settings)),
+            (SHARE, simulate(scenario, seed)),
+        )
+    ]
+    runs = pa.Table.from_pylist(rows, schema=RUNS)
+    answers = [_answer(name, measure, runs, confidence) for name, measure in _MEASURES.items()]
+    return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))
+
+
+def _row(variant: str, result: ConsumerGroupResult | SimulationResult) -> dict[str, object]:
+    (row,) = result.summary.to_pylist()
+    return {
+        **row,
+        "variant": variant,
+        "parallelism": _parallelism(result.timeline, result.members),
+        "out_of_order_share": _out_of_order(result.finished()),
+        "duplicates": result.duplicates,
+    }
+
+
+def _parallelism(timeline: pa.Table, members: pa.Table) -> float | None:
+    lag = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
+    times = lag.column("time_ms").to_numpy()
+    if len(times) < 2 or not lag.column("lag_sum").to_numpy()[:-1].any():
+        return None
+    behind = np.diff(times)[lag.column("lag_sum").to_numpy()[:-1] > 0].sum()
+    return float(np.sum(members.column("busy_ms").to_numpy()) / behind)
+
+
+def _out_of_order(finished: pa.Table) -> float | None:
+    """Of the offsets finished, those that were so before some earlier one of their partition."""
+    if not finished.num_rows:
+        return None
+    key = [finished.column(name).to_numpy(zero_copy_only=False) for name in ("topic", "partition")]
+    first, last, time = (finished.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms"))
+    topic = np.unique(key[0].astype(str), return_inverse=True)[1]
+    order = np.lexsort((first, key[1], topic))
+    place = np.unique(np.stack([topic, key[1]]), axis=1, return_inverse=True)[1].reshape(-1)[order]
+    size, early = (last - first + 1)[order], np.zeros(len(order), bool)
+    for begin, end in pairwise([0, *(np.flatnonzero(np.diff(place)) + 1).tolist(), len(order)]):
+        mine = time[order[begin:end]]
+        early[begin + 1 : end] = mine[1:] < np.maximum.accumulate(mine)[:-1]
+    return float(size[early].sum() / size.sum())
+
+
+def _answer(name: str, measure: Measure, runs: pa.Table, confidence: float) -> dict[str, object]:
+    ours, theirs = (_of(runs, variant, name) for variant in (SHARE, CONSUMER))
+    difference = of_difference(ours - theirs, confidence)
+    better = is_better(ours, theirs, measure, confidence)
+    return {
+        "measure": name,
+        "unit": measure.unit,
+        "n": len(ours),
+        "consumer_group": of_mean(theirs, confidence).mean,
+        "share_group": of_mean(ours, confidence).mean,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "better": None if better is None else SHARE if better else CONSUMER,
+    }
+
+
+def _of(runs: pa.Table, variant: str, name: str) -> Floats:
+    """A measure of the runs of one variant, by seed; NaN where it is not known."""
+    mine = runs.filter(pc.equal(runs.column("variant"), variant)).column(name).cast(pa.float64())
+    return np.asarray(mine.to_numpy(zero_copy_only=False), np.float64)

@@ -1,0 +1,106 @@
+"""Where can a scenario be kept? In JSON: to be edited by people, sent to other machines, and told apart by its text.
+
+    Path("mine.json").write_text(to_json(scenario, indent=2))
+    from_json(Path("mine.json").read_text()) == scenario
+
+Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of partitions may be left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sharelag.errors import InputError
+from sharelag.whatif.scenario import Scenario
+
+#: So many mistakes are told at once.
+_TOLD = 5
+
+
+def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
+    """Write a scenario down.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    indent : int, optional
+        For people; without it there is nothing between the tokens.
+
+    Returns
+    -------
+    str
+        Canonical: equal scenarios have the same text, different ones another. Only ASCII.
+
+    Raises
+    ------
+    InputError
+        A number in it is infinite or not a number.
+    """
+    plain = _adapter().dump_python(scenario, mode="json")
+    for topic, told in zip(scenario.topics, plain["topics"], strict=True):
+        # What follows from other fields would hide what people change there.
+        if replace(topic, starts=()) == topic:
+            del told["starts"]
+        if replace(topic, id="") == topic:
+            del told["id"]
+    separators = (",", ":") if indent is None else None
+    try:
+        return json.dumps(plain, sort_keys=True, allow_nan=False, separators=separators, indent=indent)
+    except ValueError as error:
+        raise InputError(f"the scenario {scenario.name!r} has a number without end: give a finite one") from error
+
+
+def from_json(text: str | bytes) -> Scenario:
+    """Read a scenario.
+
+    Raises
+    ------
+    InputError
+        It is no JSON, or not of a scenario: with what is wrong, and where.
+    """
+    try:
+        given = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise InputError(f"a scenario cannot be read: it is no JSON ({error})") from error
+    try:
+        scenario = _adapter().validate_python(given)
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}" for one in error.errors()]
+        raise _wrong(told) from error
+    # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
+    if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
+        raise _wrong([f"{key}: there is no such key" for key in unknown])
+    return scenario
+
+
+def _wrong(told: list[str]) -> InputError:
+    more = f", and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return InputError(f"a scenario cannot be read: {'; '.join(told[:_TOLD])}{more}")
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _unknown(given: Any, known: Any, where: str) -> Iterator[str]:
+    """The keys that nobody read."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        for key, value in given.items():
+            if key in known:
+                yield from _unknown(value, known[key], f"{where}{key}.")
+            else:
+                yield f"{where}{key}"
+    elif isinstance(given, list) and isinstance(known, list):
+        for number, (one, other) in enumerate(zip(given, known, strict=False)):
+            yield from _unknown(one, other, f"{where}{number}.")
+
+
+@cache
+def _adapter() -> TypeAdapter[Scenario]:
+    return TypeAdapter(Scenario)

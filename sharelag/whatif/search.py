@@ -1,0 +1,243 @@
+"""How many members are enough? The fewest that keep a measure on the right side of a limit.
+
+    found = fewest_members(scenario, goal=Goal("age_p95_ms", 30_000))
+    found.members       # None: not even the most do
+    found.probes        # every number that was tried
+
+The search takes for granted that more members do better, and looks whether that is so where it ends. Members differ in
+nothing but their number; with the same seed all numbers meet the same luck.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.whatif.compare import Progress
+from sharelag.whatif.comparison.intervals import of_mean
+from sharelag.whatif.comparison.tables import MEASURED, RUNS
+from sharelag.whatif.grid import as_runs, grid, run
+from sharelag.whatif.scenario import Scenario
+
+#: One number of members that was tried.
+PROBES = pa.schema(
+    [
+        ("members", pa.int32()),
+        ("n", pa.int32()),  # runs in which the measure is known
+        ("unknown", pa.int32()),  # runs in which it is not, such as the drain time of a run that never drained
+        ("mean", pa.float64()),  # null where any run is unknown
+        ("low", pa.float64()),  # the mean is not below, with the goal's confidence
+        ("high", pa.float64()),  # nor is it above, with the same
+        ("met", pa.bool_()),  # null: the runs do not say
+    ]
+)
+_KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be kept: the mean of a measure over the seeds, at most at a limit, or at least.
+
+    Attributes
+    ----------
+    measure
+        A key of `sharelag.whatif.comparison.tables.MEASURED`, such as ``age_p95_ms``.
+    limit
+        In its unit; the limit itself is fine.
+    above
+        Whether the measure is to be above the limit and not below.
+    confidence
+        That it is kept, for each number of members.
+    """
+
+    measure: str
+    limit: float
+    above: bool = False
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.measure not in _KNOWN:
+            raise InputError(f"{self.measure!r} is not measured: choose one of {', '.join(_KNOWN)}")
+        if not 0.5 < self.confidence < 1:
+            raise InputError(f"a confidence of {self.confidence} is none: give one above 0.5 and below 1")
+
+    @classmethod
+    def parse(cls, text: str, confidence: float = 0.95) -> Goal:
+        """Read ``age_p95_ms<30s`` or ``lag_p95 <= 1000``; times without a unit are milliseconds.
+
+        Raises
+        ------
+        InputError
+            It is written otherwise.
+        """
+        found = _GOAL.fullmatch(text)
+        if not found or (found[4] and found[1] in _KNOWN and not found[1].endswith("_ms")):
+            raise InputError(f"{text!r} is no goal: write a measure and its limit, such as age_p95_ms<30s")
+        limit = float(found[3]) * _UNITS[found[4] or "ms"]
+        return cls(found[1], limit, found[2].startswith(">"), confidence)
+
+    def __str__(self) -> str:
+        return f"{self.measure} {'>=' if self.above else '<='} {self.limit:.12g}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer.
+
+    Attributes
+    ----------
+    members
+        The fewest that meet the goal; None when none of those tried does.
+    goal
+        What was asked for.
+    probes
+        One row a number of members that was tried, ascending: `PROBES`.
+    runs
+        One row a run: `sharelag.whatif.comparison.tables.RUNS`.
+    monotone
+        Whether no more members were found to miss what fewer meet. When there are, the answer is the least that was
+        found, and there may be others.
+    """
+
+    members: int | None
+    goal: Goal
+    probes: pa.Table
+    runs: pa.Table
+    monotone: bool
+
+    @property
+    def undecided(self) -> tuple[int, ...]:
+        """Numbers of members of which the runs do not say whether they meet the goal: more seeds may tell."""
+        return tuple(row["members"] for row in self.probes.to_pylist() if row["met"] is None)
+
+    def __str__(self) -> str:
+        tried = self.probes.column("members").to_pylist()
+        if self.members is None:
+            said = f"no number of members from {min(tried)} to {max(tried)} that was tried surely keeps {self.goal}"
+        else:
+            said = f"{_members(self.members)} keep{'s' * (self.members == 1)} {self.goal}"
+            said += f", {100 * self.goal.confidence:g} % sure"
+        if self.undecided:
+            said += f"; not decided by these seeds: {', '.join(map(str, self.undecided))}"
+        if not self.monotone:
+            said += "; more members are not always better here, see the probes"
+        return said
+
+
+def fewest_members(
+    scenario: Scenario,
+    *,
+    goal: Goal,
+    seeds: Iterable[int] = range(20),
+    between: tuple[int, int] = (1, 64),
+    progress: Progress | None = None,
+) -> Found:
+    """Find the fewest members that meet a goal.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Its members are multiplied (`Scenario.with_members`); accidents of single members are left out.
+    goal : Goal
+    seeds : iterable of int
+        At least two: a single run does not tell what is luck.
+    between : (int, int)
+        The least and the greatest number to try.
+    progress : callable, optional
+        Is told ``(done, all)``, in runs, as far as can be foreseen.
+
+    Returns
+    -------
+    Found
+
+    Raises
+    ------
+    InputError
+        The goal lies beyond the end of the scenario, or there are too few seeds or numbers.
+
+    Notes
+    -----
+    Doubles the number until the goal is met, halves the span below, and tries the next greater number, too. A number
+    counts as enough only when the runs say so; one that they do not decide is not.
+    """
+    seeds = list(seeds)
+    least, most = between
+    if not 0 <= least <= most:
+        raise InputError(f"there are no members between {least} and {most}: give the lesser number first")
+    if len(seeds) < 2:
+        raise InputError("one run does not tell what is luck: give at least two seeds")
+    if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
+        raise InputError(
+            f"the scenario ends after {scenario.duration_ms} ms, before {goal}: give it a longer duration_ms"
+        )
+    tried: dict[int, tuple[dict[str, object], pa.Table]] = {}
+
+    def meets(count: int) -> bool:
+        if count not in tried:
+            told = None if progress is None else _further(progress, len(tried) * len(seeds), len(seeds))
+            tried[count] = _probe(scenario, count, goal, seeds, told)
+        return tried[count][0]["met"] is True
+
+    members = _search(meets, least, most)
+    if members is not None and members < most:
+        meets(members + 1)
+    rows = [tried[count][0] for count in sorted(tried)]
+    met = [row["met"] for row in rows]
+    monotone = not (True in met and False in met[met.index(True) :])
+    runs = pa.concat_tables([tried[count][1] for count in sorted(tried)])
+    return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), runs, monotone)
+
+
+def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
+    """The fewest that meet it, when more always do if fewer do."""
+    missed, at = least - 1, least
+    while not meets(at):
+        if at == most:
+            return None
+        missed, at = at, min(max(2 * at, 1), most)
+    while at - missed > 1:
+        middle = (missed + at) // 2
+        missed, at = (missed, middle) if meets(middle) else (middle, at)
+    return at
+
+
+def _probe(
+    scenario: Scenario, count: int, goal: Goal, seeds: list[int], progress: Callable[[int], object] | None
+) -> tuple[dict[str, object], pa.Table]:
+    plan = grid({_members(count): scenario.with_members(count)}, seeds)
+    rows = []
+    for done, planned in enumerate(plan.runs, 1):
+        rows.append(run(planned))
+        if progress is not None:
+            progress(done)
+    runs = as_runs(plan, rows)
+    values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
+    unknown = int(np.isnan(values).sum())
+    # Each bound leaves out one side only.
+    found = of_mean(values, 2 * goal.confidence - 1)
+    told = {"members": count, "n": len(values) - unknown, "unknown": unknown, **found._asdict()}
+    return told | {"met": _met(found.low, found.high, goal)}, runs
+
+
+def _met(low: float | None, high: float | None, goal: Goal) -> bool | None:
+    if low is None or high is None:
+        # What never happened has no mean: it is beyond every limit.
+        return goal.above if MEASURED[goal.measure].censored else None
+    if goal.above:
+        return True if low >= goal.limit else (False if high < goal.limit else None)
+    return True if high <= goal.limit else (False if low > goal.limit else None)
+
+
+def _further(progress: Progress, before: int, now: int) -> Callable[[int], object]:
+    return lambda done: progress(before + done, before + now)
+
+
+def _members(count: int) -> str:
+    return f"{count} member" if count == 1 else f"{count} members"

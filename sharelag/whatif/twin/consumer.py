@@ -1,0 +1,300 @@
+"""What does a consumer of a consumer group do? It fetches ahead, works on what a poll returns, and commits at times.
+
+As the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``: heartbeats go on while it works, and
+partitions are given up and taken within a poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sharelag.whatif.scenario import Member
+from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
+from sharelag.whatif.simulation.world import member_id
+from sharelag.whatif.twin.coordinator import Places
+from sharelag.whatif.twin.fetcher import Fetcher
+from sharelag.whatif.twin.work import Batch, Returned, worked
+from sharelag.whatif.twin.world import World
+
+#: Longer than any simulation, in microseconds.
+_EVER = 1 << 60
+_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(6)
+
+
+class Consumer:
+    """One life of a member of the scenario, from joining to its end. Attributes as those of the share consumer."""
+
+    def __init__(self, world: World, member: Member, number: int, life: int, which: int, work: dict[int, Work]) -> None:
+        self._world, self.member, self.number = world, member, number
+        self.life, self.which, self.work = life, which, work
+        self._clock = world.clock
+        self.id = member_id(world.seed, which, life)
+        self._chance = generator(world.seed, ACCIDENT, which, life)
+        self._network = round(world.scenario.costs.network_ms * MS)
+        self.joined = world.clock.now
+        self.left: int | None = None
+        self.ended: str | None = None
+        self.busy = self.unassigned = self.polls = 0
+        self.places: list[int] = []
+        self._unassigned_since: int | None = self.joined
+        self._busy_since: int | None = None
+        self._topics = member.topics
+        self._fetcher = Fetcher(world, member, self._fetched)
+        self._target: Places | None = None  # told, but not yet taken over
+        self._batch: Batch | None = None
+        self._beats = 0
+        self._committed_at = self.joined
+        self._leaving = self._known = self._overslept = False
+        self._muted_until = self._hung_until = 0
+        self._beat(0)
+        if member.leave_ms is not None and member.leave_ms * MS > self.joined:
+            self._clock.at(member.leave_ms * MS, self.leave)
+
+    @property
+    def held(self) -> int:
+        """Records that it works on."""
+        return 0 if self._batch is None else sum(one.last - one.first + 1 for one in self._batch.returned)
+
+    # ---- what can happen to it ----
+
+    def leave(self) -> None:
+        """Close the consumer when the records at hand are done; it commits."""
+        self._leaving = True
+        if self.ended is None and self._batch is None:
+            self._close()
+
+    def crash(self) -> None:
+        """End without a word; the group notices when its session times out."""
+        if self.ended is not None:
+            return
+        self._end("crashed")
+        restart = self.member.behaviour.restart_ms
+        if restart is not None:
+            self._clock.after(restart * MS, self._world.spawn, self.which, self.life + 1)
+
+    def hang(self, for_ms: int | None) -> None:
+        """Stand still, heartbeats included, for a time or for ever."""
+        if self.ended is None:
+            self._stop_work()
+            self._hung_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
+
+    def mute(self, for_ms: int | None) -> None:
+        """Lose the heartbeats on the way."""
+        self._muted_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Subscribe to other topics; none: leave the group."""
+        self._topics = topics
+        if self.ended is None and topics:
+            self._beat(self._beats)
+        elif self.ended is None:
+            self._commit(self.places)
+            self._depart()
+
+    def finish(self) -> None:
+        """Count what is going on when the simulation ends."""
+        if self.ended is None:
+            self._stop_work()
+            if self._unassigned_since is not None:
+                self.unassigned += self._clock.now - self._unassigned_since
+
+    # ---- membership ----
+
+    def _beat(self, number: int) -> None:
+        if self._is_stopped(self._beat, number) or number != self._beats or not self._topics or self._overslept:
+            return
+        self._beats += 1
+        if self._clock.now >= self._muted_until:
+            self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
+        self._clock.after(self._world.settings.heartbeat_interval_ms * MS, self._beat, self._beats)
+
+    def _beat_arrives(self, owned: Places) -> None:
+        if self.ended is not None or not self._topics or self._overslept:
+            return
+        known = [
+            place for topic in self._topics for place, begin in self._world.topics[topic] if begin <= self._clock.now
+        ]
+        answer = self._world.coordinator.heartbeat(self.id, frozenset(known), owned, not self._known)
+        self._clock.after(self._network, self._told, answer)
+
+    def _told(self, answer: Places | bool | None) -> None:
+        if self._is_stopped(self._told, answer) or not self._topics or self._overslept:
+            return
+        self._known = answer is not False
+        if answer is False:  # fenced: what it had is another one's
+            self._drop(self.places)
+            self._beat(self._beats)
+        elif isinstance(answer, frozenset):
+            self._target = answer
+            if self._batch is None:
+                self._reconcile()
+                self._poll()
+
+    def _reconcile(self) -> None:
+        """Give up and take partitions, which a poll does."""
+        target, self._target = self._target, None
+        if target is None:
+            return
+        given_up = [place for place in self.places if place not in target]
+        self._commit(given_up)
+        self._drop(given_up)
+        taken = [place for place in sorted(target) if place not in self.places]
+        self.places += taken
+        self._count_unassigned()
+        # It has to know the committed offsets before it can fetch.
+        self._clock.after(2 * self._network, self._seek, taken)
+        written = self._write if given_up else 0
+        self._clock.after(written, self._beat, self._beats)
+
+    def _seek(self, places: list[int]) -> None:
+        if self._is_stopped(self._seek, places):
+            return
+        self._fetcher.seek([place for place in places if place in self.places])
+
+    def _overslept_poll(self, polls: int) -> None:
+        """``max.poll.interval.ms`` is over: it leaves the group, and joins again with the next poll."""
+        if self.ended is None and polls == self.polls and self._batch is not None:
+            self._overslept = True
+            self._depart()
+
+    def _depart(self) -> None:
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._known = False
+        self._drop(self.places)
+
+    # ---- polling ----
+
+    def _poll(self) -> None:
+        if self.ended is not None or self._batch is not None:
+            return
+        if self._leaving:
+            self._close()
+            return
+        self._reconcile()
+        now = self._clock.now
+        if now - self._committed_at >= self._world.settings.auto_commit_interval_ms * MS:
+            self._committed_at = now
+            self._commit(self.places)
+        returned = self._fetcher.collect(self.member.max_poll_records)
+        self._fetcher.fetch()
+        if returned:
+            self._work_on(returned)
+
+    def _fetched(self) -> None:
+        """Records came: who waits in a poll gets them."""
+        if self._batch is None and not self._is_stopped(self._fetched):
+            self._poll()
+
+    def _work_on(self, returned: list[Returned]) -> None:
+        self.polls += 1
+        world, behaviour, attempts = self._world, self.member.behaviour, self._world.settings.attempts
+        limit = world.scenario.settings.limits.delivery_count_limit if attempts is None else attempts
+        batch = self._batch = worked(returned, behaviour, limit, self.work.__getitem__, world.outcomes)
+        batch.duration += round(self.member.service.poll_ms * MS)
+        for partition, first, last in returned:
+            counts = self._counts(partition.place)
+            retries = batch.retries.get(partition.place, 0)
+            again = max(min(last + 1, partition.delivered) - first, 0)
+            counts[_DELIVERIES] += last - first + 1 + retries
+            counts[_REDELIVERIES] += again + retries
+            counts[_RELEASED] += retries
+            world.tally.given_back += retries
+            partition.delivered = max(partition.delivered, last + 1)
+        if behaviour.crash or behaviour.hang:
+            crash, hang, share = self._chance.random(3).tolist()
+            if crash < behaviour.crash:
+                self._clock.after(int(share * batch.duration), self.crash)
+            elif hang < behaviour.hang:
+                self._clock.after(int(share * batch.duration), self.hang, behaviour.hang_ms)
+        longest = world.settings.max_poll_interval_ms * MS
+        if batch.duration > longest:
+            self._clock.after(longest, self._overslept_poll, self.polls)
+        self._busy_since = self._clock.now
+        self._clock.after(batch.duration, self._worked, batch)
+
+    def _worked(self, batch: Batch) -> None:
+        if self._is_stopped(self._worked, batch):
+            return
+        self._stop_work()
+        if batch.crashes:
+            self.crash()
+            return
+        self._batch = None
+        for partition, first, last in batch.returned:
+            archived = batch.archived.get(partition.place, ())
+            first_time = partition.finish(last, archived, self._clock.now, self._world.tally)
+            counts = self._counts(partition.place)
+            counts[_ACKNOWLEDGED] += first_time
+            counts[_REJECTED] += len([offset for offset in archived if offset >= first])
+            counts[_REFUSED] += last - first + 1 - first_time - len(archived)
+        self._world.note_drained()
+        if self._overslept:
+            self._overslept = False
+            self._beat(self._beats)
+        self._poll()
+
+    @property
+    def _write(self) -> int:
+        return 2 * self._network + round(self._world.scenario.costs.write_ms * MS)
+
+    def _commit(self, places: Sequence[int]) -> None:
+        """Commit what is done."""
+        positions = self._fetcher.positions
+        told = {place: positions[place] for place in places if place in positions}
+        for partition, first, _ in self._batch.returned if self._batch else ():
+            if partition.place in told:
+                told[partition.place] = first
+        if told and self._known:
+            self._clock.after(self._write - self._network, self._commit_arrives, told)
+
+    def _commit_arrives(self, told: dict[int, int]) -> None:
+        if self.id in self._world.coordinator.members:  # else it is fenced
+            for place, position in told.items():
+                self._world.partitions[place].committed = position
+
+    def _close(self) -> None:
+        self._commit(self.places)
+        self._clock.after(self._write, self._world.coordinator.leave, self.id)
+        self._end("left")
+
+    def _drop(self, places: Sequence[int]) -> None:
+        given_up = frozenset(places)
+        self.places = [place for place in self.places if place not in given_up]
+        self._fetcher.drop(given_up)
+        self._count_unassigned()
+
+    def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
+        """Whether it does nothing (any more); who hangs does it later."""
+        if self.ended is not None:
+            return True
+        if self._hung_until <= self._clock.now:
+            return False
+        if self._hung_until - self._clock.now < _EVER // 2:
+            self._clock.at(self._hung_until, action, *arguments)
+        return True
+
+    def _end(self, how: str) -> None:
+        self._stop_work()
+        self.places = []
+        self._fetcher.close()
+        self._count_unassigned()
+        if self._unassigned_since is not None:
+            self.unassigned += self._clock.now - self._unassigned_since
+        self.ended, self.left = how, self._clock.now
+        self._batch = None
+
+    def _stop_work(self) -> None:
+        if self._busy_since is not None:
+            self.busy += self._clock.now - self._busy_since
+            self._busy_since = None
+
+    def _count_unassigned(self) -> None:
+        if self.places and self._unassigned_since is not None:
+            self.unassigned += self._clock.now - self._unassigned_since
+            self._unassigned_since = None
+        elif not self.places and self._unassigned_since is None:
+            self._unassigned_since = self._clock.now
+
+    def _counts(self, place: int) -> list[int]:
+        return self._world.tally.counts.setdefault((place, self.number), [0] * 6)

@@ -1,0 +1,136 @@
+"""Who is in a consumer group, and who may have which partition now?
+
+The group coordinator of KIP-848 (``group.protocol=consumer``): members are told their part of the target assignment
+with their own heartbeats, and get a partition when whoever had it has given it up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Assigned
+from sharelag.whatif.twin.uniform import uniform
+
+Places = frozenset[int]
+_NONE: Places = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Joined:
+    """A member as the coordinator knows it."""
+
+    subscribed: Places
+    last_beat: int
+    target: Places = _NONE
+    held: Places = _NONE  # told, and not yet given up
+    told: Places | None = None
+
+
+class Coordinator:
+    """The group coordinator of one consumer group.
+
+    Parameters
+    ----------
+    clock : Clock
+    partitions : int
+        Of all topics.
+    session_timeout_ms, assignment_interval_ms : int
+
+    Attributes
+    ----------
+    members
+        By member id.
+    assignments
+        All target assignments, in order.
+    """
+
+    def __init__(self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int) -> None:
+        self._clock, self._partitions = clock, partitions
+        self._session, self._interval = session_timeout_ms * MS, assignment_interval_ms * MS
+        self._group_epoch = self._assignment_epoch = 0
+        self._assigned_at: int | None = None
+        self.members: dict[str, Joined] = {}
+        self.assignments: list[Assigned] = []
+
+    def heartbeat(self, member: str, subscribed: Places, owned: Places, joins: bool) -> Places | bool | None:
+        """Answer a heartbeat.
+
+        Parameters
+        ----------
+        member : str
+        subscribed, owned : frozenset of int
+            The partitions that it may get, and those that it has.
+        joins : bool
+
+        Returns
+        -------
+        frozenset, None or False
+            What to have from now on; None: as before; False: this member is not in the group (any more).
+        """
+        known = self.members.get(member)
+        if known is None:
+            if not joins:
+                return False
+            known = self.members[member] = Joined(subscribed, self._clock.now)
+            self._group_epoch += 1
+            self._clock.after(self._session, self._check_session, member)
+        elif known.subscribed != subscribed:
+            known.subscribed = subscribed
+            self._group_epoch += 1
+        known.last_beat = self._clock.now
+        self._assign()
+        if known.told is not None and owned <= known.told:
+            known.held = known.told  # what it was told to give up it has given up
+        others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
+        # First it gives up, then it gets.
+        wanted = known.held & known.target
+        if known.held <= known.target:
+            wanted = known.target - others
+        if wanted == known.told:
+            return None
+        known.told = wanted
+        known.held |= wanted
+        return wanted
+
+    def leave(self, member: str) -> None:
+        """A member says goodbye, or is not heard of any more."""
+        if self.members.pop(member, None):
+            self._group_epoch += 1
+
+    def _check_session(self, member: str) -> None:
+        known = self.members.get(member)
+        if known is None:
+            return
+        ends = known.last_beat + self._session
+        if ends <= self._clock.now:
+            self.leave(member)
+        else:
+            self._clock.at(ends, self._check_session, member)
+
+    def _assign(self) -> None:
+        now = self._clock.now
+        early = self._assigned_at is not None and now < self._assigned_at + self._interval
+        if self._group_epoch == self._assignment_epoch or early:
+            return
+        target = uniform(
+            {id_: known.subscribed for id_, known in self.members.items()},
+            {id_: known.target for id_, known in self.members.items()},
+        )
+        changes = [(known.target, target[id_]) for id_, known in self.members.items()]
+        self._assignment_epoch, self._assigned_at = self._group_epoch, now
+        for id_, known in self.members.items():
+            known.target = target[id_]
+        pairs = sum(len(after) for _, after in changes)
+        self.assignments.append(
+            Assigned(
+                now,
+                self._assignment_epoch,
+                len(changes),
+                pairs,
+                sum(len(after - before) for before, after in changes),
+                sum(len(before - after) for before, after in changes),
+                sum(not after for _, after in changes),
+                self._partitions - pairs,
+            )
+        )

@@ -1,0 +1,160 @@
+"""Does a simulation under an assignment made by hand have just that assignment, and leave nothing behind?"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.whatif import ASSIGNORS
+from sharelag.whatif.assignors.group import AssignorError
+from sharelag.whatif.contract import STARVED, UNKNOWN_TOPIC
+from sharelag.whatif.edited import what_if
+from sharelag.whatif.fixed import findings, fixed, with_assignment
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Fault,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulate import simulate
+
+MADE = {"a": {"orders": [0, 2]}, "b": {"orders": [1, 2]}, "c": {}}
+
+
+def scenario(**changes: object) -> Scenario:
+    service = Service(2.0)
+    given = {
+        "topics": (Topic("orders", 4, backlog=200, batch_records=20),),
+        "members": tuple(Member(name, service=service) for name in "abc"),
+        "producers": (Producer("orders", 100.0),),
+        "duration_ms": 8000,
+        "settings": Settings(heartbeat_interval_ms=100, assignment_interval_ms=0),
+    }
+    return Scenario(**(given | changes))  # type: ignore[arg-type]
+
+
+def served(run: Scenario, seed: int = 0) -> set[tuple[str, int]]:
+    rows = simulate(run, seed).deliveries.to_pylist()
+    return {(row["member"], row["partition"]) for row in rows if row["deliveries"]}
+
+
+def test_everybody_gets_what_was_said_and_nobody_else() -> None:
+    assert served(with_assignment(scenario(), MADE)) == {("a", 0), ("a", 2), ("b", 1), ("b", 2)}
+    only = {"b": {"orders": range(4)}}
+    assert served(replace(scenario(), assignor=fixed(scenario(), only))) == {("b", number) for number in range(4)}
+
+
+def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
+    restarts = Behaviour(restart_ms=300)
+    faults = tuple(Fault(at, "crash", "b") for at in (1500, 3500, 5500))
+    run = scenario(members=(Member("a"), Member("b", behaviour=restarts), Member("c")), faults=faults)
+    result = simulate(with_assignment(run, MADE, [5]), 5)
+    lives = [row for row in result.members.to_pylist() if row["member"] == "b"]
+    assert [row["life"] for row in lives] == [0, 1, 2, 3]
+    assert lives[-1]["partitions"] == 2
+    assert lives[-1]["deliveries"] > 0
+
+
+def test_members_are_those_of_the_assignment() -> None:
+    slow = Service(50.0)
+    before = scenario(
+        members=(Member("a", service=slow), Member("b", count=2)), faults=(Fault(1000, "crash", "a"),), assumed=("x",)
+    )
+    after = with_assignment(before, {"b-0": {"orders": [0]}, "new": {"orders": [1]}})
+    assert [member.name for member in after.members] == ["b-0", "new"]
+    assert after.members[1].service == slow
+    assert after.faults == ()
+    assert after.assumed == ("x", "new is like a")
+    assert served(after) == {("b-0", 0), ("new", 1)}
+
+
+def test_the_same_assignment_gives_the_same_name_and_the_same_tables() -> None:
+    one, other = (with_assignment(scenario(), MADE, [0, 3]) for _ in range(2))
+    assert one.assignor == other.assignor
+    first, again = simulate(one, 3), simulate(other, 3)
+    assert first.summary.equals(again.summary)
+    assert first.timeline.equals(again.timeline)
+    changed = with_assignment(scenario(), MADE | {"c": {"orders": [3]}}, [0, 3])
+    assert changed.assignor != one.assignor
+    assert not simulate(changed, 3).summary.equals(first.summary)
+
+
+def test_the_registry_forgets_it_when_nobody_has_it_any_more() -> None:
+    gc.collect()
+    before = set(ASSIGNORS)
+    edited = with_assignment(scenario(), MADE)
+    again = with_assignment(scenario(), MADE)
+    name = str(edited.assignor)
+    carried = pickle.dumps(edited)
+    assert set(ASSIGNORS) - before == {name}
+    del edited
+    assert name in ASSIGNORS
+    del again
+    gc.collect()
+    assert set(ASSIGNORS) == before
+    there = pickle.loads(carried)  # as in another process
+    assert str(there.assignor) == name
+    assert served(there) == {("a", 0), ("a", 2), ("b", 1), ("b", 2)}
+
+
+def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(InputError, match="'z' is no member of the scenario: with_assignment adds"):
+        fixed(scenario(), {"z": {}})
+    with pytest.raises(InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"):
+        with_assignment(scenario(), {"a": {"orders": [4]}})
+    with pytest.raises(InputError, match="partition 0 of 'other'"):
+        with_assignment(scenario(), {"a": {"other": [0]}})
+    with pytest.raises(InputError, match="at least one"):
+        fixed(scenario(), MADE, [])
+    with pytest.raises(AssignorError, match="made for the seeds 0, 1, so run it with one of these"):
+        simulate(with_assignment(scenario(), MADE, [0, 1]), 2)
+
+
+def test_a_partition_without_a_member_is_found() -> None:
+    found = findings(scenario(), MADE)
+    assert [(one.rule, one.topic, one.partition) for one in found] == [(STARVED, "orders", 3)]
+    assert findings(scenario(), MADE | {"new": {"orders": [3]}}) == []
+    assert UNKNOWN_TOPIC not in {one.rule for one in found}
+
+
+def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it_is() -> None:
+    everybody = {name: {"orders": range(4)} for name in "abc"}
+    uneven = scenario(producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),))
+    told: list[tuple[int, int]] = []
+    table = what_if(uneven, everybody, seeds=[1, 4], progress=lambda done, total: told.append((done, total)))
+    assert table is not None
+    assert table.equals(what_if(uneven, everybody, seeds=[1, 4]))
+    assert told == [(done, 4) for done in range(5)]
+    rows = {row["measure"]: row for row in table.to_pylist()}
+    age = rows["Age of the oldest record, p95"]
+    alone = [simulate(uneven, seed).summary.column("age_p95_ms")[0].as_py() for seed in (1, 4)]
+    assert age["baseline"] == pytest.approx(sum(alone) / 2)
+    assert age["edited"] < age["baseline"]
+    assert age["low"] < age["edited"] - age["baseline"] < age["high"]
+    assert (age["unit"], age["better"]) == ("ms", "less")
+    assert rows["Redeliveries"]["verdict"] == "same"
+
+
+def test_one_seed_does_not_tell_who_is_better() -> None:
+    uneven = scenario(producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),))
+    table = what_if(uneven, {"a": {"orders": [0, 1, 2, 3]}}, seeds=[1])
+    assert table is not None
+    rows = {row["measure"]: row for row in table.to_pylist()}
+    assert rows["Lag, largest"]["verdict"] in ("unclear", "same")
+    assert rows["Lag, largest"]["low"] is None
+
+
+def test_a_run_that_is_cancelled_gives_nothing_and_stops_at_once() -> None:
+    told: list[int] = []
+    assert (
+        what_if(scenario(), MADE, cancelled=lambda: len(told) == 2, progress=lambda done, _: told.append(done)) is None
+    )
+    assert told == [0, 1]

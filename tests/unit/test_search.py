@@ -1,0 +1,197 @@
+"""Does the search find the fewest members, and say when it cannot?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag.errors import InputError
+from sharelag.whatif import Goal, Member, Producer, Scenario, Service, Topic, fewest_members, simulate
+from sharelag.whatif import search as fewest
+from sharelag.whatif.comparison.tables import RUNS
+from sharelag.whatif.search import PROBES, Found
+
+WORK = Scenario(
+    (Topic("orders", 4),),
+    (Member(service=Service(40, "exponential"), max_poll_records=5),),
+    (Producer("orders", 90, begin_ms=6000),),  # when all have joined
+    duration_ms=20_000,
+)
+UNDER = Goal("age_p95_ms", 1000)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
+    """Searches where runs are told by a function of members and seed instead of being simulated."""
+
+    def search(ages: Callable[[int, int], float | None], goal: Goal = UNDER, **more: Any) -> Found:
+        def answer(planned: Any) -> dict[str, Any]:
+            count = len(planned.scenario.each_member())
+            return {"run": planned.id, "members": count, goal.measure: ages(count, planned.seed)}
+
+        monkeypatch.setattr(fewest, "run", answer)
+        return fewest_members(WORK, goal=goal, **more)
+
+    return search
+
+
+def tried(found: Found) -> list[tuple[int, bool | None]]:
+    return [(row["members"], row["met"]) for row in found.probes.to_pylist()]
+
+
+def test_the_fewest_are_what_trying_all_of_them_says() -> None:
+    found = fewest_members(WORK, goal=UNDER, seeds=range(4), between=(1, 12))
+    each = {
+        count: [simulate(WORK.with_members(count), seed).summary.column("age_p95_ms")[0].as_py() for seed in range(4)]
+        for count in range(1, 7)
+    }
+    good = [count for count, ages in each.items() if np.mean(ages) + 2.353 * np.std(ages, ddof=1) / 4**0.5 <= 1000]
+    assert found.members == good[0]
+    assert 2 < good[0] < 6
+    assert found.monotone
+    probes = {row["members"]: row for row in found.probes.to_pylist()}
+    assert probes[good[0]]["mean"] == pytest.approx(np.mean(each[good[0]]))
+    assert {good[0] - 1, good[0], good[0] + 1} <= set(probes)
+    assert found.probes.schema.equals(PROBES)
+    assert found.runs.schema.equals(RUNS)
+    assert found.runs.num_rows == 4 * len(probes)
+
+
+@given(least=st.integers(0, 5), span=st.integers(0, 60), enough=st.integers(-3, 70))
+def test_few_numbers_are_tried_and_the_neighbours_always(least: int, span: int, enough: int) -> None:
+    asked: list[int] = []
+
+    def meets(count: int) -> bool:
+        asked.append(count)
+        return count >= enough
+
+    most = least + span
+    answer = fewest._search(meets, least, most)
+    assert answer == (max(enough, least) if enough <= most else None)
+    assert all(least <= count <= most for count in asked)
+    assert len(set(asked)) <= 14
+    if answer is not None and answer > least:
+        assert answer - 1 in asked
+
+
+def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) -> None:
+    """At 5 members the mean is below the limit, but that may be luck."""
+    found = told(
+        lambda count, seed: {4: 1500, 5: 900 + 400 * (seed % 2 * 2 - 1)}.get(count, 1000 * 3 / count) + seed % 3
+    )
+    assert (5, None) in tried(found)
+    assert found.members == 6
+    assert found.undecided == (5,)
+    assert "6 members keep age_p95_ms <= 1000, 95 % sure; not decided by these seeds: 5" in str(found)
+    row = next(row for row in found.probes.to_pylist() if row["members"] == 5)
+    assert row["mean"] < 1000 < row["high"]
+
+
+def test_more_confidence_asks_for_more(told: Callable[..., Found]) -> None:
+    ages = lambda count, seed: 4000 / count + 200 * (seed % 2 * 2 - 1)  # noqa: E731
+    found = [told(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members for level in (0.6, 0.99)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0] < found[1]
+
+
+def test_there_may_be_none(told: Callable[..., Found]) -> None:
+    found = told(lambda *luck: 5000 + luck[1], between=(2, 20))
+    assert (found.members, found.monotone) == (None, True)
+    assert tried(found) == [(2, False), (4, False), (8, False), (16, False), (20, False)]
+    assert str(found) == "no number of members from 2 to 20 that was tried surely keeps age_p95_ms <= 1000"
+
+
+def test_more_members_may_do_worse(told: Callable[..., Found]) -> None:
+    found = told(lambda count, seed: 500 if count == 4 else 2000 + seed)
+    assert (found.members, found.monotone) == (4, False)
+    assert (5, False) in tried(found)
+    assert "more members are not always better here" in str(found)
+
+
+def test_the_least_and_the_most_can_be_the_answer(told: Callable[..., Found]) -> None:
+    assert told(lambda *_: 1, between=(3, 9)).members == 3
+    assert told(lambda count, _: 1 if count == 9 else 5000, between=(3, 9)).members == 9
+    assert tried(told(lambda *_: 1, between=(3, 3))) == [(3, True)]
+    assert told(lambda *_: 1, between=(0, 9)).members == 0
+
+
+def test_a_run_that_never_drained_misses_every_goal(told: Callable[..., Found]) -> None:
+    goal = Goal("drain_ms", 10_000)
+    found = told(lambda count, seed: None if count < 6 and seed == 3 else 100 + seed, goal)
+    assert found.members == 6
+    assert {row["members"]: row["unknown"] for row in found.probes.to_pylist()}[4] == 1
+    with pytest.raises(InputError, match="ends after 20000 ms, before drain_ms <= 30000"):
+        fewest_members(WORK, goal=Goal("drain_ms", 30_000))
+    # Nothing finished: nobody knows how late.
+    assert told(lambda *_: None, Goal("latency_p95_ms", 10), between=(1, 2)).undecided == (1, 2)
+
+
+def test_a_goal_can_be_a_lower_limit(told: Callable[..., Found]) -> None:
+    found = told(lambda count, seed: 100.0 * count + seed, Goal("completed", 700, above=True))
+    assert found.members == 7
+    assert "completed >= 700" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("age_p95_ms<30s", Goal("age_p95_ms", 30_000)),
+        (" age_p95_ms <= 1.5 m ", Goal("age_p95_ms", 90_000)),
+        ("drain_ms<2h", Goal("drain_ms", 7_200_000)),
+        ("latency_p50_ms<250", Goal("latency_p50_ms", 250)),
+        ("lag_p95<1000", Goal("lag_p95", 1000)),
+        ("fairness>=0.9", Goal("fairness", 0.9, above=True)),
+    ],
+)
+def test_goals_are_read(text: str, goal: Goal) -> None:
+    assert Goal.parse(text) == goal
+    assert Goal.parse(str(goal)) == goal
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("30s", "is no goal: write a measure and its limit"),
+        ("age_p95_ms", "is no goal"),
+        ("lag_p95<30s", "is no goal"),
+        ("age<30s", "'age' is not measured: choose one of drain_ms"),
+        ("drain_over_optimal<2", "is not measured"),
+    ],
+)
+def test_what_is_no_goal_is_said(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Goal.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"seeds": [1]}, "give at least two seeds"),
+        ({"between": (5, 4)}, "no members between 5 and 4"),
+        ({"between": (-1, 4)}, "no members between -1 and 4"),
+        ({"goal": replace(UNDER), "seeds": [1, 1]}, "a seed comes twice"),
+    ],
+)
+def test_what_cannot_be_searched_is_said(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        fewest_members(WORK, **({"goal": UNDER} | more))
+    with pytest.raises(InputError, match="confidence of 0\\.5 is none"):
+        Goal("age_p95_ms", 1, confidence=0.5)
+
+
+def test_progress_counts_runs(told: Callable[..., Found]) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, runs: int) -> None:
+        seen.append((done, runs))
+
+    found = told(lambda count, _: 1000 * 2 / count, seeds=range(3), progress=progress)
+    assert seen[:4] == [(1, 3), (2, 3), (3, 3), (4, 6)]
+    assert seen[-1] == (3 * found.probes.num_rows,) * 2
