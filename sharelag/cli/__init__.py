@@ -11,7 +11,7 @@ import traceback
 
 import click
 
-from sharelag.cli import keep, look, watchers, what_if, why
+from sharelag.cli import keep, look, report, watchers, what_if, why
 from sharelag.cli.output import leave, one_line
 from sharelag.version import __version__
 
@@ -42,5 +42,12 @@ def cli() -> None:
     """Where is the backlog of a Kafka share group, and why is it there?"""
 
 
-for _command in (*look.COMMANDS, *why.COMMANDS, *what_if.COMMANDS, *watchers.COMMANDS, *keep.COMMANDS):
+for _command in (
+    *look.COMMANDS,
+    *why.COMMANDS,
+    *what_if.COMMANDS,
+    *watchers.COMMANDS,
+    *report.COMMANDS,
+    *keep.COMMANDS,
+):
     cli.add_command(_command)

@@ -62,12 +62,13 @@ def _follow(folder: Path, every: float, until_now: bool, options: Any) -> None:
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
+@click.option("--report/--no-report", default=True, show_default=True, help="Make the daily report of it, too.")
 @with_options(ENGINE, VERBOSE)
-def demo(out: Path, engine: str) -> None:
-    """Show the lag of a cluster that was recorded: a table here, and OUT/lag.html."""
+def demo(out: Path, report: bool, engine: str) -> None:
+    """Show the lag of a cluster that was recorded: a table here, OUT/lag.html, and the daily report in OUT/reports."""
     from sharelag.demo import run_demo
 
-    for line in run_demo(out, "spark" if engine == "auto" else engine):
+    for line in run_demo(out, "spark" if engine == "auto" else engine, report):
         click.echo(line)
 
 

@@ -1,28 +1,19 @@
-"""What if the group were another one? Simulations, from a cluster's state or by name."""
+"""What if the group were another one? Simulations, from a cluster's state, by name, or from a file."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.output import groups_in, read_by, require_rows, shown, start, write
-from sharelag.options import (
-    CHOICE,
-    ENGINE,
-    INPUT,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    choice_of,
-    moment_of,
-    source_of,
-    with_options,
-)
+from sharelag.cli.output import write
+from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, settings_of
+from sharelag.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sharelag.whatif.scenario import Scenario
 
 #: Headings of a simulation's summary, in the order of the columns on a terminal.
@@ -44,101 +35,160 @@ COLUMNS = {
     "IDLE": "idle_members",
     "BUSY": "busy_share",
 }
-_NUMBERS = "numbers of members, such as 8,16"
-
-
-class _Counts(click.ParamType[list[int]]):
-    name = "N,N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        if isinstance(value, list):
-            return value
-        try:
-            counts = [int(part) for part in value.split(",")]
-        except ValueError:
-            self.fail(f"{value!r} are not {_NUMBERS}.", param, ctx)
-        if min(counts) < 0:
-            self.fail(f"{value!r} are not {_NUMBERS}.", param, ctx)
-        return counts
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--scenario", metavar="NAME", help="A named scenario instead of an input; `list` shows what there is.")
-@click.option("--assignor", multiple=True, metavar="NAME", help="How partitions are assigned; repeatable to compare.")
-@click.option("--members", type=_Counts(), metavar="N,N", help="How many members; as they are when not given.")
-@click.option("--seed", type=click.IntRange(min=0), multiple=True, metavar="N", help="Of all chance; repeatable.")
-@click.option("--duration", type=click.FloatRange(min=0.001), metavar="SECONDS", help="600 from an input.")
-@click.option(
-    "--rebalance-every",
-    type=click.FloatRange(min=0.001),
-    metavar="SECONDS",
-    help="Ask assignors that Kafka does not have again so often; else only when members come or go.",
-)
-@click.option(
-    "--service-ms",
-    type=click.FloatRange(min=0),
-    metavar="MS",
-    help="Work in each record, on average; else estimated from how fast the group is.",
-)
-@click.option(
-    "--over",
-    type=click.FloatRange(min=0.001),
-    default=3600,
-    show_default=True,
-    metavar="SECONDS",
-    help="The span that rates are taken from.",
-)
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, SCENARIO, VARIANTS, TRIALS)
 @click.option("--timeline", is_flag=True, help="The lag of each share partition, step by step, instead of sums.")
-def simulate(output: str, timeline: bool, **options: Any) -> None:
-    """Simulate a share group: with other assignors, other numbers of members, from where it is now."""
-    from sharelag import show
-    from sharelag.whatif.simulate import simulate as run
+@click.option("--show-scenario", is_flag=True, help="Print the scenario for --scenario FILE.json, and run nothing.")
+def simulate(output: str, **options: Any) -> None:
+    """Simulate a share group: with other assignors, members and settings, from where it is now.
 
+    Everything that is given several times is tried in every combination, with the same seeds. AT-LEAST and AT-MOST
+    bound a difference; no VERDICT: the runs do not say which is better.
+    """
+    from sharelag import show
+    from sharelag.whatif.autoscaling.text import autoscaled
+    from sharelag.whatif.compare import variants
+
+    _require_one_question(options)
     if options["scenario"] == "list":
         _list(output)
         return
-    scenario = _scenario(options)
-    rows: list[dict[str, Any]] = []
-    for members in options["members"] or [None]:
-        peopled = scenario if members is None else scenario.with_members(members)
-        for assignor in options["assignor"] or [scenario.assignor]:
-            for seed in options["seed"] or [0]:
-                result = run(replace(peopled, assignor=assignor), seed)
-                told = show.plain_rows(result.timeline if timeline else result.summary)
-                (of,) = show.plain_rows(result.summary.select(["assignor", "members", "seed"]))
-                rows += [of | row for row in told] if timeline else told
-    write(show.lines(rows, output, None if timeline else COLUMNS))
+    scenario = scenario_of(options)
+    if options["show_scenario"]:
+        from sharelag.whatif.scenario_json import to_json
+
+        write([to_json(scenario, indent=2)])
+        return
+    tried = variants(
+        scenario,
+        assignors=options["assignor"],
+        members=options["members"] or (),
+        settings=settings_of(options["setting"]),
+    )
+    tried = autoscaled(tried, options["autoscale"])
+    if options["against"]:
+        _against(tried, output, options)
+    elif options["fewest_members"] is not None:
+        _search(tried, output, options)
+    elif options["compare"]:
+        _compare(tried, output, options)
+    elif options["timeline"]:
+        write(show.lines(_timelines(tried, options), output))
+    else:
+        rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
+        failed = any(row["error"] for row in rows)
+        columns = {"VARIANT": "variant"} if options["setting"] or options["autoscale"] else {}
+        write(show.lines(rows, output, columns | COLUMNS | ({"ERROR": "error"} if failed else {})))
+    if options["members"] is not None and any(fault.member for fault in scenario.faults):
+        click.echo("sharelag: accidents of single members are left out, as their number is another one", err=True)
     for sentence in scenario.assumed:
         click.echo(f"sharelag: assumed: {show.terminal(sentence)}", err=True)
 
 
-def _scenario(options: dict[str, Any]) -> Scenario:
-    from sharelag.whatif.named import named
+def _require_one_question(options: dict[str, Any]) -> None:
+    names = ("against", "compare", "fewest_members", "timeline", "show_scenario")
+    asked = [f"--{name.replace('_', '-')}" for name in names if options[name]]
+    asked += ["--sweep"] if options["sweep"] and not options["compare"] else []
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} do not go together.")
+    if options["fewest_members"] and options["members"]:
+        raise click.UsageError("--fewest-members searches their number: leave --members out, or use --between.")
+    if options["fewest_members"] and options["autoscale"]:
+        raise click.UsageError("--fewest-members searches the number that --autoscale changes: choose one of them.")
+    if options["seed"] and options["seeds"]:
+        raise click.UsageError("choose --seed or --seeds, not both.")
+    if (options["baseline"] or options["measure"]) and not options["compare"]:
+        raise click.UsageError("--baseline and --measure are of --compare: add it.")
 
-    scenario = _from_input(options) if options["scenario"] is None else named(options["scenario"])
-    if options["duration"] is not None:
-        scenario = replace(scenario, duration_ms=round(options["duration"] * 1000))
-    if options["rebalance_every"] is not None:
-        every = round(options["rebalance_every"] * 1000)
-        scenario = replace(scenario, settings=replace(scenario.settings, rebalance_interval_ms=every))
-    return scenario
+
+# ---- answers ------------------------------------------------------------------------------------------
 
 
-def _from_input(options: dict[str, Any]) -> Scenario:
-    from sharelag import investigate
-    from sharelag.scenarios_from import scenario_from
-    from sharelag.whatif.scenario import Service
+def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
+    from sharelag.cli.counted import counted
+    from sharelag.whatif.grid import as_runs, grid, run
 
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with shown(source) as read:
-        chosen = start(options["engine"], source)
-        evidence = investigate.gather(read, chosen, moment, choice, timedelta(seconds=options["over"]))
-    require_rows(choice, moment, groups_in(evidence.lag))
-    mean = options["service_ms"]
-    scenario = scenario_from(evidence, service=None if mean is None else Service(mean, "exponential"))
-    read_by(evidence, source)
-    return scenario
+    with counted() as progress:
+        if options["sweep"]:
+            from sharelag.sweep import sweep
+
+            out, optimal = options["sweep"], options["optimal"]
+            return sweep(tried, seeds_of(options, SEEDS), out=out, optimal=optimal, progress=progress)
+        plan = grid(tried, seeds_of(options, seeds), optimal=options["optimal"])
+        rows = []
+        for done, planned in enumerate(plan.runs, 1):
+            rows.append(run(planned))
+            if progress is not None:
+                progress(done, len(plan.runs))
+    return as_runs(plan, rows)
+
+
+def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from sharelag import show
+    from sharelag.whatif.simulate import simulate as run
+
+    for name, scenario in tried.items():
+        for seed in seeds_of(options, 1):
+            result = run(scenario, seed)
+            (of,) = show.plain_rows(result.summary.select(["assignor", "members", "seed"]))
+            for row in show.each_row(result.timeline):
+                fetching = row.pop("members")  # the partition; the run has a column of that name, too
+                yield {"variant": name, **of, **row, "fetching": fetching}
+
+
+def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag import show, trials
+    from sharelag.errors import InputError
+    from sharelag.whatif.compare import compared
+
+    if unknown := [name for name in options["measure"] if name not in trials.measures()]:
+        raise InputError(f"{unknown[0]!r} is not measured: choose among {', '.join(trials.measures())}")
+    comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
+    chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
+    rows = list(trials.compared_rows(comparison, chosen))
+    if output == "human":
+        rows = [trials.for_people(row) for row in rows]
+    write(show.lines(rows, output, trials.COMPARED_COLUMNS))
+    for sentence in trials.sentences(comparison):
+        click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
+
+
+def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag import show, trials
+    from sharelag.cli.counted import counted
+    from sharelag.whatif.search import Goal, fewest_members
+
+    goal = Goal.parse(options["fewest_members"], options["confidence"])
+    least, most = options["between"]
+    rows, told = [], []
+    for name, scenario in tried.items():
+        with counted() as progress:
+            seeds = seeds_of(options, SEEDS)
+            found = fewest_members(scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress)
+        rows += list(trials.probe_rows(name, found))
+        told.append(f"{name}: {found}")
+    if output == "human":
+        rows = [trials.probe_for_people(row) for row in rows]
+    write(show.lines(rows, output, trials.PROBE_COLUMNS))
+    for sentence in told:
+        click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
+
+
+def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag import show, trials
+    from sharelag.whatif.consumer_group import should_move
+
+    seeds = seeds_of(options, SEEDS)
+    rows: list[dict[str, Any]] = []
+    for name, scenario in tried.items():
+        rows += trials.moving_rows(name, should_move(scenario, seeds, confidence=options["confidence"]))
+    if output == "human":
+        rows = [trials.moving_for_people(row) for row in rows]
+    write(show.lines(rows, output, trials.MOVING_COLUMNS))
+    words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
+    click.echo(f"sharelag: {words}", err=True)
 
 
 def _list(output: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,12 +35,13 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     )
     assert [(line["members"], line["assignor"], line["seed"]) for line in lines] == [
         (members, assignor, seed)
-        for members in (2, 4)
         for assignor in ("simple", "lag-aware-sticky")
+        for members in (2, 4)
         for seed in (0, 1)
     ]
     assert {line["duration_ms"] for line in lines} == {30_000}
     assert lines[0]["arrived"] == lines[2]["arrived"] != lines[1]["arrived"]
+    assert lines[2]["variant"] == "simple · 4 members"
     answer = run("--capture", SLOW, "--duration", "1")
     assert "sharelag: assumed: " in answer.stderr
     assert "ms of work for each record" in answer.stderr
@@ -62,11 +64,12 @@ def test_every_format_says_the_same(output: str) -> None:
 
 
 def test_the_timeline_has_a_row_a_step() -> None:
-    lines = rows("--scenario", "delivery-limit", "--timeline", "--duration", "2")
-    assert [line["time_ms"] for line in lines] == list(range(0, 2001, 100))
+    lines = rows("--scenario", "delivery-limit", "--timeline", "--duration", "3")
+    assert [line["time_ms"] for line in lines] == list(range(0, 3001, 100))
     assert lines[0]["lag"] == 1
     assert lines[-1]["lag"] == 0
-    assert lines[0]["assignor"] == "simple"
+    assert (lines[0]["assignor"], lines[0]["members"], lines[0]["fetching"]) == ("simple", 1, 0)
+    assert lines[-1]["fetching"] == 1
 
 
 def test_the_scenarios_are_listed() -> None:
@@ -87,3 +90,159 @@ def test_what_is_wrong_is_said() -> None:
 def test_a_group_is_chosen_among_many() -> None:
     (line,) = rows("--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5")
     assert (line["scenario"], line["members"]) == ("billing", 3)
+
+
+# ---- many runs ----------------------------------------------------------------------------------------
+
+IDLE = ("--scenario", "idle-members", "--duration", "8")
+
+
+def test_seeds_are_named_or_counted() -> None:
+    assert [line["seed"] for line in rows("--scenario", "gaps", "--seeds", "3")] == [0, 1, 2]
+    assert [line["seed"] for line in rows("--scenario", "gaps", "--seed", "7", "--seed", "5")] == [7, 5]
+    assert [line["seed"] for line in rows("--scenario", "gaps")] == [0]
+
+
+def test_settings_are_tried_in_every_combination() -> None:
+    values = ("--setting", "share.delivery.count.limit=2,3", "--setting", "share.record.lock.duration.ms=1000")
+    lines = rows("--scenario", "delivery-limit", *values)
+    assert [(line["variant"], line["redeliveries"]) for line in lines] == [
+        (f"share.delivery.count.limit={limit}, share.record.lock.duration.ms=1000", limit - 1) for limit in (2, 3)
+    ]
+    heading, *told = run("--scenario", "delivery-limit", *values).stdout.splitlines()
+    assert heading.startswith("VARIANT")
+    assert told[0].startswith("share.delivery.count.limit=2")
+
+
+def test_a_comparison_for_machines() -> None:
+    given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    lines = rows(*given)
+    assert {line["measure"] for line in lines} > {"drain_ms", "lag_end", "age_p95_ms", "fairness", "member_hours"}
+    two, six = (line for line in lines if line["measure"] == "lag_end")
+    assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (*("2 members", "6 members"),) + (
+        "2 members",
+    ) * 2
+    assert (two["difference"], two["better"], two["winner"]) == (None, None, False)
+    assert (six["better"], six["winner"], six["n"], six["unknown"], six["confidence"]) == (True, True, 7, 0, 0.95)
+    assert six["difference"] == six["mean"] - two["mean"] < 0
+    assert six["difference_low"] <= six["difference"] <= six["difference_high"] < 0
+    assert six["ratio_low"] <= six["ratio"] <= six["ratio_high"] < 1
+    drain = next(line for line in lines if line["measure"] == "drain_ms")
+    assert (drain["n"], drain["unknown"], drain["mean"]) == (0, 7, None)
+
+    other = rows(*given, "--baseline", "6 members", "--measure", "lag_end", "--measure", "moves", "--confidence", "0.9")
+    assert [line["measure"] for line in other] == ["lag_end"] * 2 + ["moves"] * 2
+    assert (other[0]["better"], other[0]["difference"]) == (False, -six["difference"])
+    assert other[0]["confidence"] == 0.9
+    for output, read in (("yaml", yaml.safe_load), ("csv", lambda text: list(csv.DictReader(io.StringIO(text))))):
+        answer = run(*given, "-o", output)
+        assert answer.exit_code == 0
+        assert [line["variant"] for line in read(answer.stdout)] == [line["variant"] for line in lines]
+
+
+def test_a_comparison_for_people() -> None:
+    answer = run(*IDLE, "--assignor", "simple", "--members", "2,6", "--seeds", "7", "--compare", "--optimal")
+    assert answer.exit_code == 0, answer.output
+    heading, *lines = answer.stdout.splitlines()
+    told = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
+    assert heading.split()[:4] == ["MEASURE", "VARIANT", "MEAN", "FROM"]
+    assert told["drain_ms", "simple · 2 members"].split()[5:9] == ["unknown", "in", "7", "of"]
+    assert told["drain_ms", "simple · 2 members"].endswith("baseline")
+    assert told["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
+    assert ("age_p95_over_optimal", "simple · 2 members") in told
+    assert "2 variants, 7 seeds, compared seed by seed to simple · 2 members; intervals of 95 %" in answer.stderr
+    chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
+    assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
+    assert "better, winner" in chosen.stdout
+
+
+def test_the_fewest_members_are_searched() -> None:
+    given = ("--scenario", "idle-members", "--duration", "20", "--seeds", "3", "--between", "1,9")
+    lines = rows(*given, "--assignor", "simple", "--assignor", "sticky", "--fewest-members", "lag_end<18000")
+    assert {line["variant"] for line in lines} == {"simple", "sticky"}
+    mine = [line for line in lines if line["variant"] == "simple"]
+    (answer,) = [line for line in mine if line["answer"]]
+    assert answer["met"]
+    assert answer["goal"] == "lag_end <= 18000"
+    assert all(line["met"] is (line["members"] >= answer["members"]) for line in mine)
+    assert answer["members"] - 1 in [line["members"] for line in mine]
+    told = run(*given, "--fewest-members", "lag_end<18000")
+    assert [line.split()[-1] for line in told.stdout.splitlines()].count("fewest") == 1
+    assert f"as it is: {answer['members']} members keep lag_end <= 18000, 95 % sure" in told.stderr
+
+
+def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
+    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2")
+    assert shown.exit_code == 0
+    told = json.loads(shown.stdout)
+    told["name"], told["settings"]["limits"]["delivery_count_limit"] = "mine", 3
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(told))
+    (line,) = rows("--scenario", str(file))
+    assert (line["scenario"], line["redeliveries"], line["duration_ms"]) == ("mine", 2, 2000)
+    told["asignor"] = "sticky"
+    file.write_text(json.dumps(told))
+    assert "asignor: there is no such key" in str(run("--scenario", str(file)).exception)
+    assert "cannot be read" in str(run("--scenario", str(tmp_path / "none.json")).exception)
+
+
+def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
+    shown = run("--capture", SLOW, "--show-scenario", "--duration", "5")
+    file = tmp_path / "slow.json"
+    file.write_text(shown.stdout)
+    assert rows("--scenario", str(file)) == rows("--capture", SLOW, "--duration", "5")
+
+
+def test_who_changes_the_number_loses_accidents() -> None:
+    told = run("--scenario", "crash-redelivery", "--members", "3")
+    assert "accidents of single members are left out" in told.stderr
+    assert "accidents" not in run("--scenario", "crash-redelivery").stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--compare", "--timeline"), "--compare and --timeline do not go together"),
+        (("--sweep", "x", "--timeline"), "--timeline and --sweep do not go together"),
+        (("--fewest-members", "lag_end<1", "--members", "2"), "leave --members out"),
+        (("--seed", "1", "--seeds", "2"), "choose --seed or --seeds"),
+        (("--baseline", "x"), "--baseline and --measure are of --compare"),
+        (("--setting", "share.delivery.count.limit"), "--setting takes NAME=VALUE"),
+        (("--between", "5,1"), "are not two numbers of members"),
+        (("--members", "5,5"), "are not numbers of members"),
+    ],
+)
+def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
+    answer = run("--scenario", "gaps", *given)
+    assert answer.exit_code == 2
+    assert told in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--compare", "--baseline", "x"), "there is no variant 'x'"),
+        (("--compare", "--measure", "x"), "'x' is not measured"),
+        (("--fewest-members", "soon"), "'soon' is no goal"),
+        (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
+    ],
+)
+def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
+    answer = run("--scenario", "gaps", "--seeds", "2", *given)
+    assert answer.exit_code == 1
+    assert told in str(answer.exception)
+
+
+def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sharelag.cli.counted import counted
+
+    with counted() as progress:
+        assert progress is None
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with counted() as progress:
+        assert progress is not None
+        progress(3, 7)
+    assert "3/7" in screen.getvalue()

@@ -1,0 +1,189 @@
+"""What is simulated? Options for a scenario, for what is tried of it, and what they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sharelag.cli.output import groups_in, read_by, require_rows, shown, start
+from sharelag.options import choice_of, moment_of, source_of
+
+if TYPE_CHECKING:
+    from sharelag.whatif.scenario import Scenario
+
+#: How many seeds answer a question for which one is not enough.
+SEEDS = 20
+
+
+class Counts(click.ParamType[list[int]]):
+    """Numbers of members such as 8,16; or two bounds."""
+
+    name = "N,N"
+
+    def __init__(self, bounds: bool = False) -> None:
+        self.bounds = bounds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Read and check them."""
+        if isinstance(value, list):
+            return value
+        try:
+            counts = [int(part) for part in value.split(",")]
+        except ValueError:
+            counts = []
+        if self.bounds and (len(counts) != 2 or not 0 <= counts[0] <= counts[1]):
+            self.fail(f"{value!r} are not two numbers of members, the lesser first, such as 1,64.", param, ctx)
+        if not counts or min(counts) < 0 or (len(set(counts)) < len(counts) and not self.bounds):
+            self.fail(f"{value!r} are not numbers of members, such as 8,16.", param, ctx)
+        return counts
+
+
+SCENARIO = [
+    click.option(
+        "--scenario", metavar="NAME|FILE.json", help="A scenario instead of an input; `list` shows those with a name."
+    ),
+    click.option("--duration", type=click.FloatRange(min=0.001), metavar="SECONDS", help="600 from an input."),
+    click.option(
+        "--rebalance-every",
+        type=click.FloatRange(min=0.001),
+        metavar="SECONDS",
+        help="Ask assignors that Kafka does not have again so often; else only when members come or go.",
+    ),
+    click.option(
+        "--service-ms",
+        type=click.FloatRange(min=0),
+        metavar="MS",
+        help="Work in each record, on average; else estimated from how fast the group is.",
+    ),
+    click.option(
+        "--over",
+        type=click.FloatRange(min=0.001),
+        default=3600,
+        show_default=True,
+        metavar="SECONDS",
+        help="The span that rates are taken from.",
+    ),
+]
+VARIANTS = [
+    click.option("--assignor", multiple=True, metavar="NAME", help="How partitions are assigned; repeatable."),
+    click.option("--members", type=Counts(), metavar="N,N", help="How many members; as they are when not given."),
+    click.option(
+        "--setting", multiple=True, metavar="NAME=V,V", help="Values of a setting, by Kafka's name; repeatable."
+    ),
+    click.option(
+        "--autoscale",
+        multiple=True,
+        metavar="POLICY",
+        help="Who adds and removes members: keda:threshold=100,min=1,max=20, target-age:goal=30 (seconds), or fixed:8; "
+        "repeatable.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), multiple=True, metavar="N", help="Of all chance; repeatable."),
+    click.option(
+        "--seeds",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"How many seeds, from 0 on; {SEEDS} where one is too few.",
+    ),
+]
+TRIALS = [
+    click.option("--compare", is_flag=True, help="Compare what is tried: means, differences, who wins."),
+    click.option(
+        "--against", type=click.Choice(["consumer-group"]), help="Run it as a consumer group, too: worth moving?"
+    ),
+    click.option("--baseline", metavar="VARIANT", help="What to compare to; the first when not given."),
+    click.option("--measure", multiple=True, metavar="NAME", help="Compare by this measure only; repeatable."),
+    click.option("--optimal", is_flag=True, help="Measure the distance to the assignor `optimal`, too."),
+    click.option(
+        "--fewest-members",
+        metavar="GOAL",
+        help="Search the fewest members that keep a goal, such as 'age_p95_ms<30s'.",
+    ),
+    click.option(
+        "--between", type=Counts(bounds=True), default="1,64", show_default=True, metavar="N,N", help="Where."
+    ),
+    click.option(
+        "--confidence",
+        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        default=0.95,
+        show_default=True,
+        help="Of intervals, winners and the search.",
+    ),
+    click.option(
+        "--sweep",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Run on Spark; what is done is kept in this folder, and not run again.",
+    ),
+]
+
+
+def seeds_of(options: dict[str, Any], count: int) -> list[int]:
+    """The seeds that were named, or so many."""
+    return list(options["seed"]) or list(range(options["seeds"] or count))
+
+
+def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Every combination of values, by a label that names them."""
+    choices: dict[str, list[str]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not equals or not all(values.split(",")):
+            raise click.UsageError(f"--setting takes NAME=VALUE or NAME=VALUE,VALUE, not {text!r}.")
+        choices.setdefault(name, []).extend(values.split(","))
+    combined = [dict(zip(choices, values, strict=True)) for values in product(*choices.values())] if choices else []
+    return {", ".join(f"{name}={value}" for name, value in one.items()): one for one in combined}
+
+
+def scenario_of(options: dict[str, Any]) -> Scenario:
+    """The scenario that was named, or continues what an input is in."""
+    name = options["scenario"]
+    scenario = _from_input(options) if name is None else _from_file(name) if _is_file(name) else _named(name)
+    if options["duration"] is not None:
+        scenario = replace(scenario, duration_ms=round(options["duration"] * 1000))
+    if options["rebalance_every"] is not None:
+        every = round(options["rebalance_every"] * 1000)
+        scenario = replace(scenario, settings=replace(scenario.settings, rebalance_interval_ms=every))
+    return scenario
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".json") or Path(name).is_file()
+
+
+def _from_file(name: str) -> Scenario:
+    from sharelag.errors import InputError
+    from sharelag.whatif.scenario_json import from_json
+
+    try:
+        text = Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the scenario {name!r} cannot be read ({error}): give a file of --show-scenario") from error
+    return from_json(text)
+
+
+def _named(name: str) -> Scenario:
+    from sharelag.whatif.named import named
+
+    return named(name)
+
+
+def _from_input(options: dict[str, Any]) -> Scenario:
+    from sharelag import engine, investigate
+    from sharelag.scenarios_from import scenario_from
+    from sharelag.whatif.scenario import Service
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with shown(source) as read:
+        # A sweep starts Spark after this, which does not do without what `start` hides.
+        chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
+        evidence = investigate.gather(read, chosen, moment, choice, timedelta(seconds=options["over"]))
+    require_rows(choice, moment, groups_in(evidence.lag))
+    mean = options["service_ms"]
+    scenario = scenario_from(evidence, service=None if mean is None else Service(mean, "exponential"))
+    read_by(evidence, source)
+    return scenario

@@ -1,0 +1,226 @@
+"""Does a sweep give what `simulate` gives, on any layout, whatever fails and whoever ends it?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from sharelag.cli.what_if import simulate
+from sharelag.errors import InputError
+from sharelag.sweep import sweep
+from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
+from sharelag.whatif.comparison import store
+from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
+from tests.spark.gated import gated
+
+QUICK = replace(
+    named("idle-members"), members=(Member(service=Service(5, "exponential"), max_poll_records=50),), duration_ms=8_000
+)
+TRIED = variants(QUICK, assignors=["simple", "sticky"], members=[2, 5])
+
+
+@pytest.fixture(autouse=True)
+def own_assignors() -> Iterator[None]:
+    """Those that a test registers are gone after it."""
+    before = dict(ASSIGNORS)
+    yield
+    for name in ASSIGNORS.keys() - before.keys():
+        del ASSIGNORS[name]
+
+
+def as_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+def kept(out: Path) -> dict[str, int]:
+    """The runs in a folder, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "runs").glob("*.parquet")}
+
+
+def test_every_layout_gives_the_same_bytes_as_this_process(spark: SparkSession) -> None:
+    expected = compare(TRIED, seeds=range(3)).runs
+    assert expected.num_rows == 12
+    assert len(set(expected.column("lag_end").to_pylist())) > 2
+    for partitions in (1, 3, 8):
+        told = sweep(TRIED, range(3), spark=spark, partitions=partitions)
+        assert told.schema.equals(RUNS)
+        assert as_bytes(told) == as_bytes(expected), partitions
+
+
+def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:
+    """By a signal that nobody can catch: no run is lost, and none is made twice."""
+    register("gated", gated)
+    scenarios = variants(QUICK, assignors=["gated"], members=[2, 3])
+    out, whole = tmp_path / "killed", tmp_path / "whole"
+    _kill_at_the_gate(out)
+    done = kept(out)
+    assert 3 <= len(done) < 12
+    assert not (out / "sweep.parquet").exists()
+
+    told: list[tuple[int, int]] = []
+    resumed = sweep(scenarios, range(6), spark=spark, out=out, progress=lambda *counts: told.append(counts))
+    assert told[0] == (len(done), 12)
+    assert told[-1] == (12, 12)
+    after = kept(out)
+    assert len(after) == 12
+    assert {name: after[name] for name in done} == done
+    assert as_bytes(resumed) == as_bytes(sweep(scenarios, range(6), spark=spark, out=whole))
+    assert as_bytes(resumed) == as_bytes(compare(scenarios, seeds=range(6)).runs)
+    assert (out / "sweep.parquet").read_bytes() == (whole / "sweep.parquet").read_bytes()
+    assert as_bytes(pq.read_table(out / "sweep.parquet")) == as_bytes(resumed)
+
+
+def _kill_at_the_gate(out: Path) -> None:
+    code = (
+        "from dataclasses import replace\n"
+        "from sharelag.sources.spark import session\n"
+        "from sharelag.sweep import sweep\n"
+        "from sharelag.whatif import register, variants\n"
+        "from tests.spark.gated import gated\n"
+        "from tests.spark.test_sweep import QUICK\n"
+        "register('gated', gated)\n"
+        "scenarios = variants(QUICK, assignors=['gated'], members=[2, 3])\n"
+        f"sweep(scenarios, range(6), spark=session(spark_master='local[2]'), out={str(out)!r})\n"
+    )
+    gate = {"SWEEP_GATE": str(out / "runs"), "PYTHONPATH": str(Path.cwd())}
+    driver = psutil.Popen([sys.executable, "-c", code], env=os.environ | gate, stderr=subprocess.PIPE)
+    ends = time.monotonic() + 300
+    while len(kept(out)) < 3:
+        assert driver.poll() is None, driver.stderr.read().decode()
+        assert time.monotonic() < ends, "the sweep does not come to its gate"
+        time.sleep(0.05)
+    everybody = [*driver.children(recursive=True), driver]
+    for process in everybody:
+        process.kill()
+    _, alive = psutil.wait_procs(everybody, timeout=30)
+    driver.stderr.close()
+    assert not alive
+
+
+def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> None:
+    first = sweep(TRIED, range(2), spark=spark, out=tmp_path)
+    before = kept(tmp_path)
+    assert len(before) == 8
+    renamed = {f"{name}!": scenario for name, scenario in TRIED.items()}
+    told: list[tuple[int, int]] = []
+    # Nothing is left for Spark; another name of a variant is no other run.
+    again = sweep(renamed, range(2), out=tmp_path, progress=lambda *counts: told.append(counts))
+    assert told == [(8, 8)]
+    assert again.drop_columns("variant").equals(first.drop_columns("variant"))
+    assert kept(tmp_path) == before
+    more = sweep(TRIED, range(3), spark=spark, out=tmp_path)
+    assert more.num_rows == 12
+    assert {name: kept(tmp_path)[name] for name in before} == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", None])
+def test_a_file_that_cannot_be_read_is_made_again(spark: SparkSession, tmp_path: Path, damage: bytes | None) -> None:
+    first = sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)
+    broken = tmp_path / "runs" / next(iter(kept(tmp_path)))
+    whole = broken.read_bytes()
+    if damage is None:  # of an older version, with other columns
+        pq.write_table(pq.read_table(broken).drop_columns("fairness"), broken)
+    else:
+        broken.write_bytes(damage)
+    assert as_bytes(sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)) == as_bytes(first)
+    assert broken.read_bytes() == whole
+
+
+def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path: Path) -> None:
+    flag = tmp_path / "mended"
+
+    def moody(group: Any) -> dict[str, Any]:
+        if not flag.exists() and len(group.members) > 1:
+            raise ZeroDivisionError("too many <members>")
+        return {group.members[0].id: {"orders": [0, 1, 2, 3]}}
+
+    register("moody", moody)  # defined here: the workers know it only if it is sent to them
+    scenarios: dict[str, Scenario] = {
+        "alone": replace(QUICK.with_members(1), assignor="moody"),
+        "two": replace(QUICK.with_members(2), assignor="moody"),
+        "simple": QUICK,
+        "unknown": replace(QUICK, assignor="nobody"),
+    }
+    told = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
+    assert [(row["variant"], row["seed"]) for row in told] == [(name, seed) for name in scenarios for seed in (0, 1)]
+    errors = [row["error"] for row in told]
+    assert errors[:6] == [None, None, *["ZeroDivisionError: too many <members>"] * 2, None, None]
+    assert errors[6].startswith("InputError: there is no assignor 'nobody'")
+    assert [row["lag_end"] is None for row in told] == [error is not None for error in errors]
+    before = kept(tmp_path / "out")
+    flag.touch()
+    again = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
+    assert [row["error"] is None for row in again] == [True] * 6 + [False] * 2
+    assert sum(before[name] != written for name, written in kept(tmp_path / "out").items()) == 4
+
+
+def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
+    told: list[tuple[int, int]] = []
+    runs = sweep({"a": QUICK}, range(3), spark=spark, optimal=True, progress=lambda *counts: told.append(counts))
+    assert {all_ for _, all_ in told} == {6}
+    done = [count for count, _ in told]
+    assert done == sorted(done)
+    assert done[-1] == 6
+    assert as_bytes(runs) == as_bytes(compare({"a": QUICK}, seeds=range(3), optimal=True).runs)
+    assert runs.schema.equals(pa.schema([*RUNS, *OVER_OPTIMAL]))
+    assert runs.column("age_p95_over_optimal").null_count == 0
+
+
+def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever watches may stop it; Spark does not go on in the background."""
+    register("gated", gated)
+    scenario = replace(QUICK, assignor="gated")
+
+    def interrupt(done: int, runs: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep({"a": scenario}, range(500), spark=spark, out=tmp_path, progress=interrupt, partitions=500)
+    assert len(kept(tmp_path)) < 500
+    tracker = spark.sparkContext.statusTracker()
+    assert list(tracker.getActiveJobsIds()) == []
+
+
+def test_what_cannot_be_swept_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"runs cannot be kept in .*: give a folder"):
+        sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "file")
+    with pytest.raises(InputError, match="runs cannot be kept in 'odd://x'"):
+        sweep({"a": QUICK}, [0], spark=spark, out="odd://x")
+    with pytest.raises(InputError, match="nothing to run"):
+        sweep({}, [0], spark=spark)
+    monkeypatch.setattr(store, "load", lambda *_: iter(()))
+    with pytest.raises(InputError, match=r"1 runs were made, but are not in .*: give a folder that all workers share"):
+        sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "elsewhere")
+
+
+def test_the_command_line_sweeps_and_compares(spark: SparkSession, tmp_path: Path) -> None:
+    tried = ["--scenario", "idle-members", "--duration", "8", "--members", "2,6", "--seeds", "3"]
+    given = [*tried, "--sweep", str(tmp_path)]
+    answer = CliRunner().invoke(simulate, [*given, "-o", "json"])
+    assert answer.exit_code == 0, answer.output
+    assert [json.loads(line)["seed"] for line in answer.stdout.splitlines()] == [0, 1, 2] * 2
+    before = kept(tmp_path)
+    assert len(before) == 6
+    told = CliRunner().invoke(simulate, [*given, "--compare", "-o", "json"])
+    here = CliRunner().invoke(simulate, [*tried, "--compare", "-o", "json"])
+    assert told.stdout == here.stdout
+    assert len(told.stdout.splitlines()) > 40
+    assert kept(tmp_path) == before
