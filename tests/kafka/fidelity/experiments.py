@@ -1,0 +1,257 @@
+"""Which experiments are run both ways? Scenarios that take a few seconds, each with something of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sharelag.whatif.partition.values import Limits
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Fault,
+    Member,
+    PartitionStart,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+
+TOPIC = "work"
+#: From when on records arrive, in ms from the begin: by then all members have joined and wait.
+START_MS = 1500
+_OVER_MS = 300
+#: Quick heartbeats, and sessions that end within an experiment; the group is new, and reads from the log's begin.
+SETTINGS = Settings(
+    Limits(lock_duration_ms=15_000),
+    heartbeat_interval_ms=250,
+    session_timeout_ms=6000,
+    assignment_interval_ms=0,
+    auto_offset_reset="earliest",
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A scenario to be run both ways.
+
+    Attributes
+    ----------
+    scenario
+    misses
+        Where the simulator is known to be farther off than it should be: a measure, how far at most, and why.
+    """
+
+    scenario: Scenario
+    misses: tuple[tuple[str, float, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the scenario."""
+        return self.scenario.name
+
+
+def experiments() -> dict[str, Experiment]:
+    """All of them, by name."""
+    return {one.name: one for one in (*_SHAPES, *_OUTCOMES, *_ACCIDENTS, *_COSTS)}
+
+
+def _scenario(
+    name: str,
+    about: str,
+    backlog: Sequence[int],
+    members: tuple[Member, ...],
+    batch_records: int = 10,
+    producers: tuple[Producer, ...] = (),
+    **more: Any,
+) -> Scenario:
+    """Members that wait for a backlog, which then arrives all at once."""
+    topic = Topic(TOPIC, len(backlog), starts=(PartitionStart(),) * len(backlog))
+    given: dict[str, Any] = {"settings": SETTINGS, "duration_ms": 40_000, "step_ms": 1000, "initialized": False}
+    arriving = [_backlog(count, at, len(backlog), batch_records) for at, count in enumerate(backlog) if count]
+    return Scenario((topic,), members, (*arriving, *producers), name=name, about=about, **(given | more))
+
+
+def _backlog(count: int, partition: int, partitions: int, batch_records: int) -> Producer:
+    batches = count // batch_records
+    over = max(_OVER_MS, batches)
+    return Producer(
+        TOPIC,
+        (batches + 0.5) * batch_records * 1000 / over,  # half a record batch too much, so that none is missing
+        "steady",
+        batch_records,
+        tuple(float(at == partition) for at in range(partitions)),
+        begin_ms=START_MS,
+        end_ms=START_MS + over,
+    )
+
+
+def _with(**limits: Any) -> Settings:
+    return replace(SETTINGS, limits=replace(SETTINGS.limits, **limits))
+
+
+_SHAPES = (
+    Experiment(
+        _scenario(
+            "one-on-one",
+            "one partition, one member",
+            [1000],
+            (Member(service=Service(5, "exponential"), max_poll_records=100),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "three-share-one",
+            "three members share one partition of single records",
+            [2400],
+            (Member(count=3, service=Service(5, "exponential"), max_poll_records=50),),
+            batch_records=1,
+        )
+    ),
+    Experiment(
+        _scenario(
+            "three-on-four",
+            "four partitions, three members that acknowledge implicitly: one of them has two",
+            [400] * 4,
+            (
+                Member(
+                    count=3,
+                    service=Service(6),
+                    behaviour=Behaviour(acknowledgement="implicit"),
+                    max_poll_records=60,
+                ),
+            ),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "eight-on-twelve",
+            "twelve partitions, eight members: four of them have two",
+            [240] * 12,
+            (Member(count=8, service=Service(10, "exponential"), max_poll_records=40),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "skewed",
+            "twelve partitions, three members; half of the backlog is in one partition",
+            [1100] + [100] * 11,
+            (Member(count=3, service=Service(4, "exponential"), max_poll_records=50),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "large-batches",
+            "record batches of 500 go to one member as a whole, whatever it asks for",
+            [4500],
+            (Member(count=3, service=Service(3, "exponential"), max_poll_records=100),),
+            batch_records=500,
+            settings=_with(max_record_locks=4000),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "record-limit",
+            "the same with share.acquire.mode=record_limit: never more than what was asked for",
+            [4500],
+            (
+                Member(
+                    count=3,
+                    service=Service(3, "exponential"),
+                    max_poll_records=100,
+                    acquire_mode="record_limit",
+                ),
+            ),
+            batch_records=500,
+            settings=_with(max_record_locks=4000),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "arrivals",
+            "records arrive by chance while three members work: the one with two partitions cannot keep up",
+            [40] * 4,
+            (Member(count=3, service=Service(8, "exponential"), max_poll_records=20),),
+            producers=(Producer(TOPIC, 300, batch_records=5, begin_ms=START_MS + 500, end_ms=START_MS + 6000),),
+        )
+    ),
+)
+_OUTCOMES = (
+    Experiment(
+        _scenario(
+            "release-and-reject",
+            "eight members on four partitions give back 15 % of what they get, and reject 5 %",
+            [500] * 4,
+            (
+                Member(
+                    count=8,
+                    service=Service(12, "exponential"),
+                    behaviour=Behaviour(0.8, 0.15, 0.05),
+                    max_poll_records=50,
+                ),
+            ),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "poison",
+            "forty records fail in every attempt: they come back in ever smaller parts, and are archived",
+            [600] * 2,
+            (Member(count=2, service=Service(3), max_poll_records=50),),
+            batch_records=20,
+            poison=tuple(Poison(TOPIC, number % 2, 7 + 29 * (number // 2)) for number in range(40)),
+        )
+    ),
+)
+_ACCIDENTS = (
+    Experiment(
+        _scenario(
+            "killed",
+            "one of three members on three partitions is killed: its partition waits for the end of its session",
+            [450] * 3,
+            (Member(count=3, service=Service(6, "exponential"), max_poll_records=50),),
+            faults=(Fault(START_MS + 1000, "crash", "member-1"),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "hung",
+            "one of three members on one partition stops with records in its hands: the window of 200 behind them "
+            "fills up, and all wait until the locks end",
+            [1500],
+            (Member(count=3, service=Service(5), max_poll_records=20),),
+            settings=_with(max_record_locks=200, lock_duration_ms=3000),
+            faults=(Fault(START_MS + 1000, "hang", "member-1"),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "too-slow",
+            "one poll in five takes longer than the locks last: its work is for nothing, and comes back",
+            [900],
+            (Member(count=2, service=Service(15, "exponential"), max_poll_records=60),),
+            settings=_with(lock_duration_ms=1000),
+        )
+    ),
+)
+_COSTS = (
+    Experiment(
+        _scenario(
+            "small-polls",
+            "hardly any work, ten records a poll: what it costs to ask",
+            [8000],
+            (Member(service=Service(0.05), max_poll_records=10),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "commit-each",
+            "little work, and a commit after each record: what it costs to write",
+            [500] * 3,
+            (Member(count=3, service=Service(1), behaviour=Behaviour(commit="record"), max_poll_records=50),),
+        )
+    ),
+)

@@ -1,0 +1,33 @@
+"""Do real consumers and the simulator still agree? A few short experiments on a broker, whatever the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.fidelity.experiments import experiments
+from tests.kafka.fidelity.live import prepare, run_live
+from tests.kafka.fidelity.measure import simulated
+from tests.kafka.fidelity.script import PROPERTIES
+
+#: Part of the simulator's drain time within which the real one has to be. A busy machine is slow, but never fast.
+_FASTEST, _SLOWEST = 0.85, 2.5
+
+
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(properties=PROPERTIES) as running:
+        prepare(running)
+        yield running
+
+
+@pytest.mark.parametrize("name", ["release-and-reject", "poison", "hung"])
+def test_members_do_what_the_simulator_says(own_broker: KafkaBroker, name: str) -> None:
+    scenario = experiments()[name].scenario
+    ours = simulated(scenario, 0)
+    real = run_live(own_broker, scenario, 0, late_ms=10_000, warm_up=200)
+    assert ours.deliveries == pytest.approx(real.deliveries, rel=0.05)
+    assert ours.archived == pytest.approx(real.archived, rel=0.05)
+    assert _FASTEST * ours.drain_ms <= real.drain_ms <= _SLOWEST * ours.drain_ms
