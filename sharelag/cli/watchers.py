@@ -138,10 +138,10 @@ def _heading(level: str, rows: list[dict[str, Any]]) -> str:
 @click.group(invoke_without_command=True)
 @click.option(
     "--to",
-    type=click.Choice(["parquet"]),
-    help="Write lag, windows and imbalance as a folder of files for this run.",
+    type=click.Choice(["parquet", "delta"]),
+    help="Write lag, windows and imbalance: a folder of files for this run, or rows appended to Delta tables.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="With --to: where the runs are.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="With --to: where the runs or tables are.")
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.pass_context
 def export(
@@ -154,12 +154,18 @@ def export(
             raise click.UsageError(f"put options behind {context.invoked_subcommand}, not before it.")
         return
     if to is None or out is None:
-        raise click.UsageError("say what to export: --to parquet --out DIR, or one of the commands prometheus, serve.")
-    from sharelag.exports.lake import write_run
+        raise click.UsageError(
+            "say what to export: --to parquet|delta --out DIR, or one of the commands prometheus, serve."
+        )
+    from sharelag.exports.lake import append_run, write_run
 
     evidence, source = _gathered(engine, over, options)
-    run = write_run(evidence, out, source.describe())
-    click.echo(f"sharelag: wrote {run}", err=True)
+    if to == "parquet":
+        told = f"wrote {write_run(evidence, out, source.describe())}"
+    else:
+        appended = append_run(evidence, out, source.describe())
+        told = f"appended to {', '.join(appended)} in {out}" if appended else f"{out} has this moment already"
+    click.echo(f"sharelag: {told}", err=True)
     read_by(evidence, source, options["as_of"] is not None)
 
 

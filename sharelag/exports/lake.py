@@ -1,13 +1,16 @@
-"""What was it like on each night? A folder of Parquet files a run, for a lake."""
+"""What was it like on each night? A folder of Parquet files a run, or Delta tables that grow by each run."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import investigate
@@ -15,6 +18,8 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.version import __version__
+
+_MOMENT = pa.timestamp("us", "UTC")
 
 
 def write_run(evidence: Evidence, folder: Path, source: str) -> Path:
@@ -42,13 +47,75 @@ def write_run(evidence: Evidence, folder: Path, source: str) -> Path:
     run = folder / iso(evidence.as_of).replace("-", "").replace(":", "")
     if run.exists():
         raise InputError(f"{run} is there already: a run is never replaced, so name another folder or remove it")
-    tables = {"lag": evidence.lag, "windows": evidence.windows, "imbalance": investigate.imbalance(evidence)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(run, tables, {"as_of": iso(evidence.as_of), "source": source, "tool_version": __version__})
+        _write(run, _tables(evidence), _about(evidence, source))
     except OSError as error:
         raise InputError(f"cannot write to {folder} ({error.strerror or error}): check the place") from error
     return run
+
+
+def append_run(evidence: Evidence, folder: Path, source: str) -> list[str]:
+    """Append lag, windows and imbalance as of one moment to Delta tables.
+
+    A table that has rows of that moment stays as it is. So a run that was interrupted is finished by the next one of
+    the same moment, and none is there twice.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    folder : pathlib.Path
+        The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have ``as_of``, in microseconds
+        as Delta has no others. They are made if they are not there.
+    source : str
+        As in `write_run`; kept in the history of each table.
+
+    Returns
+    -------
+    list of str
+        The tables that were appended to.
+
+    Raises
+    ------
+    InputError
+        When the library for Delta is not installed, or a table cannot be written to.
+    """
+    try:
+        from deltalake import CommitProperties, DeltaTable, write_deltalake
+        from deltalake.exceptions import DeltaError
+    except ImportError as error:
+        raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
+    about = CommitProperties(custom_metadata=_about(evidence, source))
+    appended = []
+    for name, table in _tables(evidence).items():
+        place = str(folder / name)
+        try:
+            if not DeltaTable.is_deltatable(place) or not _has(DeltaTable(place), evidence.as_of):
+                write_deltalake(place, _for_delta(table, evidence.as_of), mode="append", commit_properties=about)
+                appended.append(name)
+        except (DeltaError, OSError) as error:
+            raise InputError(f"cannot append to {place} ({error}): check the place") from error
+    return appended
+
+
+def _tables(evidence: Evidence) -> dict[str, pa.Table]:
+    return {"lag": evidence.lag, "windows": evidence.windows, "imbalance": investigate.imbalance(evidence)}
+
+
+def _about(evidence: Evidence, source: str) -> dict[str, str]:
+    return {"as_of": iso(evidence.as_of), "source": source, "tool_version": __version__}
+
+
+def _has(table: Any, as_of: datetime) -> bool:
+    return bool(table.to_pyarrow_dataset().count_rows(filter=pc.field("as_of") == pa.scalar(as_of, _MOMENT)))
+
+
+def _for_delta(table: pa.Table, as_of: datetime) -> pa.Table:
+    """The rows with the moment that they are of, and times in the unit that Delta has."""
+    if "as_of" not in table.column_names:
+        table = table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
+    fields = [field.with_type(_MOMENT) if pa.types.is_timestamp(field.type) else field for field in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> None:

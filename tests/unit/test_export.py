@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +14,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from deltalake import DeltaTable
 from prometheus_client import openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
@@ -29,7 +32,7 @@ from sharelag import investigate
 from sharelag.demo import CAPTURE
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.exports.gathered import Cache, Gathered
-from sharelag.exports.lake import write_run
+from sharelag.exports.lake import append_run, write_run
 from sharelag.exports.metrics import write_textfile
 from sharelag.exports.scaling import scaling
 from sharelag.exports.server import application, is_loopback, server
@@ -341,6 +344,30 @@ def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list((tmp_path / "full").iterdir()) == []
 
 
+def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
+    out = tmp_path / "lake"
+    to_delta = ("export", "--to", "delta", "--out", str(out), "--capture")
+    answer = sharelag(*to_delta, str(SCENARIOS / "poison"))
+    assert answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
+    poison = investigate.gather(CaptureInput(SCENARIOS / "poison"), "local")
+    slow = investigate.gather(CaptureInput(SCENARIOS / "slow"), "local")
+    told = ["group_id", "topic", "partition", "lag", "notes"]
+    assert DeltaTable(out / "lag").to_pyarrow_table().select(told).equals(poison.lag.select(told))
+    shutil.rmtree(out / "windows")  # as if the run had been interrupted
+    assert append_run(poison, out, "again") == ["windows"]
+    assert append_run(poison, out, "again") == []
+    assert append_run(slow, out, "slow") == ["lag", "windows", "imbalance"]
+    windows = DeltaTable(out / "windows").to_pyarrow_table()
+    assert windows.num_rows == poison.windows.num_rows + slow.windows.num_rows
+    assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {poison.as_of, slow.as_of}
+    of_poison = windows.filter(pc.equal(windows["group_id"], "poison"))
+    assert of_poison.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
+    assert [one["source"] for one in DeltaTable(out / "windows").history()] == ["slow", "again"]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot append to"):
+        append_run(poison, tmp_path / "file", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -348,7 +375,7 @@ def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
         (["--to", "parquet"], "say what to export"),
         (["--capture", "x", "serve"], "put options behind serve"),
         (["prometheus", "--capture", "x"], "Missing option '--textfile'"),
-        (["--to", "delta", "--out", "x"], "'delta' is not 'parquet'"),
+        (["--to", "csv", "--out", "x"], "'csv' is not one of 'parquet', 'delta'"),
     ],
 )
 def test_wrong_usage(arguments: list[str], told: str) -> None:
