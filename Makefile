@@ -22,6 +22,7 @@ demo: $(READY) ## the lag of a recorded cluster: a table here, a page in out/dem
 
 test-parts: $(READY)
 	@$(BIN)/python -m tests.kafka.jars
+	@$(BIN)/python -m tests.kafka.prometheus
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.browser.lab
 

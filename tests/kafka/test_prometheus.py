@@ -1,0 +1,57 @@
+"""What does a real Prometheus make of our metrics?"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from sharelag.demo import CAPTURE
+from sharelag.exports.server import application
+from sharelag.sources.inputs import CaptureInput
+from tests.kafka.prometheus import prometheus, prometheus_bin
+from tests.unit.test_export import ask, gathered, running
+from tests.unit.told_input import ToldInput, Write
+
+HOSTILE = 'a"b\\c\nd <img onerror=alert(1)> \u202erev 🙂'
+TOKEN = "only-for-this-test"
+
+
+def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
+    now = gathered(CaptureInput(CAPTURE))
+    assert now.evidence is not None
+    with running(lambda: now, TOKEN) as port, prometheus(tmp_path, port, TOKEN) as server:
+        target = server.scraped()
+        assert (target["health"], target["lastError"]) == ("up", "")
+        stored = {
+            (told["group"], told["topic"], int(told["partition"])): value
+            for told, value in server.values("kafka_share_group_lag")
+        }
+        assert stored == {
+            (row["group_id"], row["topic"], row["partition"]): row["lag"]
+            for row in now.evidence.lag.to_pylist()
+            if row["lag"] is not None
+        }
+        ((_, sums),) = server.values('sum(kafka_share_group_lag{group="billing"})')
+        assert sums == 2380
+        assert server.values('absent(kafka_share_group_sum_lag{group="analytics"})') != []
+
+
+def test_hostile_names_are_labels_and_a_wrong_token_is_a_target_that_is_down(tmp_path: Path) -> None:
+    now = gathered(ToldInput([Write(600, 6600, group=HOSTILE)]))
+    for name, token, health in (("right", TOKEN, "up"), ("wrong", "another", "down")):
+        folder = tmp_path / name
+        folder.mkdir()
+        with running(lambda: now, TOKEN) as port, prometheus(folder, port, token) as server:
+            assert server.scraped()["health"] == health
+            told = [(labels["group"], value) for labels, value in server.values("kafka_share_group_sum_lag")]
+            assert told == ([(HOSTILE, 600)] if health == "up" else [])
+
+
+def test_its_own_linter_minds_kafkas_name_for_a_count_and_nothing_else() -> None:
+    text = ask(application(lambda: gathered(CaptureInput(CAPTURE))), "/metrics")[2]
+    checked = subprocess.run(
+        [str(prometheus_bin() / "promtool"), "check", "metrics"], input=text, capture_output=True, check=False
+    )
+    (said,) = checked.stderr.decode().splitlines()
+    assert said.startswith("kafka_share_group_delivery_complete_count non-histogram")
+    assert said.endswith('should not have "_count" suffix')
