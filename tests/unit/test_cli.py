@@ -284,3 +284,8 @@ def test_doctor_checks_this_machine() -> None:
     without = sharelag("doctor", env={"PATH": "/nowhere", "JAVA_HOME": ""})
     assert without.returncode == 1
     assert "fail  java: not found" in without.stdout
+
+
+def test_the_package_is_the_command_too() -> None:
+    told = subprocess.run([sys.executable, "-m", "sharelag", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == sharelag("--version").stdout

@@ -1,0 +1,99 @@
+"""What does a scrape of 10,000 share partitions cost, and does the exporter stay as small as it is? For ten minutes."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+
+import psutil
+import pyarrow as pa
+
+from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.wire.fields import STATE_TOPIC
+from tests.unit.told_input import NOW, ToldInput, Write
+
+GROUPS, PARTITIONS = 100, 100
+MINUTES = 10
+#: Seconds between scrapes, and between gatherings of what is scraped.
+SCRAPED, GATHERED = 1.0, 15.0
+_MIB = 1 << 20
+
+
+class _Scrape(NamedTuple):
+    minute: int
+    milliseconds: float
+    size: int
+    rss: float  # MiB
+
+
+def run() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "capture"
+        _capture(folder)
+        command = [sys.executable, "-m", "sharelag", "export", "serve", "--port", "0", "--every", str(GATHERED)]
+        with subprocess.Popen([*command, "--capture", str(folder)], stderr=subprocess.PIPE, text=True) as process:
+            try:
+                scrapes = _scrapes(process)
+            finally:
+                process.terminate()
+    _tell(scrapes)
+
+
+def _capture(folder: Path) -> None:
+    """Each share partition with ten batches in its window."""
+    batches = tuple((offset, offset + 4, offset // 5 % 2 * 2, 1) for offset in range(5000, 5050, 5))
+    told = ToldInput(
+        [
+            Write(group + partition, 5000, batches, group=f"group-{group}", partition=partition)
+            for group in range(GROUPS)
+            for partition in range(PARTITIONS)
+        ],
+        partitions_of_topic=PARTITIONS,
+    )
+
+    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
+        offsets = told.offsets([])
+        return {"offsets": offsets}, CaptureInfo("bench", NOW, {STATE_TOPIC: 1}, {})
+
+    write_capture(folder, told.batches(STATE_TOPIC), finish)
+
+
+def _scrapes(process: subprocess.Popen[str]) -> list[_Scrape]:
+    assert process.stderr is not None
+    found = re.search(r"127\.0\.0\.1:(\d+)", process.stderr.readline())
+    if not found:
+        raise SystemExit(f"the exporter did not start: {process.stderr.read()}")
+    connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+    scrapes, begun = [], time.monotonic()
+    while (passed := time.monotonic() - begun) < MINUTES * 60:
+        asked = time.perf_counter()
+        connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+        size = len(connection.getresponse().read())
+        took = time.perf_counter() - asked
+        scrapes.append(
+            _Scrape(int(passed // 60), 1000 * took, size, psutil.Process(process.pid).memory_info().rss / _MIB)
+        )
+        time.sleep(max(0.0, SCRAPED - took))
+    return scrapes
+
+
+def _tell(scrapes: list[_Scrape]) -> None:
+    size = min(scrape.size for scrape in scrapes)
+    # Only the digits of the exporter's own clocks vary.
+    if max(scrape.size for scrape in scrapes) > size + 100 or size < GROUPS * PARTITIONS * 100:
+        raise SystemExit("the answers differ or are too small, so the times mean nothing")
+    print(f"{GROUPS * PARTITIONS:,} share partitions, {size / 1e6:.1f} MB a scrape; gathered every {GATHERED:.0f} s")
+    print("minute  scrapes  median ms  p95 ms  greatest ms  memory MiB")
+    for minute in range(MINUTES):
+        of = [scrape for scrape in scrapes if scrape.minute == minute]
+        cuts = quantiles([scrape.milliseconds for scrape in of], n=20)
+        most = max(scrape.milliseconds for scrape in of)
+        memory = max(scrape.rss for scrape in of)
+        print(f"{minute + 1:>6}  {len(of):>7}  {cuts[9]:>9.1f}  {cuts[18]:>6.1f}  {most:>11.0f}  {memory:>10.0f}")
