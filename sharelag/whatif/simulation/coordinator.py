@@ -16,6 +16,7 @@ from sharelag.whatif.assignors.registry import assign
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.membership import Membership
 
 #: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
@@ -50,7 +51,7 @@ class Assigned:
     unserved: int
 
 
-class Coordinator:
+class Coordinator(Membership[Joined]):
     """The group coordinator of one share group.
 
     Attributes
@@ -64,11 +65,10 @@ class Coordinator:
     """
 
     def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]) -> None:
-        self._scenario, self._clock, self._brokers, self._first = scenario, clock, brokers, first
+        super().__init__(clock, scenario.settings.session_timeout_ms)
+        self._scenario, self._brokers, self._first = scenario, brokers, first
         self._settings = scenario.settings
-        self._session = self._settings.session_timeout_ms * MS
-        self.group_epoch = self.assignment_epoch = 0
-        self.members: dict[str, Joined] = {}
+        self.assignment_epoch = 0
         self.assignments: list[Assigned] = []
         at = [(at, place) for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())]
         self._there, self._later = {place for at_ms, place in at if not at_ms}, sorted(one for one in at if one[0])
@@ -96,9 +96,7 @@ class Coordinator:
                 return False
             if len(self.members) >= self._settings.max_size:
                 return True
-            known = self.members[member] = Joined(subscribed, rack, self._clock.now)
-            self.group_epoch += 1
-            self._clock.after(self._session, self._check_session, member)
+            known = self._join(member, Joined(subscribed, rack, self._clock.now))
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
             self.group_epoch += 1
@@ -113,21 +111,6 @@ class Coordinator:
             return None
         known.told = own
         return own
-
-    def leave(self, member: str) -> None:
-        """A member says goodbye."""
-        if self.members.pop(member, None):
-            self.group_epoch += 1
-
-    def _check_session(self, member: str) -> None:
-        known = self.members.get(member)
-        if known is None:
-            return
-        ends = known.last_beat + self._session
-        if ends <= self._clock.now:
-            self.leave(member)
-        else:
-            self._clock.at(ends, self._check_session, member)
 
     def _initialize(self) -> None:
         """The state of share partitions is created first; then there is something to assign."""

@@ -6,111 +6,55 @@ partitions are given up and taken within a poll.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
-from sharelag.whatif.simulation.world import member_id
+from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.streams import Work
 from sharelag.whatif.twin.coordinator import Places
 from sharelag.whatif.twin.fetcher import Fetcher
 from sharelag.whatif.twin.work import Batch, Returned, worked
 from sharelag.whatif.twin.world import World
 
-#: Longer than any simulation, in microseconds.
-_EVER = 1 << 60
 _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(6)
 
 
-class Consumer:
-    """One life of a member of the scenario, from joining to its end. Attributes as those of the share consumer."""
+class Consumer(Life):
+    """One life of a consumer."""
 
     def __init__(self, world: World, member: Member, number: int, life: int, which: int, work: dict[int, Work]) -> None:
-        self._world, self.member, self.number = world, member, number
-        self.life, self.which, self.work = life, which, work
-        self._clock = world.clock
-        self.id = member_id(world.seed, which, life)
-        self._chance = generator(world.seed, ACCIDENT, which, life)
-        self._network = round(world.scenario.costs.network_ms * MS)
-        self.joined = world.clock.now
-        self.left: int | None = None
-        self.ended: str | None = None
-        self.busy = self.unassigned = self.polls = 0
-        self.places: list[int] = []
-        self._unassigned_since: int | None = self.joined
-        self._busy_since: int | None = None
-        self._topics = member.topics
+        super().__init__(world, member, number, life, which, work)
+        self._world = world
         self._fetcher = Fetcher(world, member, self._fetched)
         self._target: Places | None = None  # told, but not yet taken over
         self._batch: Batch | None = None
-        self._beats = 0
         self._committed_at = self.joined
-        self._leaving = self._known = self._overslept = False
-        self._muted_until = self._hung_until = 0
-        self._beat(0)
-        if member.leave_ms is not None and member.leave_ms * MS > self.joined:
-            self._clock.at(member.leave_ms * MS, self.leave)
+        self._overslept = False
+        self._begin()
 
     @property
     def held(self) -> int:
         """Records that it works on."""
         return 0 if self._batch is None else sum(one.last - one.first + 1 for one in self._batch.returned)
 
-    # ---- what can happen to it ----
-
-    def leave(self) -> None:
-        """Close the consumer when the records at hand are done; it commits."""
-        self._leaving = True
-        if self.ended is None and self._batch is None:
-            self._close()
-
-    def crash(self) -> None:
-        """End without a word; the group notices when its session times out."""
-        if self.ended is not None:
-            return
-        self._end("crashed")
-        restart = self.member.behaviour.restart_ms
-        if restart is not None:
-            self._clock.after(restart * MS, self._world.spawn, self.which, self.life + 1)
-
-    def hang(self, for_ms: int | None) -> None:
-        """Stand still, heartbeats included, for a time or for ever."""
-        if self.ended is None:
-            self._stop_work()
-            self._hung_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
-
-    def mute(self, for_ms: int | None) -> None:
-        """Lose the heartbeats on the way."""
-        self._muted_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
-
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to other topics; none: leave the group."""
-        self._topics = topics
-        if self.ended is None and topics:
-            self._beat(self._beats)
-        elif self.ended is None:
-            self._commit(self.places)
-            self._depart()
-
-    def finish(self) -> None:
-        """Count what is going on when the simulation ends."""
-        if self.ended is None:
-            self._stop_work()
-            if self._unassigned_since is not None:
-                self.unassigned += self._clock.now - self._unassigned_since
-
     # ---- membership ----
 
-    def _beat(self, number: int) -> None:
-        if self._is_stopped(self._beat, number) or number != self._beats or not self._topics or self._overslept:
-            return
-        self._beats += 1
-        if self._clock.now >= self._muted_until:
-            self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
-        self._clock.after(self._world.settings.heartbeat_interval_ms * MS, self._beat, self._beats)
+    @property
+    def _interval(self) -> int:
+        return self._world.settings.heartbeat_interval_ms * MS
+
+    def _is_at_work(self) -> bool:
+        return self._batch is not None
+
+    def _is_member(self) -> bool:
+        return super()._is_member() and not self._overslept
+
+    def _send_beat(self) -> None:
+        self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
 
     def _beat_arrives(self, owned: Places) -> None:
-        if self.ended is not None or not self._topics or self._overslept:
+        if self.ended is not None or not self._is_member():
             return
         known = [
             place for topic in self._topics for place, begin in self._world.topics[topic] if begin <= self._clock.now
@@ -119,7 +63,7 @@ class Consumer:
         self._clock.after(self._network, self._told, answer)
 
     def _told(self, answer: Places | bool | None) -> None:
-        if self._is_stopped(self._told, answer) or not self._topics or self._overslept:
+        if self._is_stopped(self._told, answer) or not self._is_member():
             return
         self._known = answer is not False
         if answer is False:  # fenced: what it had is another one's
@@ -156,9 +100,13 @@ class Consumer:
         """``max.poll.interval.ms`` is over: it leaves the group, and joins again with the next poll."""
         if self.ended is None and polls == self.polls and self._batch is not None:
             self._overslept = True
-            self._depart()
+            self._fall_out()
 
     def _depart(self) -> None:
+        self._commit(self.places)
+        self._fall_out()
+
+    def _fall_out(self) -> None:
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._known = False
         self._drop(self.places)
@@ -201,12 +149,7 @@ class Consumer:
             counts[_RELEASED] += retries
             world.tally.given_back += retries
             partition.delivered = max(partition.delivered, last + 1)
-        if behaviour.crash or behaviour.hang:
-            crash, hang, share = self._chance.random(3).tolist()
-            if crash < behaviour.crash:
-                self._clock.after(int(share * batch.duration), self.crash)
-            elif hang < behaviour.hang:
-                self._clock.after(int(share * batch.duration), self.hang, behaviour.hang_ms)
+        self._meet_accidents(batch.duration)
         longest = world.settings.max_poll_interval_ms * MS
         if batch.duration > longest:
             self._clock.after(longest, self._overslept_poll, self.polls)
@@ -264,37 +207,10 @@ class Consumer:
         self._fetcher.drop(given_up)
         self._count_unassigned()
 
-    def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
-        """Whether it does nothing (any more); who hangs does it later."""
-        if self.ended is not None:
-            return True
-        if self._hung_until <= self._clock.now:
-            return False
-        if self._hung_until - self._clock.now < _EVER // 2:
-            self._clock.at(self._hung_until, action, *arguments)
-        return True
-
     def _end(self, how: str) -> None:
-        self._stop_work()
-        self.places = []
         self._fetcher.close()
-        self._count_unassigned()
-        if self._unassigned_since is not None:
-            self.unassigned += self._clock.now - self._unassigned_since
-        self.ended, self.left = how, self._clock.now
+        super()._end(how)
         self._batch = None
-
-    def _stop_work(self) -> None:
-        if self._busy_since is not None:
-            self.busy += self._clock.now - self._busy_since
-            self._busy_since = None
-
-    def _count_unassigned(self) -> None:
-        if self.places and self._unassigned_since is not None:
-            self.unassigned += self._clock.now - self._unassigned_since
-            self._unassigned_since = None
-        elif not self.places and self._unassigned_since is None:
-            self._unassigned_since = self._clock.now
 
     def _counts(self, place: int) -> list[int]:
         return self._world.tally.counts.setdefault((place, self.number), [0] * 6)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.coordinator import Assigned
+from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.twin.uniform import uniform
 
 Places = frozenset[int]
@@ -27,7 +28,7 @@ class Joined:
     told: Places | None = None
 
 
-class Coordinator:
+class Coordinator(Membership[Joined]):
     """The group coordinator of one consumer group.
 
     Parameters
@@ -46,11 +47,10 @@ class Coordinator:
     """
 
     def __init__(self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int) -> None:
-        self._clock, self._partitions = clock, partitions
-        self._session, self._interval = session_timeout_ms * MS, assignment_interval_ms * MS
-        self._group_epoch = self._assignment_epoch = 0
+        super().__init__(clock, session_timeout_ms)
+        self._partitions, self._interval = partitions, assignment_interval_ms * MS
+        self._assignment_epoch = 0
         self._assigned_at: int | None = None
-        self.members: dict[str, Joined] = {}
         self.assignments: list[Assigned] = []
 
     def heartbeat(self, member: str, subscribed: Places, owned: Places, joins: bool) -> Places | bool | None:
@@ -72,12 +72,10 @@ class Coordinator:
         if known is None:
             if not joins:
                 return False
-            known = self.members[member] = Joined(subscribed, self._clock.now)
-            self._group_epoch += 1
-            self._clock.after(self._session, self._check_session, member)
+            known = self._join(member, Joined(subscribed, self._clock.now))
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
-            self._group_epoch += 1
+            self.group_epoch += 1
         known.last_beat = self._clock.now
         self._assign()
         if known.told is not None and owned <= known.told:
@@ -93,32 +91,17 @@ class Coordinator:
         known.held |= wanted
         return wanted
 
-    def leave(self, member: str) -> None:
-        """A member says goodbye, or is not heard of any more."""
-        if self.members.pop(member, None):
-            self._group_epoch += 1
-
-    def _check_session(self, member: str) -> None:
-        known = self.members.get(member)
-        if known is None:
-            return
-        ends = known.last_beat + self._session
-        if ends <= self._clock.now:
-            self.leave(member)
-        else:
-            self._clock.at(ends, self._check_session, member)
-
     def _assign(self) -> None:
         now = self._clock.now
         early = self._assigned_at is not None and now < self._assigned_at + self._interval
-        if self._group_epoch == self._assignment_epoch or early:
+        if self.group_epoch == self._assignment_epoch or early:
             return
         target = uniform(
             {id_: known.subscribed for id_, known in self.members.items()},
             {id_: known.target for id_, known in self.members.items()},
         )
         changes = [(known.target, target[id_]) for id_, known in self.members.items()]
-        self._assignment_epoch, self._assigned_at = self._group_epoch, now
+        self._assignment_epoch, self._assigned_at = self.group_epoch, now
         for id_, known in self.members.items():
             known.target = target[id_]
         pairs = sum(len(after) for _, after in changes)

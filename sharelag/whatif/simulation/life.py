@@ -1,0 +1,201 @@
+"""What becomes of a member, whatever kind of consumer it is? It joins, works, hangs, crashes, and leaves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+from sharelag.whatif.scenario import Member, Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
+from sharelag.whatif.simulation.world import member_id
+
+#: Longer than any simulation, in microseconds.
+_EVER = 1 << 60
+
+
+class Surroundings(Protocol):
+    """What a life needs of the world around it."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is simulated."""
+
+    @property
+    def seed(self) -> int:
+        """Of all chance."""
+
+    @property
+    def clock(self) -> Clock:
+        """Virtual time."""
+
+    @property
+    def spawn(self) -> Callable[[int, int], None]:
+        """Let a member of the scenario begin another life."""
+
+
+class Life(ABC):
+    """One life of a member of the scenario, from joining to its end.
+
+    Attributes
+    ----------
+    number
+        Of all lives, in the order of their begins.
+    id
+        The member id.
+    joined, left, ended
+        Microseconds; and how it ended, None while it lives.
+    busy, unassigned
+        Microseconds in which it processed records, and in which it had no partition.
+    polls
+        How many brought records.
+    """
+
+    def __init__(
+        self, world: Surroundings, member: Member, number: int, life: int, which: int, work: dict[int, Work]
+    ) -> None:
+        self.member, self.number = member, number
+        self.life, self.which, self.work = life, which, work
+        self._clock, self._spawn = world.clock, world.spawn
+        self.id = member_id(world.seed, which, life)
+        self._chance = generator(world.seed, ACCIDENT, which, life)
+        self._network = round(world.scenario.costs.network_ms * MS)
+        self.joined = world.clock.now
+        self.left: int | None = None
+        self.ended: str | None = None
+        self.busy = self.unassigned = self.polls = 0
+        self.places: list[int] = []
+        self._unassigned_since: int | None = self.joined
+        self._busy_since: int | None = None
+        self._topics = member.topics
+        self._beats = 0
+        self._leaving = self._known = False
+        self._muted_until = self._hung_until = 0
+
+    def _begin(self) -> None:
+        """Join; the last line of whoever's ``__init__``."""
+        self._beat(0)
+        if self.member.leave_ms is not None and self.member.leave_ms * MS > self.joined:
+            self._clock.at(self.member.leave_ms * MS, self.leave)
+
+    # ---- what can happen to it ----
+
+    def leave(self) -> None:
+        """Close the consumer when the records at hand are done."""
+        self._leaving = True
+        if self.ended is None and not self._is_at_work():
+            self._close()
+
+    def crash(self) -> None:
+        """End without a word."""
+        if self.ended is not None:
+            return
+        self._end("crashed")
+        self._cut_off()
+        restart = self.member.behaviour.restart_ms
+        if restart is not None:
+            self._clock.after(restart * MS, self._spawn, self.which, self.life + 1)
+
+    def hang(self, for_ms: int | None) -> None:
+        """Stand still, heartbeats included, with open connections, for a time or for ever."""
+        if self.ended is None:
+            self._stop_work()
+            self._hung_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
+
+    def mute(self, for_ms: int | None) -> None:
+        """Lose the heartbeats on the way."""
+        self._muted_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Subscribe to other topics; none: leave the group."""
+        self._topics = topics
+        if self.ended is None and topics:
+            self._beat(self._beats)
+        elif self.ended is None:
+            self._depart()
+
+    def finish(self) -> None:
+        """Count what is going on when the simulation ends."""
+        if self.ended is None:
+            self._stop_work()
+            if self._unassigned_since is not None:
+                self.unassigned += self._clock.now - self._unassigned_since
+
+    # ---- what kinds of consumers do in their own way ----
+
+    @property
+    @abstractmethod
+    def _interval(self) -> int:
+        """Microseconds between heartbeats."""
+
+    @abstractmethod
+    def _is_at_work(self) -> bool: ...
+
+    @abstractmethod
+    def _send_beat(self) -> None: ...
+
+    @abstractmethod
+    def _depart(self) -> None:
+        """Leave the group, and live on."""
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+    def _cut_off(self) -> None:
+        """What others notice of a crash at once: nothing, unless they say so."""
+        return
+
+    def _is_member(self) -> bool:
+        """Whether it takes part in the group."""
+        return bool(self._topics)
+
+    # ---- what all do alike ----
+
+    def _beat(self, number: int) -> None:
+        if self._is_stopped(self._beat, number) or number != self._beats or not self._is_member():
+            return
+        self._beats += 1
+        if self._clock.now >= self._muted_until:
+            self._send_beat()
+        self._clock.after(self._interval, self._beat, self._beats)
+
+    def _meet_accidents(self, duration: int) -> None:
+        """Draw whether it crashes or hangs within the work that it begins now."""
+        behaviour = self.member.behaviour
+        if behaviour.crash or behaviour.hang:
+            crash, hang, share = self._chance.random(3).tolist()
+            if crash < behaviour.crash:
+                self._clock.after(int(share * duration), self.crash)
+            elif hang < behaviour.hang:
+                self._clock.after(int(share * duration), self.hang, behaviour.hang_ms)
+
+    def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
+        """Whether it does nothing (any more); who hangs does it later."""
+        if self.ended is not None:
+            return True
+        if self._hung_until <= self._clock.now:
+            return False
+        if self._hung_until - self._clock.now < _EVER // 2:
+            self._clock.at(self._hung_until, action, *arguments)
+        return True
+
+    def _end(self, how: str) -> None:
+        self._stop_work()
+        self.places = []
+        self._count_unassigned()
+        if self._unassigned_since is not None:
+            self.unassigned += self._clock.now - self._unassigned_since
+        self.ended, self.left = how, self._clock.now
+
+    def _stop_work(self) -> None:
+        if self._busy_since is not None:
+            self.busy += self._clock.now - self._busy_since
+            self._busy_since = None
+
+    def _count_unassigned(self) -> None:
+        if self.places and self._unassigned_since is not None:
+            self.unassigned += self._clock.now - self._unassigned_since
+            self._unassigned_since = None
+        elif not self.places and self._unassigned_since is None:
+            self._unassigned_since = self._clock.now

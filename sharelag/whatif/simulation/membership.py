@@ -1,0 +1,46 @@
+"""Who is in a group? Members join, are heard of, and leave or time out, as every group coordinator sees it."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from sharelag.whatif.simulation.clock import MS, Clock
+
+
+class Heard(Protocol):
+    """A member that is heard of, last so many microseconds after the begin."""
+
+    last_beat: int
+
+
+J = TypeVar("J", bound=Heard)
+
+
+class Membership(Generic[J]):
+    """The members of one group, by member id; each change of them makes the group epoch one more."""
+
+    def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
+        self._clock, self._session = clock, session_timeout_ms * MS
+        self.group_epoch = 0
+        self.members: dict[str, J] = {}
+
+    def leave(self, member: str) -> None:
+        """A member says goodbye, or is not heard of any more."""
+        if self.members.pop(member, None):
+            self.group_epoch += 1
+
+    def _join(self, member: str, joined: J) -> J:
+        self.members[member] = joined
+        self.group_epoch += 1
+        self._clock.after(self._session, self._check_session, member)
+        return joined
+
+    def _check_session(self, member: str) -> None:
+        known = self.members.get(member)
+        if known is None:
+            return
+        ends = known.last_beat + self._session
+        if ends <= self._clock.now:
+            self.leave(member)
+        else:
+            self._clock.at(ends, self._check_session, member)
