@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import archive_memory, decode, quick_look, widgets
+from benchmarks import archive_memory, assignors, decode, quick_look, scrapes, widgets
 
 _ALL = {
     "decode": decode.run,
     "quick_look": quick_look.run,
     "archive_memory": archive_memory.run,
+    "scrapes": scrapes.run,
     "widgets": widgets.run,
+    "assignors": assignors.run,
 }
 
 

@@ -1,0 +1,283 @@
+"""Which scenarios does nobody choose? Drawn ones: what a claim about assignors or settings is to be held against.
+
+`drawn` takes a number and gives a scenario, the same one on every machine. One run takes a fraction of a second.
+
+What is drawn, and why:
+
+* 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as many.
+* 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll: who works long on a
+  record polls few. Large groups get slow records, so that a run stays short.
+* For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a backlog of up to 20 s of it.
+  Then nothing comes any more, so that even an overloaded group drains in the end, and the time until then says how
+  well its members were used.
+* One group in four acquires by ``record_limit``, from three brokers: its members ask one leader at a time. The others
+  have one broker, since by ``batch_optimized`` a client asks all leaders at once, which simulations do not do.
+* An assignor that goes by lag may be asked every 5, 10 or 30 s.
+
+Four families add one difficulty each, a fifth mixes two to four of them:
+
+* ``skewed``: partitions get records in proportion to ``1 / k ** s``, ``s`` from 0.5 to 2, or by skewed keys; in half of
+  the others the hot partitions change on the way.
+* ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records come, in all partitions or in one of them.
+* ``heterogeneous``: members 2 to 8 times slower than others, up to three topics of which members subscribe to some,
+  partitions with 2 to 5 times the work a record, racks. The first member subscribes to all.
+* ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to 60 s or for ever;
+  records are released now and then, are poison, or get stuck until their locks run out; leaders change.
+
+The load counts what is drawn: members that are slower, and bursts, make no group busier than the range above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Burst,
+    Fault,
+    Limits,
+    Member,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulation.streams import generator
+
+#: A seed's family is its remainder by five.
+FAMILIES = ("skewed", "bursty", "heterogeneous", "failing", "mixed")
+#: Sets these numbers apart from those of the simulation, which has its own from the same seed.
+_STREAM = 932
+_T = TypeVar("_T")
+
+
+def drawn(seed: int) -> Scenario:
+    """Draw a scenario.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 on. Its remainder by five says which of `FAMILIES`.
+
+    Returns
+    -------
+    Scenario
+        Called by its family and seed, such as ``skewed-40``.
+    """
+    chance, family = generator(seed, _STREAM), FAMILIES[seed % len(FAMILIES)]
+    added = {family}
+    if family == "mixed":
+        added = {FAMILIES[one] for one in chance.permutation(4)[: chance.integers(2, 5)]}
+    scenario = _plain(chance)
+    for name, add in _ADD.items():
+        if name in added:
+            scenario = add(scenario, chance)
+    partitions = sum(topic.partitions for topic in scenario.topics)
+    about = f"{len(scenario.members)} members, {partitions} partitions; {', '.join(sorted(added))}; drawn by chance"
+    return replace(scenario, name=f"{family}-{seed}", about=about)
+
+
+def _plain(chance: np.random.Generator) -> Scenario:
+    """A group in which all is even and well, but for the load."""
+    partitions = _one_of(chance, (2, 3, 4, 6, 8, 12, 16, 24, 32))
+    members = _one_of(chance, (1, 2, 3, 4, 6, 8, 12, 16, 24))
+    work_ms = _one_of(chance, [work for work in (5, 10, 20, 50, 100) if work >= 2 * members])
+    polled = max(_one_of(chance, (200, 500, 1000)) // work_ms, 1)
+    batch = min(_one_of(chance, (1, 2, 5, 10, 20)), polled)
+    service = Service(work_ms, _one_of(chance, _KINDS), _between(chance, 0.5, 1.5))
+    capacity = 1000 * members / work_ms
+    end = _whole(chance, 20, 40) * 1000
+    backlog = round(capacity * _between(chance, 0, 20) / partitions)
+    rate = round(capacity * _between(chance, 0.5, 1.3), 1)
+    brokers = _one_of(chance, (1, 1, 1, 3))
+    return Scenario(
+        topics=(Topic("orders", partitions, backlog=backlog, batch_records=batch),),
+        members=tuple(
+            Member(
+                f"m{number}",
+                service=service,
+                max_poll_records=polled,
+                acquire_mode="batch_optimized" if brokers == 1 else "record_limit",
+                join_ms=_whole(chance, 0, 3000),
+            )
+            for number in range(members)
+        ),
+        producers=(Producer("orders", rate, batch_records=batch, end_ms=end),),
+        settings=Settings(rebalance_interval_ms=_one_of(chance, (5000, 10_000, 30_000))),
+        brokers=brokers,
+        duration_ms=DURATION_MS,
+    )
+
+
+def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Members differ in speed, in what they subscribe to and in racks; partitions in the work of their records."""
+    (whole,), (producer,) = scenario.topics, scenario.producers
+    counts = _parts(chance, whole.partitions)
+    costly = _between(chance, 2, 5) if chance.random() < 0.5 else 1.0
+    where = tuple(((name, _whole(chance, 0, count - 1)), costly) for name, count in counts.items())
+    slower, share = _between(chance, 2, 8), _between(chance, 0.2, 0.6)
+    factors = [slower if chance.random() < share else 1.0 for _ in scenario.members]
+    members = []
+    for number, (member, factor) in enumerate(zip(scenario.members, factors, strict=True)):
+        some = [name for name in counts if chance.random() < 0.6]
+        members.append(
+            replace(
+                member,
+                service=replace(member.service, mean_ms=member.service.mean_ms * factor, by_partition=where),
+                topics=tuple(some if number and some else counts),
+                rack=_one_of(chance, _RACKS),
+                max_poll_records=max(round(member.max_poll_records / factor), 1),
+            )
+        )
+    # What the group can do now, of what it could do before.
+    work = 1 + len(counts) * (costly - 1) / whole.partitions
+    part = sum(1 / factor for factor in factors) / len(factors) / work
+    backlog = round(whole.starts[0].end_offset * part)
+    topics = [
+        Topic(
+            name,
+            count,
+            backlog=backlog,
+            batch_records=producer.batch_records,
+            racks=tuple((_RACKS[number % 3],) for number in range(count)),
+        )
+        for name, count in counts.items()
+    ]
+    rates = {name: round(producer.rate * part * count / whole.partitions, 2) for name, count in counts.items()}
+    producers = [replace(producer, topic=name, rate=rate) for name, rate in rates.items()]
+    return replace(scenario, topics=tuple(topics), producers=tuple(producers), members=tuple(members))
+
+
+def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Partitions get what their rank, or the keys, give them; by rank the backlog is as uneven."""
+    topics, producers = [], []
+    for topic, producer in zip(scenario.topics, scenario.producers, strict=True):
+        if chance.random() < 0.3:
+            topics.append(topic)
+            keys, skew = _one_of(chance, (20, 100, 1000)), _between(chance, 0.8, 1.5)
+            producers.append(replace(producer, keys=keys, key_skew=skew))
+            continue
+        skew = _between(chance, 0.5, 2)
+        first, then = _ranked(chance, topic.partitions, skew), _ranked(chance, topic.partitions, skew)
+        backlog = sum(start.end_offset for start in topic.starts)
+        starts = replace(topic, starts=(), backlog=tuple(round(backlog * part) for part in first))
+        topics.append(starts)
+        if chance.random() < 0.5:
+            middle = (producer.end_ms or 0) // 2
+            producers.append(replace(producer, weights=first, end_ms=middle))
+            producers.append(replace(producer, weights=then, begin_ms=middle))
+        else:
+            producers.append(replace(producer, weights=first))
+    return replace(scenario, topics=tuple(topics), producers=tuple(producers))
+
+
+def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Bursts, for which less comes in between: as many records as before in all."""
+    partitions = {topic.name: topic.partitions for topic in scenario.topics}
+    producers = []
+    for producer in scenario.producers:
+        begin, end = producer.begin_ms, producer.end_ms or 0
+        begins = [_whole(chance, begin, end - 3000) for _ in range(_whole(chance, 1, 3))]
+        bursts = [Burst(at, min(at + _whole(chance, 3000, 12_000), end), _between(chance, 2, 8)) for at in begins]
+        more = sum((burst.factor - 1) * (burst.end_ms - burst.begin_ms) for burst in bursts)
+        calm = replace(producer, rate=round(producer.rate / (1 + more / (end - begin)), 2))
+        hot = _whole(chance, 0, partitions[producer.topic] - 1)
+        if chance.random() < 0.5:
+            only = tuple(float(number == hot) for number in range(partitions[producer.topic]))
+            producers += [calm, *(_burst_of(calm, burst, only) for burst in bursts)]
+        else:
+            producers += [calm, *(_burst_of(calm, burst, calm.weights) for burst in bursts)]
+    return replace(scenario, producers=tuple(producers))
+
+
+def _burst_of(calm: Producer, burst: Burst, weights: tuple[float, ...]) -> Producer:
+    """What a burst adds."""
+    keys = 0 if weights != calm.weights else calm.keys
+    rate = round(calm.rate * (burst.factor - 1), 2)
+    return replace(calm, rate=rate, weights=weights, keys=keys, begin_ms=burst.begin_ms, end_ms=burst.end_ms)
+
+
+def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Accidents of members, of records and of leaders."""
+    end = max(producer.end_ms or 0 for producer in scenario.producers)
+    released = _one_of(chance, (0.0, 0.01, 0.05))
+    faults, members = [], []
+    for number, member in enumerate(scenario.members):
+        lasts = None if number and chance.random() < 0.3 else _whole(chance, 5, 60) * 1000
+        behaviour = Behaviour(accept=1 - released, release=released, restart_ms=lasts)
+        members.append(replace(member, behaviour=behaviour))
+        if number and chance.random() < 0.25:
+            faults.append(Fault(_whole(chance, 3000, end), _one_of(chance, _FAULTS), member.name, lasts))
+    poison = {}
+    for topic in scenario.topics:
+        for _ in range(_whole(chance, 0, 3)):
+            partition, offset = _whole(chance, 0, topic.partitions - 1), _whole(chance, 0, 99)
+            how, attempts = _one_of(chance, _POISON)
+            poison[topic.name, partition, offset] = Poison(topic.name, partition, offset, how, attempts)
+        if chance.random() < 0.3:
+            partition = _whole(chance, 0, topic.partitions - 1)
+            faults.append(Fault(_whole(chance, 3000, end), "leader_change", topic=topic.name, partition=partition))
+    limits = Limits(lock_duration_ms=_one_of(chance, (15_000, 30_000)))
+    return replace(
+        scenario,
+        members=tuple(members),
+        faults=tuple(faults),
+        poison=tuple(poison.values()),
+        settings=replace(scenario.settings, limits=limits),
+    )
+
+
+#: In this order, since later ones look at topics and producers as the earlier ones left them.
+_ADD: dict[str, Callable[[Scenario, np.random.Generator], Scenario]] = {
+    "heterogeneous": _heterogeneous,
+    "skewed": _skewed,
+    "bursty": _bursty,
+    "failing": _failing,
+}
+#: Long enough for most to drain whatever the assignor.
+DURATION_MS = 240_000
+_KINDS: tuple[Literal["fixed", "exponential", "lognormal"], ...] = ("fixed", "exponential", "lognormal")
+_FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
+_RACKS = ("a", "b", "c")
+#: What a record does, and in how many deliveries.
+_POISON: tuple[tuple[Literal["release", "reject", "silent", "crash"], int], ...] = (
+    ("release", 1 << 15),
+    ("reject", 1),
+    ("silent", 1),
+    ("silent", 2),
+    ("crash", 1),
+)
+
+
+def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
+    """One to three topics that have so many partitions together."""
+    names = ("orders", "payments", "refunds")[: _whole(chance, 1, min(3, partitions))]
+    counts = dict.fromkeys(names, 1)
+    for _ in range(partitions - len(names)):
+        counts[_one_of(chance, names)] += 1
+    return counts
+
+
+def _ranked(chance: np.random.Generator, count: int, skew: float) -> tuple[float, ...]:
+    """Parts of a whole by rank, and which partition has which rank by chance."""
+    parts = [1 / rank**skew for rank in range(1, count + 1)]
+    # Rounded, since the last digits of a power are not the same everywhere.
+    return tuple(round(parts[one] / sum(parts), 4) for one in chance.permutation(count).tolist())
+
+
+def _one_of(chance: np.random.Generator, values: Sequence[_T]) -> _T:
+    return values[int(chance.integers(len(values)))]
+
+
+def _whole(chance: np.random.Generator, low: int, high: int) -> int:
+    return int(chance.integers(low, high + 1))
+
+
+def _between(chance: np.random.Generator, low: float, high: float) -> float:
+    return round(low + (high - low) * float(chance.random()), 2)
