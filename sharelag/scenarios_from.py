@@ -7,11 +7,13 @@ print(*scenario.assumed, sep="\\n")
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import estimated
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import SharePartition, Window
@@ -21,27 +23,33 @@ from sharelag.whatif.scenario import (
     Behaviour,
     Member,
     PartitionStart,
-    Producer,
     Scenario,
     Service,
+    Settings,
     Topic,
     settings_named,
 )
 
 _MS = 1000
-#: A group is behind when its lag is more than it finishes in so many seconds ...
-_BEHIND = 10
-#: ... and when it is not, its members are taken to be busy for this share of their time.
-_BUSY = 0.5
-#: ``max.poll.records``
-_MOST_POLLED = 500
 _SETTINGS = (
     "share.record.lock.duration.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
+    "share.renew.acknowledge.enable",
     "share.session.timeout.ms",
     "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+    "share.isolation.level",
+    "share.auto.offset.reset",
 )
+
+
+class _Known(NamedTuple):
+    """What the group's own records say of a member."""
+
+    topics: tuple[str, ...] = ()
+    rack: str | None = None
+    assigned: tuple[tuple[str, int], ...] = ()
 
 
 def scenario_from(
@@ -89,25 +97,31 @@ def scenario_from(
     progress = {(row["topic_id"], row["partition"]): row for row in _of_group(evidence.progress, name)}
     topics = _topics(evidence, lag, progress, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
-    service = service or _service(lag, progress, _holders(evidence, name, len(members)), assumed)
-    behaviour = behaviour or _behaviour(_of_group(evidence.observed, name), assumed)
+    service = service or estimated.service(lag, progress, _holders(evidence, name, len(members)), assumed)
+    behaviour = behaviour or estimated.behaviour(_of_group(evidence.observed, name), assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
-    polled = max_poll_records or _polled(service, settings.limits.lock_duration_ms)
+    settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
+    polled = max_poll_records or estimated.polled(service, settings.limits.lock_duration_ms)
     assumed.append(
-        f"record batches of {batch_records} and polls of {polled} records; network and brokers as by default"
+        f"record batches of {batch_records} and polls of {polled} records; one broker without racks, with latencies as "
+        "by default"
     )
+    _note_what_is_not_taken_over(evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed)
     unknown = [setting for setting in _SETTINGS if found[setting].source == "assumed"]
     if unknown:
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
     return Scenario(
         topics=tuple(topics),
         members=tuple(
-            Member(f"member-{number}", 1, subscribed, rack, service, behaviour, polled)
-            for number, (subscribed, rack) in enumerate(members)
-        ),
-        producers=tuple(_producers(topics, progress, batch_records, assumed)),
+            Member(f"member-{number}", 1, *one[:2], service, behaviour, polled, assigned=one.assigned)
+            for number, one in enumerate(members)
+        )
+        # Nobody is there, but whoever is added shall be like this.
+        or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
+        producers=tuple(estimated.producers(topics, progress, batch_records, assumed)),
         settings=settings,
+        settled=True,
         assignor=assignor,
         duration_ms=duration_ms,
         group_id=name,
@@ -188,52 +202,22 @@ def _start(row: dict[str, Any], window: Window | None, age: int | None, batch_re
     )
 
 
-def _members(
-    evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
-) -> list[tuple[tuple[str, ...], str | None]]:
+def _members(evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]) -> list[_Known]:
     known = {topic.name for topic in topics}
+    places = {(topic.id, number): (topic.name, number) for topic in topics for number in range(topic.partitions)}
     rows = _of_group(evidence.members, group)
     if not rows and not _of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
         assumed.append(f"{count} members, since the members of the group are not known")
-        return [((), None)] * count
+        return [_Known()] * count
     return [
-        (tuple(sorted(known & set(row["subscribed_topic_names"] or known))) or tuple(sorted(known)), row["rack_id"])
+        _Known(
+            tuple(sorted(known & set(row["subscribed_topic_names"] or known))) or tuple(sorted(known)),
+            row["rack_id"],
+            tuple(places[held] for held in sorted(_held(row)) if held in places),
+        )
         for row in sorted(rows, key=lambda row: row["member_id"])
     ]
-
-
-def _service(
-    lag: list[dict[str, Any]],
-    progress: dict[tuple[str, int], dict[str, Any]],
-    holders: list[set[tuple[str, int]]],
-    assumed: list[str],
-) -> Service:
-    """How long a record takes, from how many deliveries the members end that have work waiting."""
-    done = {
-        place: row["completion_rate"] + (row["redelivery_rate"] or 0.0)
-        for place, row in progress.items()
-        if row["completion_rate"]
-    }
-    behind = {
-        (row["topic_id"], row["partition"])
-        for row in lag
-        if (row["lag"] or 0) > _BEHIND * done.get((row["topic_id"], row["partition"]), 0.0)
-    } & done.keys()
-    # Who has work waiting is busy; who has not could do more, and nobody saw how much.
-    busy = [held for held in holders if held & behind or not held] if behind else holders
-    theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
-    rate = sum(done[place] for place in sorted(theirs))
-    if not rate or not busy:
-        assumed.append("1 ms of work for each record, since no rate of completion is known")
-        return Service(1.0, "exponential")
-    mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
-    share = "all the time, since they are behind" if behind else f"{_BUSY:.0%} of the time, since they keep up"
-    assumed.append(
-        f"{mean:.3g} ms of work for each record, exponentially distributed: {len(busy)} of the members ended "
-        f"{rate:.3g} deliveries a second, and were busy {share}"
-    )
-    return Service(mean, "exponential")
 
 
 def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str, int]]]:
@@ -241,42 +225,33 @@ def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str
     rows = _of_group(evidence.members, group)
     if not rows:
         return [set() for _ in range(members)]
-    return [
-        {(one["topic_id"], number) for one in row["assigned_partitions"] or () for number in one["partitions"]}
-        for row in rows
+    return [_held(row) for row in rows]
+
+
+def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
+    """The partitions of a member."""
+    return {(one["topic_id"], number) for one in row["assigned_partitions"] or () for number in one["partitions"]}
+
+
+def _note_what_is_not_taken_over(
+    evidence: Evidence, lag: list[dict[str, Any]], settings: Settings, reset: str, assumed: list[str]
+) -> None:
+    held = sum(row["window_unknown"] or 0 for row in lag)
+    if held:
+        assumed.append(f"offsets that may be acquired ({held}) can be delivered at once: who holds them is not known")
+    ids = {row["topic_id"] for row in lag}
+    logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
+    ends = {(row["topic_id"], row["partition"]): row["end_offset"] for row in lag}
+    open_ = [
+        row
+        for row in logs
+        if settings.isolation_level == "read_committed"
+        and row["last_stable_offset"] is not None
+        and row["last_stable_offset"] < (ends.get((row["topic_id"], row["partition"])) or 0)
     ]
-
-
-def _polled(service: Service, lock_ms: int) -> int:
-    return min(_MOST_POLLED, max(int(lock_ms / 2 / service.mean_ms), 1)) if service.mean_ms else _MOST_POLLED
-
-
-def _behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
-    finished, archived, released = (
-        sum(row[name] or 0 for row in observed) for name in ("finished", "archived", "released")
-    )
-    ended = finished + released
-    if not archived and not released:
-        return Behaviour()
-    release, reject = released / ended, min(archived / ended, 1 - released / ended)
-    assumed.append(
-        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, by chance: what was given back may have "
-        "been a lock that ran out, what was archived a delivery limit"
-    )
-    return Behaviour(accept=1 - release - reject, release=release, reject=reject)
-
-
-def _producers(
-    topics: list[Topic], progress: dict[tuple[str, int], dict[str, Any]], batch_records: int, assumed: list[str]
-) -> list[Producer]:
-    producers = []
-    for topic in topics:
-        told = [progress.get((topic.id, number), {}).get("arrival_rate") for number in range(topic.partitions)]
-        unknown = sum(rate is None for rate in told)
-        if unknown:
-            assumed.append(f"nothing arrives in {unknown} partitions of {topic.name}, whose rates are not known")
-        rates = [max(rate or 0.0, 0.0) for rate in told]
-        if sum(rates):
-            assumed.append(f"records of {topic.name} go on to arrive by chance, {sum(rates):.3g} a second")
-            producers.append(Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates)))
-    return producers
+    if open_:
+        assumed.append(f"open transactions, in {len(open_)} of {len(lag)} partitions, are committed at once")
+    if any("compact" in (row["cleanup_policy"] or "") for row in logs):
+        assumed.append("every offset of the backlog has a record, although topics are compacted")
+    if reset != settings.auto_offset_reset:
+        assumed.append(f"where nothing was read yet the group begins at the latest record, not at {reset}")

@@ -111,6 +111,8 @@ class Member:
         Of the consumer.
     join_ms, leave_ms
         When it subscribes and closes; None stays.
+    assigned
+        The partitions that it has when a settled scenario begins: ``(topic, partition)``.
     """
 
     name: str = "member"
@@ -124,6 +126,7 @@ class Member:
     fetch_max_wait_ms: int = 500
     join_ms: int = 0
     leave_ms: int | None = None
+    assigned: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.count < 0 or self.max_poll_records < 1:

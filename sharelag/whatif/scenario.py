@@ -116,6 +116,9 @@ class Scenario:
         What had to be assumed to make it: sentences for people.
     initialized
         Whether the group knows its share partitions already; otherwise its first members wait for a heartbeat.
+    settled
+        Whether the members that are there from the begin have joined before, and have their partitions
+        (`Member.assigned`, as far as the assignor leaves them); otherwise they begin as strangers, one after the other.
     step_ms
         Between two rows of the timeline.
     autoscaler
@@ -136,6 +139,7 @@ class Scenario:
     group_id: str = "what-if"
     begins_ms: int = BEGINS_MS
     initialized: bool = True
+    settled: bool = False
     autoscaler: Autoscaler | None = None
     name: str = ""
     about: str = ""
@@ -162,6 +166,7 @@ class Scenario:
     def _require_topics(self, known: Mapping[str, int]) -> None:
         places: list[tuple[str, int]] = [(producer.topic, 0) for producer in self.producers]
         places += [(name, 0) for member in self.members for name in member.topics]
+        places += [place for member in self.members for place in member.assigned]
         places += [(poison.topic, poison.partition) for poison in self.poison]
         places += [(fault.topic, fault.partition) for fault in self.faults if fault.topic]
         places += [(name, 0) for fault in self.faults for name in fault.topics]
@@ -200,9 +205,21 @@ class Scenario:
         ]
 
     def with_members(self, count: int) -> Scenario:
-        """The same with ``count`` members, like those there are, in turn."""
-        each = self.each_member() or [Member()]
-        like = [replace(each[number % len(each)], name=f"member-{number}") for number in range(count)]
+        """The same with ``count`` members from begin to end, like those there are, in turn.
+
+        Where there are none, they are like the first of ``members``, whose ``count`` is 0 then.
+        """
+        each = self.each_member() or [replace(one, count=1) for one in self.members[:1]] or [Member()]
+        like = [
+            replace(
+                each[number % len(each)],
+                name=f"member-{number}",
+                assigned=each[number].assigned if number < len(each) else (),
+                join_ms=0,
+                leave_ms=None,
+            )
+            for number in range(count)
+        ]
         kept = [fault for fault in self.faults if not fault.member]
         return replace(self, members=tuple(like), faults=tuple(kept))
 

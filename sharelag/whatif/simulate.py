@@ -21,7 +21,7 @@ from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Coordinator
+from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.simulation.logs import Log, logs
 from sharelag.whatif.simulation.scaling import SCALING, Scaling
 from sharelag.whatif.simulation.state_log import StateLog
@@ -29,7 +29,7 @@ from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, O
 from sharelag.whatif.simulation.summary import summary
 from sharelag.whatif.simulation.tally import Tally
 from sharelag.whatif.simulation.watch import Watch
-from sharelag.whatif.simulation.world import World
+from sharelag.whatif.simulation.world import World, member_id
 
 _POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH}
 #: ``share.coordinator.cold.partition.snapshot.interval.ms``
@@ -187,6 +187,8 @@ class _Run:
         clock.at(0, self.samples.take)
         for which, member in enumerate(self.each):
             clock.at(member.join_ms * MS, self._spawn, which, 0)
+        if self.scenario.settled:
+            self.coordinator.gather(self._settled())
         for fault in self.scenario.faults:
             clock.at(fault.at_ms * MS, self._befall, fault)
         clock.at(_COLD_MS * MS, self._snapshot_cold)
@@ -198,6 +200,16 @@ class _Run:
 
             if topic.compact_ms is not None:
                 clock.at(topic.compact_ms * MS, self._compact, topic)
+
+    def _settled(self) -> dict[str, Joined]:
+        joined = {}
+        for which, member in enumerate(self.each):
+            if not member.join_ms:
+                target: Target = {}
+                for topic, partition in member.assigned:
+                    target.setdefault(topic, []).append(partition)
+                joined[member_id(self.seed, which, 0)] = Joined(member.topics, member.rack, 0, target=target)
+        return joined
 
     def _scaling(self) -> Scaling:
         watch = Watch(self.scenario, self.clock, self.brokers, self.states, self.tally)

@@ -281,6 +281,46 @@ def test_what_is_not_known_is_assumed_and_said() -> None:
     assert not any("of work" in sentence for sentence in mine.assumed)
 
 
+def test_members_begin_with_what_they_have() -> None:
+    known = evidence("hot_partition")
+    scenario = scenario_from(known, duration_ms=30_000)
+    held = {
+        (topic["topic_id"], number)
+        for row in known.members.to_pylist()
+        for topic in row["assigned_partitions"]
+        for number in topic["partitions"]
+    }
+    ids = {topic.name: topic.id for topic in scenario.topics}
+    assert {(ids[topic], number) for member in scenario.members for topic, number in member.assigned} == held
+    assert only(simulate(scenario).summary)["moves"] == 0
+    wider = scenario.with_members(5)
+    assert [member.assigned for member in wider.members[:3]] == [member.assigned for member in scenario.members]
+    assert not any(member.assigned for member in wider.members[3:])
+
+
+def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
+    empty = scenario_from(evidence("no_members"), service=Service(500), duration_ms=60_000)
+    assert empty.each_member() == []
+    assert only(simulate(empty).summary)["completed"] == 0
+    two = only(simulate(empty.with_members(2)).summary)
+    assert 0 < two["completed"] <= 2 * 60_000 / 500
+
+
+def test_what_is_not_taken_over_is_said() -> None:
+    said = " ".join(scenario_from(evidence("held_head")).assumed)
+    assert "offsets that may be acquired (1) can be delivered at once" in said
+    assert "open transactions, in 1 of 2 partitions, are" in " ".join(
+        scenario_from(evidence("open_transaction")).assumed
+    )
+    assert "although topics are compacted" in " ".join(scenario_from(evidence("compaction_holes")).assumed)
+    slow = evidence("slow")
+    entry = {"scope": "group", "entity": "slow", "name": "share.auto.offset.reset", "value": "by_duration:PT1H"}
+    since = pa.Table.from_pylist([entry | {"source": "group"}], schema=schemas.SETTINGS)
+    assert "not at by_duration:PT1H" in " ".join(
+        scenario_from(replace(slow, settings=pa.concat_tables([slow.settings, since]))).assumed
+    )
+
+
 def test_a_group_has_to_be_chosen() -> None:
     many = investigate.gather(CaptureInput(CAPTURE), "local", over=timedelta(minutes=1))
     with pytest.raises(InputError, match=r"choose one share group: .*billing"):

@@ -696,3 +696,23 @@ def test_the_percentiles_of_latency_count_records() -> None:
     row = only(simulate(scenario).summary)
     assert row["latency_p50_ms"] > 900
     assert np.isclose(row["latency_p50_ms"], row["latency_p95_ms"])
+
+
+@pytest.mark.parametrize("assignor", ["simple", "sticky", "rack-aware", "round-robin", "balanced", "lag-proportional"])
+def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> None:
+    members = tuple(
+        Member(f"m{number}", service=Service(10), assigned=(("orders", (number + 4) % 8),)) for number in range(8)
+    )
+    topic = Topic("orders", 8, backlog=200)
+    strangers = Scenario((topic,), members, assignor=assignor, duration_ms=30_000)
+    settled = simulate(replace(strangers, settled=True))
+    if assignor in ("simple", "sticky", "balanced"):  # they leave everybody what they have
+        (assigned,) = settled.assignments.to_pylist()
+        assert (assigned["time_ms"], assigned["members"], assigned["added"], assigned["revoked"]) == (0, 8, 0, 0)
+    assert settled.assignments.num_rows == 1
+    for busy in settled.members.column("busy_ms").to_pylist():
+        assert busy == pytest.approx(2000, abs=1)
+    # Strangers: the first one gets everything, and the others wait for their second heartbeat.
+    cold, warm = only(simulate(strangers).summary), only(settled.summary)
+    assert (cold["moves"] > 0, warm["idle_members"]) == (True, 0)
+    assert cold["drain_ms"] > 2 * warm["drain_ms"]

@@ -104,13 +104,13 @@ def _plain(chance: np.random.Generator) -> Scenario:
                 service=service,
                 max_poll_records=polled,
                 acquire_mode="batch_optimized" if brokers == 1 else "record_limit",
-                join_ms=_whole(chance, 0, 3000),
             )
             for number in range(members)
         ),
         producers=(Producer("orders", rate, batch_records=batch, end_ms=end),),
         settings=Settings(rebalance_interval_ms=_one_of(chance, (5000, 10_000, 30_000))),
         brokers=brokers,
+        settled=True,
         duration_ms=DURATION_MS,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -16,7 +18,7 @@ class Heard(Protocol):
 J = TypeVar("J", bound=Heard)
 
 
-class Membership(Generic[J]):
+class Membership(ABC, Generic[J]):
     """The members of one group, by member id; each change of them makes the group epoch one more."""
 
     def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
@@ -24,10 +26,20 @@ class Membership(Generic[J]):
         self.group_epoch = 0
         self.members: dict[str, J] = {}
 
+    def gather(self, joined: Mapping[str, J]) -> None:
+        """Begin with members that have joined before."""
+        for member, known in joined.items():
+            self._join(member, known)
+        self._assign()
+
     def leave(self, member: str) -> None:
         """A member says goodbye, or is not heard of any more."""
         if self.members.pop(member, None):
             self.group_epoch += 1
+
+    @abstractmethod
+    def _assign(self) -> None:
+        """Compute a target assignment if that is due."""
 
     def _join(self, member: str, joined: J) -> J:
         self.members[member] = joined

@@ -16,8 +16,9 @@ from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
 from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, Outcomes, Work
 from sharelag.whatif.simulation.summary import summary
 from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.world import member_id
 from sharelag.whatif.twin.consumer import Consumer
-from sharelag.whatif.twin.coordinator import Coordinator
+from sharelag.whatif.twin.coordinator import Coordinator, Joined
 from sharelag.whatif.twin.partition import begun
 from sharelag.whatif.twin.settings import ConsumerSettings
 from sharelag.whatif.twin.world import World
@@ -128,6 +129,17 @@ class Run:
         clock.at(0, self._sample)
         for which, member in enumerate(self.each):
             clock.at(member.join_ms * MS, self._spawn, which, 0)
+        if self.scenario.settled:
+            topics = self.world.topics
+            self.coordinator.gather(
+                {
+                    member_id(self.seed, which, 0): Joined(
+                        frozenset(place for topic in member.topics for place, begin in topics[topic] if not begin), 0
+                    )
+                    for which, member in enumerate(self.each)
+                    if not member.join_ms
+                }
+            )
         for fault in self.scenario.faults:
             clock.at(fault.at_ms * MS, self._befall, fault)
         for topic in self.scenario.topics:
