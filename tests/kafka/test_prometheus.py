@@ -32,7 +32,7 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
             if row["lag"] is not None
         }
         ((_, sums),) = server.values('sum(kafka_share_group_lag{group="billing"})')
-        assert sums == 2380
+        assert sums == 2390
         assert server.values('absent(kafka_share_group_sum_lag{group="analytics"})') != []
 
 

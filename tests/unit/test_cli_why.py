@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,12 @@ def test_progress_tells_age_rates_and_drain() -> None:
     assert "ARRIVE/S" in sharelag("progress", "--capture", slow).stdout
 
 
-def test_a_capture_without_settings_says_what_is_assumed() -> None:
-    answer = sharelag("explain", "--capture", str(CAPTURE), "--group", "billing")
+def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None:
+    bare = shutil.copytree(CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet"))
+    answer = sharelag("explain", "--capture", str(bare), "--group", "billing")
     assert answer.returncode == 0
     assert "Kafka's defaults are assumed" in answer.stderr
-    assert answer.stdout.startswith("billing  lag 2,380 in 10 share partitions")
+    assert answer.stdout.startswith("billing  lag 2,390 in 10 share partitions")
 
 
 def test_imbalance_tells_figures_and_a_verdict() -> None:
@@ -113,7 +115,7 @@ def test_imbalance_tells_figures_and_a_verdict() -> None:
 def test_health_of_the_state_topic() -> None:
     lines = rows("health", "--capture", str(CAPTURE))
     assert list(lines[0]) == schemas.HEALTH.names
-    assert sum(line["records"] for line in lines) == 1687
+    assert sum(line["records"] for line in lines) == 1780
     assert {line["misplaced"] for line in lines} == {0}
     assert all(line["bytes_per_finished"] > 1 for line in lines)
     assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
@@ -129,7 +131,7 @@ def test_what_changed_between_two_moments() -> None:
         for told in parse_describe(path.read_text()):
             line = ours[told["group"], told["topic"], told["partition"]]
             assert line[f"start_offset_{side}"] == told["start_offset"]
-    assert {line["change"] for line in lines} >= {"new", "moved"}
+    assert {line["change"] for line in lines} >= {"reset", "moved"}
 
 
 @pytest.mark.parametrize(

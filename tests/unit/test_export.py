@@ -106,7 +106,7 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     assert {dict(key)["state"] for key in found["kafka_share_group_window_records"]} == {
         "available", "complete", "unknown"
     }  # fmt: skip
-    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2380
+    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2390
     assert labels(group="analytics") not in found["kafka_share_group_sum_lag"]
     assert found["kafka_share_group_unknown_lags"][labels(group="analytics")] == 3
     of_billing = [row["lag"] for row in rows if row["group_id"] == "billing"]
@@ -301,7 +301,7 @@ def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "sharelag.prom"
     write_textfile(gathered(CaptureInput(CAPTURE)), file)
     found = samples(file.read_text(), text_families)
-    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2380
+    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2390
     assert [path.name for path in tmp_path.iterdir()] == ["sharelag.prom"]
     with pytest.raises(InputError, match="cannot write"):
         write_textfile(Gathered(None), tmp_path / "none" / "x.prom")
