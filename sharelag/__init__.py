@@ -31,15 +31,19 @@ if TYPE_CHECKING:
         rollup,
         windows,
     )
+    from sharelag.workbench import Result, Workbench, samples, told
+    from sharelag.workbench import open_workbench as open
 
 __all__ = [
     "Decoded",
     "DeliveryState",
     "Evidence",
+    "Result",
     "ShareLagError",
     "SharePartition",
     "StateBatch",
     "Window",
+    "Workbench",
     "__version__",
     "decode",
     "explain",
@@ -51,8 +55,11 @@ __all__ = [
     "lag",
     "members",
     "observed",
+    "open",
     "replay",
     "rollup",
+    "samples",
+    "told",
     "windows",
     "wire",
 ]
@@ -75,6 +82,7 @@ _HOMES = {
     "sharelag.investigate": ("gather",),
     "sharelag.metrics.evidence": ("Evidence",),
     "sharelag.metrics.explain": ("explain",),
+    "sharelag.workbench": ("Result", "Workbench", "samples", "told"),
 }
 
 
@@ -82,6 +90,8 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)
+    if name == "open":  # within sharelag the builtin keeps its name
+        return import_module("sharelag.workbench").open_workbench
     if name in _MODULES:
         return import_module(f"sharelag.{name}")
     raise AttributeError(f"module 'sharelag' has no attribute {name!r}")

@@ -1,10 +1,11 @@
-"""How are causes told to people on a terminal?"""
+"""How are causes told to people? In the same words on a terminal and in a notebook."""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
@@ -21,8 +22,30 @@ from sharelag.show import duration, terminal
 _STYLES = {"critical": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
-    """Why the groups lag, in words: for each group how it is, then its causes with what shows them.
+@dataclass(frozen=True)
+class ToldCause:
+    """One cause in words; nothing in them acts on a terminal."""
+
+    rank: int
+    cause: str
+    severity: str
+    where: str  # topic and partitions, how much it holds, since when
+    summary: str
+    evidence: str  # what shows it
+    advice: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """One group in words: how it is, and why."""
+
+    group: str
+    state: str
+    causes: tuple[ToldCause, ...]
+
+
+def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
+    """Why the groups lag: for each group how it is, then its causes with what shows them.
 
     Parameters
     ----------
@@ -32,8 +55,27 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
 
     Yields
     ------
+    Told
+        Names are escaped for a terminal, not for HTML.
+    """
+    rows = causes.to_pylist()
+    for group in rollup_arrow(evidence.lag, "group").to_pylist():
+        mine = [row for row in rows if row["group_id"] == group["group_id"]]
+        state = _state(evidence, group, bool(mine))
+        yield Told(terminal(group["group_id"]), state, tuple(map(_told_cause, mine)))
+
+
+def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
+    """The same as lines for a terminal, with colours where standard output is one.
+
+    Parameters
+    ----------
+    evidence, causes
+        As for `told`.
+
+    Yields
+    ------
     str
-        Lines, with colours where standard output is a terminal. Names are escaped.
     """
     out = io.StringIO()
     console = Console(
@@ -42,16 +84,14 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
         width=None if sys.stdout.isatty() else 120,
         highlight=False,
     )
-    rows = causes.to_pylist()
-    for group in rollup_arrow(evidence.lag, "group").to_pylist():
-        mine = [row for row in rows if row["group_id"] == group["group_id"]]
-        console.print(_heading(evidence, group, bool(mine)))
-        for row in mine:
-            _cause(console, row)
+    for group in told(evidence, causes):
+        console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
+        for cause in group.causes:
+            _print(console, cause)
     yield from (line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _heading(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> Text:
+def _state(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> str:
     progress = evidence.progress.filter(pc.equal(evidence.progress.column("group_id"), group["group_id"]))
     ages = [age for age in progress.column("age_ms").to_pylist() if age is not None]
     lag = "-" if group["lag"] is None else f"{group['lag']:,}"
@@ -64,18 +104,29 @@ def _heading(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> Tex
         parts.append(drain)
     if not has_causes:
         parts.append(_nothing_found(evidence, group["group_id"]))
-    return Text.assemble((terminal(group["group_id"]), "bold"), "  " + ", ".join(parts))
+    return ", ".join(parts)
 
 
 def _nothing_found(evidence: Evidence, group: str) -> str:
-    """Nothing is wrong only where everything is known."""
+    """Nothing is wrong only where everything is known, and somebody works on what there is."""
     mine = evidence.lag.filter(pc.equal(evidence.lag.column("group_id"), group))
     empty = pc.less_equal(mine.column("end_offset"), mine.column("log_start_offset")).fill_null(False)
     unknown = mine.filter(pc.and_(mine.column("effective_lag").is_null(), pc.invert(empty)))
     reasons = sorted({REASONS[reason] for reason in unknown.column("lag_reason").to_pylist() if reason in REASONS})
+    waits = pc.any(pc.greater(mine.column("effective_lag"), 0)).as_py()
+    nobody = _nobody(evidence, group) if waits or unknown.num_rows else ""
     if unknown.num_rows:
-        return "nothing found, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
-    return "nothing wrong"
+        return f"{nobody or 'nothing found'}, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
+    return nobody or "nothing wrong"
+
+
+def _nobody(evidence: Evidence, group: str) -> str:
+    """That nobody is in the group, also where that is so new that it is no cause yet."""
+    mine = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
+    if not mine.num_rows or mine.column("members")[0].as_py() != 0:
+        return ""
+    since = mine.column("emptied")[0].as_py()
+    return "nobody is in the group" + (f" since {iso(since)}" if since else "")
 
 
 def _drain(rows: list[dict[str, Any]]) -> str:
@@ -92,26 +143,37 @@ def _drain(rows: list[dict[str, Any]]) -> str:
     return f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
 
 
-def _cause(console: Console, row: dict[str, Any]) -> None:
+def _told_cause(row: dict[str, Any]) -> ToldCause:
     evidence = {one["name"]: one["value"] for one in row["evidence"]}
     partitions = evidence.pop("partitions")
     where = f"{row['topic'] or row['topic_id']}:{partitions}"
     held = "" if row["held"] is None else f", holds {row['held']:,}"
     since = f", since {iso(row['since'])}" if row["since"] else ""
-    console.print(
-        Text.assemble(
-            f"  {row['rank']}. ",
-            (f"{row['severity']}: {row['cause']}", _STYLES[row["severity"]]),
-            terminal(f"  {where}{held}{since}"),
-        )
+    return ToldCause(
+        rank=row["rank"],
+        cause=row["cause"],
+        severity=row["severity"],
+        where=terminal(f"{where}{held}{since}"),
+        summary=terminal(row["summary"]),
+        evidence=terminal(", ".join(_shown(name, value) for name, value in evidence.items())),
+        advice=terminal(row["advice"]),
     )
-    shown = [_shown(name, value) for name, value in evidence.items()]
-    for line in (row["summary"], ", ".join(shown), f"-> {row['advice']}"):
-        if line:
-            console.print(Padding(Text(terminal(line)), (0, 0, 0, 5)))
 
 
 def _shown(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     return f"{name} {value}"
+
+
+def _print(console: Console, cause: ToldCause) -> None:
+    console.print(
+        Text.assemble(
+            f"  {cause.rank}. ",
+            (f"{cause.severity}: {cause.cause}", _STYLES[cause.severity]),
+            f"  {cause.where}",
+        )
+    )
+    for line in (cause.summary, cause.evidence, f"-> {cause.advice}"):
+        if line:
+            console.print(Padding(Text(line), (0, 0, 0, 5)))

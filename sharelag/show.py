@@ -290,13 +290,24 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
     if not rows:
         return
     shown = columns or {name.upper().replace("_", "-"): name for name in rows[0]}
-    table = [list(shown), *([_cell(row, name) for name in shown.values()] for row in rows)]
+    table = [list(shown), *([cell(row, name) for name in shown.values()] for row in rows)]
     widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
     for line in table:
-        yield " ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        yield " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
 
 
-def _cell(row: Mapping[str, Any], name: str) -> str:
+def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
+    """A value of a row for people: ``-`` where it is not known, names without what acts on a terminal.
+
+    Parameters
+    ----------
+    row : mapping
+        As `plain_rows` gives it.
+    name : str
+        The column. Some take others beside them into account, such as the topic's id where its name is not known.
+    thousands : str
+        Between the thousands of large numbers.
+    """
     value = row.get(name)
     if name == "start_offset" and value == UNINITIALIZED_START_OFFSET:
         value = None
@@ -305,7 +316,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     if name == "partial":
         value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
     if name == "lag" and row.get("unknown_lags"):
-        value = f"{MISSING if value is None else value} (+{row['unknown_lags']} unknown)"
+        value = f"{MISSING if value is None else _number(value, thousands)} (+{row['unknown_lags']} unknown)"
     if name.startswith("runs") and isinstance(value, list):
         value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
     if name == "differences":
@@ -316,9 +327,15 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
         value = duration(value)
     if name == "measure" and value == "finished":
         value = "finished/hour"
-    if isinstance(value, float):
-        value = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _number(value, thousands)
     return MISSING if value is None else terminal(str(value))
+
+
+def _number(value: float, thousands: str) -> str:
+    is_small = isinstance(value, float) and abs(value) < 1000
+    text = f"{value:.3g}" if is_small else f"{value:,.0f}" if isinstance(value, float) else f"{value:,}"
+    return text.replace(",", thousands)
 
 
 def _difference(one: Mapping[str, Any]) -> str:

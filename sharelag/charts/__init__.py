@@ -5,6 +5,7 @@ Every figure says as of when, in which unit, and what is not known; a null is a 
 """
 
 from sharelag.charts.causes import CAUSE_SPANS, cause_figure, cause_records
+from sharelag.charts.comparison import COMPARED, compared_figure, compared_records
 from sharelag.charts.decomposition import DECOMPOSITION, decomposition_figure, decomposition_records
 from sharelag.charts.deliveries import DELIVERY_COUNTS, delivery_count_figure, delivery_count_records
 from sharelag.charts.drain import DRAIN_FORECAST, drain_figure, drain_records
@@ -16,13 +17,16 @@ from sharelag.charts.matrix import ASSIGNED, assigned_figure, assigned_records
 from sharelag.charts.palette import Theme
 from sharelag.charts.rates import RATES, rates_figure, rates_records
 from sharelag.charts.rates_over_time import RATES_OVER_TIME, rates_over_time_figure, rates_over_time_records
+from sharelag.charts.scaling import SCALING_COST, scaling_cost_figure, scaling_cost_records
 from sharelag.charts.spans import WINDOW_SPANS, window_span_figure, window_span_records
+from sharelag.charts.state_topic import STATE_RECORDS, state_record_figure, state_record_records
 from sharelag.charts.window_heat import WINDOW_HEAT, window_heat_figure, window_heat_records
 from sharelag.charts.window_states import WINDOW_STATES, window_state_figure, window_state_records
 
 __all__ = [
     "ASSIGNED",
     "CAUSE_SPANS",
+    "COMPARED",
     "CONFIG",
     "DECOMPOSITION",
     "DELIVERY_COUNTS",
@@ -31,6 +35,8 @@ __all__ = [
     "LORENZ",
     "RATES",
     "RATES_OVER_TIME",
+    "SCALING_COST",
+    "STATE_RECORDS",
     "WINDOW_HEAT",
     "WINDOW_SPANS",
     "WINDOW_STATES",
@@ -39,6 +45,8 @@ __all__ = [
     "assigned_records",
     "cause_figure",
     "cause_records",
+    "compared_figure",
+    "compared_records",
     "decomposition_figure",
     "decomposition_records",
     "delivery_count_figure",
@@ -53,6 +61,10 @@ __all__ = [
     "rates_over_time_figure",
     "rates_over_time_records",
     "rates_records",
+    "scaling_cost_figure",
+    "scaling_cost_records",
+    "state_record_figure",
+    "state_record_records",
     "to_html",
     "window_heat_figure",
     "window_heat_records",

@@ -109,8 +109,11 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
     )
     bars, most = [], 0
     states = sorted(pc.unique(summed.column("delivery_state")).to_pylist())
-    width = 0.8 / len(states)
-    for place, state in enumerate(states):
+    # Side by side where a count has several states, so that a bar is never far from its count.
+    places: dict[int, list[int]] = {}
+    for one in summed.select(["delivery_count", "delivery_state"]).to_pylist():
+        places.setdefault(one["delivery_count"], []).append(one["delivery_state"])
+    for state in states:
         mine = summed.filter(pc.equal(summed.column("delivery_state"), state)).sort_by("delivery_count").to_pylist()
         kind = state_kind(state)
         most = max(most, *(one["offsets_sum"] for one in mine))
@@ -118,8 +121,8 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
             plotly().Bar(
                 x=[one["delivery_count"] for one in mine],
                 y=[one["offsets_sum"] for one in mine],
-                width=width,
-                offset=place * width - 0.4,
+                width=[0.8 / len(places[one["delivery_count"]]) for one in mine],
+                offset=[_offset(sorted(places[one["delivery_count"]]), state) for one in mine],
                 name=kind.words,
                 marker=marker(kind, theme),
                 hovertext=[
@@ -145,6 +148,11 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
         yaxis={"title": {"text": "offsets"}, **scale},
         **(_limit(limit, theme) if limit is not None else {}),
     )
+
+
+def _offset(states: list[int], state: int) -> float:
+    """Where the bar of one state begins, of those that share a count."""
+    return 0.8 * states.index(state) / len(states) - 0.4
 
 
 def _limit(limit: int, theme: Theme) -> dict[str, Any]:

@@ -24,8 +24,9 @@ CONFIG = {
 ROW = 26
 #: As high as a colour bar has to be.
 COLOUR_BAR = 150
-_TITLE_WIDTH, _TITLE_LINE = 92, 20
-_FACT_WIDTH, _FACT_LINE = 124, 16
+#: Pixels of a line of the title, and of what stands below it.
+TITLE_LINE, FACT_LINE = 20, 16
+_TITLE_WIDTH, _FACT_WIDTH = 92, 124
 #: For how wide a figure room is left for the legend; pixels of a character, and of a legend's symbol.
 _WIDTH, _CHARACTER, _SYMBOL = 860, 7, 46
 
@@ -39,11 +40,13 @@ class Story:
     unit: str  # what is drawn, in which unit
     unknown: str = ""  # what is not known, and how it is drawn; empty: nothing is unknown
     facts: tuple[str, ...] = field(default_factory=tuple)  # what else to know, such as what is left out
+    simulated: bool = False  # then it is of no moment
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What stands below the title."""
-        return (f"As of {text.moment(self.as_of)}. {self.unit}", self.unknown or "Nothing is unknown.", *self.facts)
+        when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
+        return (f"{when} {self.unit}", self.unknown or "Nothing is unknown.", *self.facts)
 
 
 def figure(
@@ -71,9 +74,7 @@ def figure(
     checked(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
     facts = [line for fact in story.lines for line in text.lines_of(fact, _FACT_WIDTH)]
-    top = (
-        26 + _TITLE_LINE * len(title) + _FACT_LINE * len(facts) + (_legend_height(traces, layout) if legend else 0) + 8
-    )
+    top = 26 + TITLE_LINE * len(title) + FACT_LINE * len(facts) + (_legend_height(traces, layout) if legend else 0) + 8
     bottom = 64
     drawn = plotly().Figure(data=list(traces))
     drawn.update_layout(

@@ -16,6 +16,7 @@ from sharelag.charts.palette import PAPER, Theme, line
 from sharelag.metrics.rates import DRAINS_OF
 from sharelag.schemas import Arrow
 
+_MARKED = ("arrival_rate", "completion_rate", "redelivery_rate")
 #: One share partition over the span that was observed of it: columns of `sharelag.schemas.PROGRESS`.
 RATES = pa.schema(
     [
@@ -105,10 +106,11 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
                 hoverinfo="text",
             )
         )
-    # A rate of 0 is drawn at the left edge; one that is not known has words there.
+    # A rate of 0 is drawn at the left edge; one that is not known has words, where no mark is.
+    furthest = max((one[name] or 0 for one in plain for name in _MARKED), default=0)
     notes = [
         {
-            "x": 0,
+            "x": _free(one, furthest),
             "y": one["row"],
             "text": "? " + text.escaped(missing),
             "showarrow": False,
@@ -118,15 +120,12 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         for one in plain
         if (missing := _missing(one))
     ]
-    unknown = len(
-        [one for one in records.select(["arrival_rate", "completion_rate"]).to_pylist() if None in one.values()]
-    )
     partial = pc.sum(pc.greater(records.column("breaks"), 0)).as_py() or 0
     story = Story(
         title=_rates_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: rates of {text.counted(unknown, 'share partition')}; marked with ?." if unknown else "",
+        unknown=_unknown(records),
         facts=rows.left_out(others, "share partition", "with fewer arrivals")
         + (
             (f"Records are missing for {text.counted(partial, 'share partition')}, so the rates are at least these.",)
@@ -160,12 +159,28 @@ def _missing(one: dict[str, Any]) -> str:
     return f"{' and '.join(names)} rate not known" if names else ""
 
 
+def _free(one: dict[str, Any], furthest: float) -> float:
+    """Where a row has the most room between its marks."""
+    marks: list[float] = sorted({0.0, *(one[name] for name in _MARKED if one[name] is not None)})
+    ends = [*marks[1:], furthest]
+    widest: int = max(range(len(marks)), key=lambda place: ends[place] - marks[place])
+    return marks[widest]
+
+
+def _unknown(records: pa.Table) -> str:
+    counts = {name: records.column(f"{name}_rate").null_count for name in ("arrival", "completion")}
+    told = [f"{name} rate of {text.counted(count, 'share partition')}" for name, count in counts.items() if count]
+    return f"Not known: {' and '.join(told)}; marked with ?." if told else ""
+
+
 def _rates_title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
     arrival, completion = (rows.floats(records, f"{name}_rate") for name in ("arrival", "completion"))
     known = int((~np.isnan(arrival + completion)).sum())
     if not known:
-        return f"{groups}: no rate is known"
+        ways = {"arrive": arrival, "are finished": completion}
+        lost = [words for words, rate in ways.items() if np.isnan(rate).all()]
+        return f"{groups}: how fast records {' and '.join(lost or ways)} is not known"
     behind = int((arrival > completion).sum())
     if not behind:
         return f"{groups}: in none of {text.counted(known, 'share partition')} more arrives than is finished"

@@ -66,6 +66,11 @@ def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
     return pa.concat_tables(tables), pa.array(times, schemas.TIMESTAMP)
 
 
+@cache
+def health(name: str) -> pa.Table:
+    return investigate.health(CaptureInput(folder(name)), "local")[0].table
+
+
 def folder(name: str) -> Path:
     return CAPTURE if name == "demo" else SCENARIOS / name
 
@@ -87,6 +92,7 @@ def records(name: str) -> dict[str, pa.Table]:
         "drain": charts.drain_records(known.progress),
         "window_span": charts.window_span_records(known.lag, known.settings),
         "cause": charts.cause_records(CAUSES, NOW),
+        "state_record": charts.state_record_records(health(name)),
     }
 
 
@@ -103,6 +109,7 @@ FIGURES: dict[str, Callable[..., Any]] = {
     "drain": charts.drain_figure,
     "window_span": charts.window_span_figure,
     "cause": charts.cause_figure,
+    "state_record": charts.state_record_figure,
 }
 
 
@@ -474,6 +481,8 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
         "g: 4 offsets given back and waiting; the highest delivery count is 2 (4 offsets), 3 deliveries below the limit"
     )
     assert "state and delivery count of 10 offsets" in figure.layout.meta["facts"][1]
+    # Two states share the count 1; alone, a bar stands over its count.
+    assert [(trace.offset[0], trace.width[0]) for trace in figure.data] == [(-0.4, 0.8), (-0.4, 0.4), (0, 0.4)]
     known = evidence("lock_expiry")
     stateless = charts.delivery_count_records(known.windows).filter(pc.field("delivery_state").is_null())
     assert (pc.sum(stateless.column("offsets")).as_py() or 0) == pc.sum(known.lag.column("window_unknown")).as_py()
@@ -655,6 +664,44 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
     assert [note.text for note in figure.layout.annotations] == ["? arrival and completion rate not known"]
     assert figure.layout.meta["title"] == "g: more arrives than is finished in 2 of 5 share partitions"
     assert "Records are missing for 1 share partition, so the rates are at least these." in figure.layout.meta["facts"]
+
+
+def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
+    table = PROGRESS.set_column(
+        PROGRESS.schema.get_field_index("arrival_rate"), "arrival_rate", pa.nulls(len(PROGRESS), pa.float64())
+    )
+    rates = charts.rates_records(table).slice(0, 1)
+    for completion, redelivery, place in ((9.0, 0.5, 0.5), (3.0, 2.5, 0.0), (0.0, None, 0.0)):
+        for name, value in (("completion_rate", completion), ("redelivery_rate", redelivery)):
+            rates = rates.set_column(rates.schema.get_field_index(name), name, pa.array([value], pa.float64()))
+        figure = charts.rates_figure(rates)
+        (note,) = figure.layout.annotations
+        assert (note.text, note.x) == ("? arrival rate not known", place)
+        assert figure.layout.meta["title"] == "g: how fast records arrive is not known"
+        assert "Not known: arrival rate of 1 share partition; marked with ?." in figure.layout.meta["facts"]
+
+
+def test_kinds_of_state_records_add_up_and_what_may_be_pruned_is_told() -> None:
+    known = health("demo")
+    made = charts.state_record_records(known)
+    assert made.column("partition").to_pylist() == [n for n in range(4) for _ in range(4)]
+    assert pc.sum(made.column("records")).as_py() == pc.sum(known.column("records")).as_py() > 100
+    figure = charts.state_record_figure(made)
+    assert [trace.name for trace in figure.data] == ["Snapshots", "Updates", "Tombstones"]  # nothing was rejected
+    assert list(figure.data[0].x) == known.sort_by("partition").column("snapshots").to_pylist()
+    prunable = pc.sum(known.column("prunable")).as_py()
+    assert figure.layout.meta["title"].endswith(f"may prune {text.number(prunable)} of them")
+    unknown = made.set_column(4, "prunable", pa.nulls(len(made), pa.int64()))
+    told = charts.state_record_figure(unknown).layout.meta
+    assert (
+        told["title"]
+        == f"{text.number(pc.sum(known.column('records')).as_py())} records in 4 partitions of the state topic"
+    )
+    assert "Not known: what may be pruned of 4 partitions." in told["facts"]
+    assert (
+        "Not drawn: 2 partitions with higher numbers." in charts.state_record_figure(made, most=2).layout.meta["facts"]
+    )
+    assert "has any group consumed?" in charts.state_record_figure(made.slice(0, 0)).layout.annotations[0].text
 
 
 # ---- causes -------------------------------------------------------------------------------------------

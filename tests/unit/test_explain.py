@@ -17,16 +17,18 @@ from sharelag import investigate, schemas
 from sharelag.demo import CAPTURE
 from sharelag.engine import Choice
 from sharelag.errors import InputError
-from sharelag.explained import explained
+from sharelag.explained import explained, told
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
+from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so that the length of a lock is no measure.
 PATIENCE = timedelta(seconds=2.5)
+NOTHING = schemas.CAUSES.empty_table()
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 
 
@@ -110,6 +112,23 @@ def test_what_is_not_known_is_not_called_right() -> None:
     text = "\n".join(explained(evidence, explain(evidence, PATIENCE)))
     assert "nothing wrong" not in text
     assert "not all is known: the end offset of that moment is not known" in " ".join(text.split())
+
+
+def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
+    """Everybody left a moment ago, which is too new to be a cause."""
+    evidence = investigate.gather(CaptureInput(CAPTURE), "local")
+    since = {row["group_id"]: iso(row["emptied"]) for row in evidence.groups.to_pylist()}
+    state = {group.group: group.state for group in told(evidence, NOTHING)}
+    assert state["billing"].endswith(f", nobody is in the group since {since['billing']}")
+    assert f"nobody is in the group since {since['analytics']}, but not all is known: " in state["analytics"]
+    assert state["refunds"].endswith(", nothing wrong")  # nothing waits there
+    unseen = evidence.groups.set_column(
+        evidence.groups.schema.get_field_index("emptied"), "emptied", pa.nulls(len(since), schemas.TIMESTAMP)
+    )
+    state = {group.group: group.state for group in told(replace(evidence, groups=unseen), NOTHING)}
+    assert state["billing"].endswith(", nobody is in the group")
+    bare = replace(evidence, groups=schemas.GROUPS.empty_table())
+    assert not [group.state for group in told(bare, NOTHING) if "nobody" in group.state]
 
 
 def test_only_what_is_chosen_is_explained() -> None:

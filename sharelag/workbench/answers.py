@@ -1,0 +1,291 @@
+"""Which table, charts and gaps belong to each question? One function a question, from evidence to a `Result`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import charts, investigate, show
+from sharelag.arrow import as_table, beside, keys
+from sharelag.engine import Answer
+from sharelag.explained import told
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.explain import explain
+from sharelag.metrics.lag import ROLLUP_KEYS, rollup_arrow
+from sharelag.metrics.skew import VERDICTS
+from sharelag.settings import in_force
+from sharelag.workbench import gaps
+from sharelag.workbench.result import Result
+
+_KEY = ("group_id", "topic_id", "partition")
+_LIMIT = "share.delivery.count.limit"
+_AGE = {"AGE": "age_ms"}
+_MEMBERS = {
+    "GROUP": "group_id",
+    "MEMBER": "member_id",
+    "CLIENT": "client_id",
+    "HOST": "client_host",
+    "RACK": "rack_id",
+    "EPOCH": "member_epoch",
+    "ASSIGNED": "assigned",
+}
+
+
+def only(table: pa.Table, group: str | None) -> pa.Table:
+    """The rows of one group, or all."""
+    return table if group is None else table.filter(pc.equal(table.column("group_id"), group))
+
+
+def of_group(evidence: Evidence, group: str | None) -> Evidence:
+    """What was gathered of one group, or all."""
+    names = ("lag", "windows", "observed", "progress", "members", "groups")
+    return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
+
+
+def delivery_limit(evidence: Evidence, group: str) -> int | None:
+    """How often a record of a group may be delivered, as far as it was told."""
+    if not evidence.settings.num_rows:
+        return None
+    limit = in_force(evidence.settings, group)[_LIMIT].value
+    return limit if isinstance(limit, int) else None
+
+
+def lag(evidence: Evidence, by: str | None, base: Result) -> Result:
+    """The lag of share partitions with its age, or its sums."""
+    table = evidence.lag
+    age = beside(keys(table, _KEY), evidence.progress, _KEY).column("age_ms")
+    aged = table.append_column("age_ms", age)
+    drawn: dict[str, Any] = {
+        "decomposition": lambda theme: charts.decomposition_figure(
+            charts.decomposition_records(table, by or "partition"), theme
+        ),
+        "spans": lambda theme: charts.window_span_figure(charts.window_span_records(table, evidence.settings), theme),
+        "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(table), theme),
+    }
+    title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
+    columns = show.LAG_COLUMNS
+    if by:
+        title += f" by {by}"
+        aged = _with_oldest(as_table(rollup_arrow(table, by)), aged, by)
+        columns = show.ROLLUP_COLUMNS
+    at = list(columns).index("LAG") + 1
+    columns = dict([*list(columns.items())[:at], *_AGE.items(), *list(columns.items())[at:]])
+    if by == "group":
+        columns.pop("TOPIC")
+    if not pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py():
+        columns.pop("NOTES", None)
+    unknown = (*gaps.of_lag(table), *gaps.of_column(evidence.progress, "age_ms", "the age"))
+    return replace(
+        base, title=title, table=aged, columns=columns, order="lag", charts=drawn, unknown=unknown + base.unknown
+    )
+
+
+def _with_oldest(sums: pa.Table, aged: pa.Table, by: str) -> pa.Table:
+    """The sums, with the age of the oldest record in each; null where one of the ages is, which may be the oldest."""
+    names = ROLLUP_KEYS[by]
+    oldest = aged.group_by(names).aggregate([("age_ms", "max", pc.ScalarAggregateOptions(skip_nulls=False))])
+    age = beside(keys(sums, names), oldest.rename_columns([*names, "age_ms"]), names).column("age_ms")
+    return sums.append_column("age_ms", age)
+
+
+def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
+    """What the coordinator holds of each share partition."""
+    without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
+    drawn = {
+        "deliveries": lambda theme: charts.delivery_count_figure(charts.delivery_count_records(table), theme, limit),
+        "states": lambda theme: charts.window_state_figure(charts.window_state_records(table), theme),
+    }
+    if len(table) != 1:
+        drawn.pop("states")  # a chart of one share partition
+    unknown = gaps.of_rows(without, len(table), "the whole state", ["no snapshot is among the records"])
+    return replace(
+        base,
+        title=f"Windows of {len(table):,} share partition{'s' * (len(table) != 1)}",
+        table=table,
+        columns=show.WINDOW_COLUMNS,
+        order="window_end_offset",
+        charts=drawn,
+        unknown=unknown + base.unknown,
+    )
+
+
+def history(answer: Answer, group: str | None, base: Result) -> Result:
+    """What happened, record by record."""
+    table = only(answer.table, group)
+    lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
+    unknown = (f"what changed before {lost:,} of {len(table):,} rows: records may be missing there",) if lost else ()
+    return replace(
+        base,
+        title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by record",
+        table=table,
+        columns=show.HISTORY_COLUMNS,
+        as_of=pc.max(table.column("record_timestamp")).as_py(),
+        order="record_timestamp",
+        charts={measure: partial(_heat, table, measure) for measure in ("span", "available", "complete", "deliveries")},
+        unknown=unknown + gaps.of_answer(answer),
+        engine=answer.engine,
+    )
+
+
+def _heat(table: pa.Table, measure: str, theme: charts.Theme) -> Any:
+    return charts.window_heat_figure(charts.window_heat_records(table, measure), theme)
+
+
+def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) -> Result:
+    """The lag at regular moments."""
+    table = only(answer.table, group)
+    return replace(
+        base,
+        title=f"Lag every {show.duration(every / timedelta(milliseconds=1))}",
+        table=table,
+        columns=show.TIMELINE_COLUMNS,
+        as_of=pc.max(table.column("as_of")).as_py(),
+        order="as_of",
+        charts={
+            "lag": lambda theme: charts.lag_over_time_figure(charts.lag_over_time_records(table), theme),
+            "rates": lambda theme: charts.rates_over_time_figure(charts.rates_over_time_records(table), theme),
+        },
+        unknown=gaps.of_ends(table) + gaps.of_answer(answer),
+        engine=answer.engine,
+    )
+
+
+def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> Result:
+    """Why the groups lag."""
+    causes = as_table(explain(evidence, patience))
+    return replace(
+        base,
+        title="Why is there lag?",
+        table=causes,
+        columns={"GROUP": "group_id", "RANK": "rank", "CAUSE": "cause", "HOLDS": "held", "SINCE": "since"},
+        told=tuple(told(evidence, causes)),
+        charts={
+            "causes": lambda theme: charts.cause_figure(
+                charts.cause_records(causes, evidence.as_of), theme, as_of=evidence.as_of
+            )
+        },
+    )
+
+
+def progress(evidence: Evidence, base: Result) -> Result:
+    """Age, rates, and when the lag will be gone."""
+    table = evidence.progress
+    spans = table.column("observed_ms")
+    over = pc.max(spans).as_py()
+    notes = (f"rates are over the {show.duration(over)} before that moment",) if over else ()
+    breaks = pc.sum(pc.greater(table.column("breaks"), 0)).as_py() or 0
+    unknown = (
+        *gaps.of_column(table, "age_ms", "the age"),
+        *gaps.of_column(table, "arrival_rate", "how fast records arrive"),
+        *gaps.of_column(table, "completion_rate", "how fast they are finished"),
+        *gaps.of_rows(breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]),
+    )
+    return replace(
+        base,
+        title="Age, rates and forecast",
+        table=table,
+        columns=show.PROGRESS_COLUMNS,
+        order="age_ms",
+        charts={
+            "drain": lambda theme: charts.drain_figure(charts.drain_records(table), theme),
+            "rates": lambda theme: charts.rates_figure(charts.rates_records(table), theme),
+        },
+        notes=notes,
+        unknown=unknown + base.unknown,
+    )
+
+
+def imbalance(evidence: Evidence, by: str | None, base: Result) -> Result:
+    """How unevenly load is spread, and what the lag crowds around."""
+    table = investigate.imbalance(evidence, by)
+    verdicts = investigate.skew(evidence).to_pylist()
+    drawn: dict[str, Any] = {
+        "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(evidence.lag), theme),
+        "assigned": lambda theme: charts.assigned_figure(
+            charts.assigned_records(evidence.members, evidence.lag), theme
+        ),
+    }
+    if len(pc.unique(evidence.lag.column("group_id"))) != 1:
+        drawn.pop("assigned")  # a chart of one group
+    return replace(
+        base,
+        title="How is the load spread?",
+        table=table,
+        columns=show.IMBALANCE_COLUMNS,
+        order="gini",
+        notes=tuple(f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}" for row in verdicts),
+        charts=drawn,
+        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
+    )
+
+
+def members(evidence: Evidence, base: Result) -> Result:
+    """Who is in the groups, and what each has to fetch."""
+    rows = [sum(len(one["partitions"]) for one in row or ()) for row in _assigned(evidence)]
+    table = evidence.members.append_column("assigned", pa.array(rows, pa.int64()))
+    return replace(
+        base,
+        title=f"{len(table):,} member{'s' * (len(table) != 1)}",
+        table=table,
+        columns=_MEMBERS,
+        order="assigned",
+        charts=imbalance(evidence, None, base).charts if len(table) else {},
+        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
+    )
+
+
+def _assigned(evidence: Evidence) -> list[Any]:
+    found: list[Any] = evidence.members.column("assigned_partitions").to_pylist()
+    return found
+
+
+def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
+    """How the state topic does."""
+    table = answer.table
+    last: datetime | None = pc.max(table.column("last_timestamp")).as_py()
+    return replace(
+        base,
+        title=f"State topic: {len(table):,} partitions",
+        table=table,
+        columns=show.HEALTH_COLUMNS,
+        as_of=last,
+        order="records",
+        charts={"records": lambda theme: charts.state_record_figure(charts.state_record_records(table), theme)},
+        notes=tuple(findings.column("summary").to_pylist()),
+        unknown=gaps.of_answer(answer),
+        engine=answer.engine,
+    )
+
+
+def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Result:
+    """The lag in several ways."""
+    asked = {"DESCRIBED": described, "TRUE": true}
+    table = answer.table
+    return replace(
+        base,
+        title="The same lag, measured in several ways",
+        table=table,
+        columns={heading: name for heading, name in show.RECONCILED_COLUMNS.items() if asked.get(heading, True)},
+        as_of=pc.max(table.column("as_of")).as_py(),
+        order="lag",
+        unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_answer(answer),
+        engine=answer.engine,
+    )
+
+
+def diff(answer: Answer, base: Result) -> Result:
+    """What changed between two moments."""
+    return replace(
+        base,
+        title="What changed",
+        table=answer.table,
+        columns=show.DIFF_COLUMNS,
+        order="finished",
+        unknown=gaps.of_column(answer.table, "finished", "how much was finished") + gaps.of_answer(answer),
+        engine=answer.engine,
+    )

@@ -1,0 +1,286 @@
+"""What can be asked of something that was opened? Every question once; its answer is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, is_dataclass, replace
+from datetime import datetime, timedelta
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import engine as engines
+from sharelag import investigate
+from sharelag.engine import Choice, named
+from sharelag.errors import InputError, ShareLagError
+from sharelag.metrics.evidence import Evidence
+from sharelag.model import iso
+from sharelag.replay.moment import Moment, parse_moment, parse_time
+from sharelag.scenarios_from import scenario_from
+from sharelag.sources.inputs import Input
+from sharelag.workbench import answers, gaps, rendering
+from sharelag.workbench.moments import MOST, window_moments
+from sharelag.workbench.result import Result
+from sharelag.workbench.spans import span
+from sharelag.workbench.spark_bar import spark_bar
+
+if TYPE_CHECKING:
+    from sharelag.whatif.scenario import Scenario
+
+_T = TypeVar("_T")
+#: Into how many steps a timeline is cut when nobody says.
+_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Workbench:
+    """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
+
+    What was read once is kept, so that two answers never contradict each other; `refresh` gives a workbench that reads
+    again. May be asked from several threads.
+    """
+
+    source: Input
+    as_of: Moment = None
+    choice: Choice = field(default_factory=Choice)
+    engine: str = "auto"
+    over: timedelta = investigate.OVER
+    patience: timedelta | None = None
+    about: str = ""
+    bars: bool | None = None
+    _known: dict[Any, Any] = field(default_factory=dict, init=False)
+    _lock: Any = field(default_factory=RLock, init=False)
+
+    # ---- another one ----------------------------------------------------------------------------------
+
+    def at(self, moment: str | Moment) -> Workbench:
+        """The same at another moment: a time with its zone, or offsets of the state topic's partitions."""
+        return replace(self, as_of=parse_moment(moment) if isinstance(moment, str) else moment)
+
+    def refresh(self) -> Workbench:
+        """The same, read again."""
+        # An input remembers what it asked, too; a copy of it does not.
+        return replace(self, source=copied(self.source))
+
+    def only(self, *groups: str) -> Workbench:
+        """The same with these groups alone."""
+        return replace(self, choice=Choice(frozenset(groups), self.choice.topics))
+
+    # ---- questions ------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The share groups that have any state, sorted."""
+        return tuple(sorted(pc.unique(self.evidence().lag.column("group_id")).to_pylist()))
+
+    def evidence(self, group: str | None = None) -> Evidence:
+        """Everything that was gathered, of one group or all.
+
+        Raises
+        ------
+        InputError
+            There is no such group.
+        """
+        gathered = self._once("evidence", self._gather)
+        self._require(gathered, group)
+        return answers.of_group(gathered, group)
+
+    def lag(self, group: str | None = None, by: str | None = None) -> Result:
+        """The lag of every share partition and what it consists of, or its sums by ``"group"`` or ``"topic"``."""
+        return answers.lag(self.evidence(group), by, self._base())
+
+    def windows(self, group: str | None = None) -> Result:
+        """What the coordinator holds of every share partition."""
+        evidence = self.evidence(group)
+        table = self.choice.of(named(evidence.windows, evidence.lag))
+        order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+        limit = None if group is None else answers.delivery_limit(evidence, group)
+        return answers.windows(table.sort_by(order), self._base(), limit)
+
+    def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
+        """What happened to every share partition, record by record, from a time on."""
+        begin = parse_time(since) if isinstance(since, str) else since
+        evidence = self.evidence(group)
+        answer = self._ask(
+            ("history", begin),
+            lambda: engines.history(self.source, self.engine, self.as_of, self.choice, begin),
+        )
+        return answers.history(answer, group, replace(self._base(), as_of=evidence.as_of))
+
+    def moments(self, group: str, topic: str | None = None, most: int = MOST) -> Result:
+        """The windows of a group after each of its records, for going back in time.
+
+        Parameters
+        ----------
+        group : str
+        topic : str, optional
+            Only this one.
+        most : int
+            Moments; of more, as many that are evenly apart.
+        """
+        lag = self.evidence(group).lag
+        if topic is not None:
+            lag = lag.filter(pc.equal(lag.column("topic"), topic))
+        ids = sorted(pc.unique(lag.column("topic_id")).to_pylist())
+        answer = self._ask(
+            ("moments", group, topic, most),
+            lambda: window_moments(self.source, self.engine, self.as_of, Choice(frozenset([group])), ids, most),
+        )
+        return answers.windows(named(answer.table, lag), replace(self._base(), engine=answer.engine))
+
+    def timeline(
+        self,
+        group: str | None = None,
+        every: str | float | timedelta | None = None,
+        since: str | datetime | None = None,
+    ) -> Result:
+        """The lag of every share partition at regular moments.
+
+        Parameters
+        ----------
+        group : str, optional
+        every : timedelta, str or float, optional
+            ``"5min"``, or seconds; else a sixtieth of the span that rates are of.
+        since : str or datetime, optional
+            The first moment; else as far back as `over`.
+        """
+        evidence = self.evidence(group)
+        begin = parse_time(since) if isinstance(since, str) else since
+        step = self._step(evidence) if every is None else span(every)
+        over = self.over if begin is None else None
+        answer = self._ask(
+            ("timeline", step, begin),
+            lambda: investigate.timeline(self.source, step, self.engine, self.as_of, self.choice, begin, over),
+        )
+        return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of))
+
+    def explain(self, group: str | None = None) -> Result:
+        """Why there is lag: causes with what shows them, the weightiest first."""
+        return answers.explained(self.evidence(group), self.patience, self._base())
+
+    def progress(self, group: str | None = None) -> Result:
+        """How old the lag is, how fast it grows or drains, and how long its records are kept."""
+        return answers.progress(self.evidence(group), self._base())
+
+    def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
+        """How unevenly load is spread, over ``"partition"``, ``"topic"`` or ``"member"``; all of them if not said."""
+        return answers.imbalance(self.evidence(group), by, self._base())
+
+    def members(self, group: str | None = None) -> Result:
+        """Who is in the groups, and how many partitions each has."""
+        return answers.members(self.evidence(group), self._base())
+
+    def health(self) -> Result:
+        """How the state topic does, as of its last record."""
+        answer, findings = self._ask("health", lambda: investigate.health(self.source, self.engine))
+        return answers.health(answer, findings, self._base(gathered=False))
+
+    def reconcile(self, described: str | None = None, true: bool = False) -> Result:
+        """The lag in several ways, and why they differ.
+
+        Parameters
+        ----------
+        described : str, optional
+            What ``kafka-share-groups.sh --describe --offsets`` printed.
+        true : bool
+            Read the whole backlog of a running cluster, and count the records in it.
+        """
+        answer = self._ask(
+            ("reconcile", described, true),
+            lambda: investigate.reconcile(self.source, self.engine, self.as_of, self.choice, described, true),
+        )
+        return answers.reconciled(answer, described is not None, true, self._base(gathered=False))
+
+    def diff(self, before: str | datetime) -> Result:
+        """What changed since an earlier moment."""
+        begin = parse_moment(before) if isinstance(before, str) else before
+        answer = self._ask(
+            ("diff", before), lambda: engines.diff(self.source, begin, self.engine, self.as_of, self.choice)
+        )
+        return answers.diff(answer, self._base())
+
+    def scenario(self, group: str | None = None, **given: Any) -> Scenario:
+        """A simulation that begins where a group is; `sharelag.scenarios_from.scenario_from` says what can be given."""
+        return scenario_from(self.evidence(group), group, **given)
+
+    def describe(self) -> str:
+        """Where the records come from, for people; no secrets."""
+        try:
+            return self.source.describe()
+        except ShareLagError as error:
+            return f"nothing that can be read ({error})"
+
+    # ---- how it shows itself --------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        when = "" if self.as_of is None else f", as of {_moment_text(self.as_of)}"
+        chosen = f", groups {', '.join(sorted(self.choice.groups))}" if self.choice.groups else ""
+        return f"<sharelag workbench: {self.describe()}{when}{chosen}, {self.engine} engine>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        # Somebody looks at it: what is open, and its groups. A cluster that does not answer is no stack trace.
+        try:
+            groups = replace(self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}")
+        except ShareLagError as error:
+            return rendering.failure(self.describe(), str(error))
+        return {"text/plain": groups.to_text(), "text/html": groups.to_html()}
+
+    # ---- behind it ------------------------------------------------------------------------------------
+
+    def _gather(self) -> Evidence:
+        evidence = self._run(
+            "reading share groups",
+            lambda: investigate.gather(self.source, self.engine, self.as_of, self.choice, self.over),
+        )
+        for group in sorted(self.choice.groups):
+            self._require(evidence, group)
+        return evidence
+
+    def _require(self, evidence: Evidence, group: str | None) -> None:
+        there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+        if group is not None and group not in there:
+            found = f"there are {', '.join(there)}" if there else "no share group has any"
+            raise InputError(f"there is no state of share group {group!r} in {self.describe()}: {found}")
+
+    def _base(self, gathered: bool = True) -> Result:
+        """What all results say of where they come from."""
+        base = Result("", pa.table({}), {}, None, self.describe())
+        if not gathered:
+            return base
+        evidence = self.evidence()
+        unknown = gaps.of_evidence(evidence, self.as_of is not None)
+        return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
+
+    def _step(self, evidence: Evidence) -> timedelta:
+        over = pc.max(evidence.progress.column("observed_ms")).as_py() or self.over / timedelta(milliseconds=1)
+        return timedelta(milliseconds=max(over / _STEPS, 1))
+
+    def _ask(self, question: Any, work: Callable[[], _T]) -> _T:
+        words = question if isinstance(question, str) else question[0]
+        return self._once(question, lambda: self._run(f"reading {words}", work))
+
+    def _run(self, words: str, work: Callable[[], _T]) -> _T:
+        if engines.choose(self.engine, self.source) != "spark":
+            return work()
+        with spark_bar(words, self.bars):
+            return work()
+
+    def _once(self, question: Any, work: Callable[[], _T]) -> _T:
+        with self._lock:
+            if question not in self._known:
+                self._known[question] = work()
+            answer: _T = self._known[question]
+            return answer
+
+
+def copied(source: Any) -> Any:
+    """An input that has not been asked anything yet."""
+    return replace(source) if is_dataclass(source) and not isinstance(source, type) else source
+
+
+def _moment_text(moment: Moment) -> str:
+    if isinstance(moment, datetime):
+        return iso(moment)
+    return ",".join(f"{partition}:{offset}" for partition, offset in (moment or {}).items())

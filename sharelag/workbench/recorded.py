@@ -1,0 +1,37 @@
+"""Which recorded clusters come along, to learn on without one's own?"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+#: Beside the package in a checkout; a wheel does not carry recordings.
+CAPTURES = Path(__file__).resolve().parents[2] / "data" / "captures"
+DEMO = "demo"
+_STORY = "A shop with eight share groups: releases, rejects, time-outs, a poison record, resets, and a deleted group."
+#: The scenarios press hours into seconds.
+PATIENCE = timedelta(seconds=2.5)
+
+
+def samples() -> dict[str, str]:
+    """The recorded clusters by the names that `sharelag.open` takes, with what happens in each.
+
+    Returns
+    -------
+    dict of str to str
+        The demo first; nothing in an installed wheel, which has no recordings.
+    """
+    found = {DEMO: _STORY} if folder_of(DEMO).is_dir() else {}
+    told = sorted(CAPTURES.glob("scenarios/*/expected.json"))
+    return found | {path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in told}
+
+
+def folder_of(name: str) -> Path:
+    """The capture of a sample, which need not be there."""
+    return CAPTURES / name if name == DEMO else CAPTURES / "scenarios" / name
+
+
+def patience_of(name: str) -> timedelta | None:
+    """For how long something may go on in a sample before it is called stuck; None: as in a cluster."""
+    return None if name == DEMO else PATIENCE

@@ -1,0 +1,184 @@
+"""How does a result look in a notebook, and how as plain text? Both are made of the same cells.
+
+Names are hostile text: control and direction characters are escaped by `sharelag.show`, and jinja escapes the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import pyarrow as pa
+
+from sharelag import show
+from sharelag.metrics.lag import NOTES, REASONS
+from sharelag.workbench.meanings import meanings_of
+
+if TYPE_CHECKING:
+    from sharelag.workbench.result import Result
+
+#: Rows that are shown.
+MOST = 20
+#: Runs of a window that are shown in a cell.
+_RUNS = 6
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_list, pa.types.is_struct, pa.types.is_timestamp)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value in words."""
+
+    text: str
+    is_number: bool
+    reason: str = ""  # why it is not known, or what its words mean
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The part of a result that is shown, in words."""
+
+    headings: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: str  # what is left out; empty: nothing
+
+
+def as_html(result: Result, most: int = MOST) -> str:
+    """A result as a fragment of HTML."""
+    return _template("result.html.j2").render(
+        result=result,
+        shown=shown(result, most, thousands="\u202f"),
+        when=_when(result),
+        foot=_foot(result),
+        help=_help(result),
+        notes=[show.terminal(note) for note in result.notes],
+        told=result.told[:most],
+        more_groups=max(len(result.told) - most, 0),
+    )
+
+
+def as_text(result: Result, most: int = MOST) -> str:
+    """A result as plain text."""
+    body = _told_text(result, most) if result.told else _table_text(shown(result, most, thousands=","))
+    head = f"{result.title} ({_when(result)})"
+    lines = [head, *body, *(f"not known: {one}" for one in result.unknown), *result.notes, _foot(result)]
+    return "\n".join(show.terminal(line) for line in lines)
+
+
+def shown(result: Result, most: int, thousands: str) -> Shown:
+    """The first rows of a result as cells, or where they are too many those with the most."""
+    table, more = result.table, ""
+    if len(table) > most:
+        more = f"and {len(table) - most:,} more rows in .table".replace(",", thousands)
+        if result.order:
+            table = table.sort_by([(result.order, "descending")])
+            more += f"; shown are {_which(result)}"
+        table = table.slice(0, most)
+    names = tuple(result.columns.values())
+    numbers = [_is_number(result.table.schema, name) for name in names]
+    rows = tuple(
+        tuple(_cell(row, name, is_number, thousands) for name, is_number in zip(names, numbers, strict=True))
+        for row in show.plain_rows(table)
+    )
+    headings = tuple(Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True))
+    return Shown(headings, rows, more)
+
+
+def failure(title: str, why: str) -> dict[str, str]:
+    """Why there is nothing to show, as text and as HTML."""
+    html = _template("failure.html.j2").render(title=title, why=why)
+    return {"text/plain": show.terminal(f"{title}: {why}"), "text/html": html}
+
+
+def moment(at: datetime | None) -> str:
+    """A time in UTC and, where that is another, as the clocks here show it."""
+    if at is None:
+        return "a time that is not known"
+    words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    here = at.astimezone()
+    return f"{words} ({here:%H:%M:%S %Z})" if here.utcoffset() else words
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["style"] = resources.files(__package__).joinpath("result.css").read_text("utf-8")
+    return environment.from_string(resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) -> Cell:
+    value = row.get(name)
+    rest = 0
+    if name.startswith("runs") and isinstance(value, list):
+        rest = len(value) - _RUNS
+        row = {**row, name: value[:_RUNS]}
+    words = show.cell(row, name, "" if name in ("partition", "leader_epoch", "state_epoch") else thousands)
+    if rest > 0:
+        words += f" and {rest:,} more".replace(",", thousands)
+    return Cell(words, is_number, _reason(row, name, words))
+
+
+def _reason(row: Mapping[str, Any], name: str, words: str) -> str:
+    """Why a cell is not known, where the row says so, or what the words in it mean."""
+    if name == "notes":
+        return "; ".join(NOTES[note] for note in row["notes"] or () if note in NOTES)
+    if name == "lag_reason":
+        return REASONS.get(row[name] or "", "")
+    if words != show.MISSING or name == "max_lag":
+        return ""
+    return REASONS.get(row.get("lag_reason") or "", "not known")
+
+
+def _is_number(schema: pa.Schema, name: str) -> bool:
+    return name in schema.names and not any(is_text(schema.field(name).type) for is_text in _TEXTS)
+
+
+def _which(result: Result) -> str:
+    if pa.types.is_timestamp(result.table.schema.field(result.order).type):
+        return "the latest"
+    heading = next((text for text, name in result.columns.items() if name == result.order), result.order)
+    return f"those with the largest {heading}"
+
+
+def _help(result: Result) -> dict[str, str]:
+    """Heading to meaning."""
+    means = meanings_of(result.columns.values()) | dict(result.means)
+    return {heading: means[name] for heading, name in result.columns.items() if name in means}
+
+
+def _table_text(rows: Shown) -> list[str]:
+    lines = [rows.headings, *rows.rows]
+    widths = [max(len(line[n].text) for line in lines) for n in range(len(rows.headings))]
+    text = [
+        "  ".join(
+            cell.text.rjust(width) if cell.is_number else cell.text.ljust(width)
+            for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return [*(text if rows.rows else ["nothing to show"]), *([rows.more] if rows.more else [])]
+
+
+def _told_text(result: Result, most: int) -> list[str]:
+    lines: list[str] = []
+    for group in result.told[:most]:
+        lines.append(f"{group.group}  {group.state}")
+        for cause in group.causes:
+            lines.append(f"  {cause.rank}. {cause.severity}: {cause.cause}  {cause.where}")
+            lines += [f"     {line}" for line in (cause.summary, cause.evidence, f"-> {cause.advice}") if line]
+    left = len(result.told) - most
+    return lines + ([f"and {left:,} more groups in .table"] if left > 0 else [])
+
+
+def _when(result: Result) -> str:
+    return "simulated" if result.engine == "what-if" else f"as of {moment(result.as_of)}"
+
+
+def _foot(result: Result) -> str:
+    return result.source if result.engine == "what-if" else f"{result.source}, {result.engine} engine"

@@ -1,0 +1,115 @@
+"""An answer that shows itself: a table, as of when, what its columns mean, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.explained import Told
+from sharelag.workbench import rendering
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Makes a figure in a theme.
+Draw = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One answer. In a notebook it is a table with its moment, units and gaps; printed, the same as text.
+
+    Attributes
+    ----------
+    title
+        What was asked.
+    table
+        All rows, in a schema of `sharelag.schemas`.
+    columns
+        Heading to column, as shown.
+    as_of
+        The moment that it is of; None: simulated, or not known.
+    source
+        Where the records come from.
+    unknown
+        What is not known, and why: sentences.
+    notes
+        What else to know: sentences.
+    order
+        The column whose largest values are shown when not all rows are.
+    told
+        Groups and causes in words, which are shown in place of the table.
+    charts
+        What `figure` can draw, by name.
+    means
+        What columns mean, where that is other than in `sharelag.workbench.meanings`.
+    """
+
+    title: str
+    table: pa.Table
+    columns: Mapping[str, str]
+    as_of: datetime | None
+    source: str
+    engine: str = "local"
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    order: str = ""
+    told: tuple[Told, ...] = ()
+    charts: Mapping[str, Draw] = field(default_factory=dict)
+    means: Mapping[str, str] = field(default_factory=dict)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as pandas holds them."""
+        frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
+        return frame
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """All rows as a Spark DataFrame."""
+        return spark.createDataFrame(self.table)
+
+    def figure(self, kind: str | None = None, theme: str = "light") -> Any:
+        """A chart of it.
+
+        Parameters
+        ----------
+        kind : str, optional
+            One of `charts`; else the first.
+        theme : {"light", "dark"}
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+
+        Raises
+        ------
+        InputError
+            There is no such chart of it.
+        """
+        name = next(iter(self.charts), "") if kind is None else kind
+        if name not in self.charts:
+            known = f"there is {', '.join(self.charts)}" if self.charts else "there is none; its table is .table"
+            raise InputError(f"there is no chart {name!r} of {self.title!r}: {known}")
+        return self.charts[name](theme)
+
+    def to_html(self, most: int = rendering.MOST) -> str:
+        """It as a fragment of HTML, with at most so many rows."""
+        return rendering.as_html(self, most)
+
+    def to_text(self, most: int = rendering.MOST) -> str:
+        """The same as plain text."""
+        return rendering.as_text(self, most)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()

@@ -1,0 +1,111 @@
+"""What did simulations find? Comparisons, searches and moves as a `Result`, which shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag import charts, trials
+from sharelag.errors import InputError
+from sharelag.whatif.compare import Comparison
+from sharelag.whatif.consumer_group import Moving
+from sharelag.whatif.search import Found
+from sharelag.whatif.simulate import SimulationResult
+from sharelag.workbench.result import Result
+
+_MEANS = {
+    "by": "what is measured of a run; times of a run that never drained are not known",
+    "variant": "what was tried",
+    "mean": "over the runs; - where one does not know it",
+    "low": "the mean is not below",
+    "high": "the mean is not above",
+    "difference": "mean of variant - baseline, run for run",
+    "difference_low": "the difference is not below",
+    "difference_high": "the difference is not above",
+    "ratio": "geometric mean of variant / baseline, run for run",
+    "verdict": "better or worse than the baseline only where the interval says so; the winner is better than all",
+    "members": "that were tried",
+    "met": "whether the goal is kept: no less sure than asked for",
+    "answer": "the fewest that keep it",
+    "consumer_group": "mean over the runs as a consumer group",
+    "share_group": "mean over the same runs as a share group",
+    "better": "which of both; - where the runs do not say",
+}
+#: Measures whose chart is worth having.
+_DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
+
+
+def told(found: Comparison | Found | Moving | SimulationResult) -> Result:
+    """What simulations found, as a table that shows itself in a notebook.
+
+    Parameters
+    ----------
+    found
+        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move`` or ``simulate``.
+
+    Returns
+    -------
+    Result
+        Its table is in words; the numbers are in the tables of ``found``.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    if isinstance(found, Comparison):
+        return _compared(found)
+    if isinstance(found, Found):
+        rows = [trials.probe_for_people(row) for row in trials.probe_rows("", found)]
+        columns = {heading: name for heading, name in trials.PROBE_COLUMNS.items() if name != "variant"}
+        return _result(f"Fewest members: {found}", rows, columns)
+    if isinstance(found, Moving):
+        rows = [trials.moving_for_people(row) for row in trials.moving_rows("", found)]
+        columns = {heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"}
+        return _result("Consumer group or share group?", rows, columns, (trials.MOVING,))
+    if isinstance(found, SimulationResult):
+        (row,) = found.summary.to_pylist()
+        rows = [{"by": name, "value": None if value is None else str(value)} for name, value in row.items()]
+        return _result(f"One run, with seed {found.seed}", rows, {"MEASURE": "by", "VALUE": "value"})
+    raise InputError(
+        f"{type(found).__name__} is nothing that simulations find: give what compare, fewest_members, should_move or "
+        "simulate of sharelag.whatif return"
+    )
+
+
+def _compared(found: Comparison) -> Result:
+    known = {row["measure"] for row in found.differences.to_pylist() if row["difference"] is not None}
+    rows = [trials.for_people(row) for row in trials.compared_rows(found, trials.SHOWN)]
+    drawn = {name: partial(_difference, found, name) for name in _DRAWN if name in known}
+    return _result(
+        f"Compared to {found.baseline}", rows, trials.COMPARED_COLUMNS, tuple(trials.sentences(found)), drawn
+    )
+
+
+def _difference(found: Comparison, measure: str, theme: charts.Theme) -> Any:
+    return charts.compared_figure(charts.compared_records(found, measure), theme)
+
+
+def _result(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    notes: tuple[str, ...] = (),
+    drawn: Mapping[str, Any] | None = None,
+) -> Result:
+    """Cells are words already, but for numbers that were counted."""
+    table = pa.table({name: pa.array([row.get(name) for row in rows]) for name in columns.values()})
+    return Result(
+        title=title,
+        table=table,
+        columns=columns,
+        as_of=None,
+        source="simulated",
+        engine="what-if",
+        notes=notes,
+        charts=drawn or {},
+        means=_MEANS,
+    )

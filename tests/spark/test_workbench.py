@@ -1,0 +1,61 @@
+"""Does a workbench answer the same on Spark, with a bar while it works, and do its tables become DataFrames?"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+import tqdm.auto
+from pyspark.sql import SparkSession
+
+import sharelag
+
+
+class Bar:
+    """Notes what a bar was told."""
+
+    made: ClassVar[list[Bar]] = []
+
+    def __init__(self, **options: Any) -> None:
+        self.options, self.seen, self.n, self.total = options, [(0, None)], 0, None
+        self.made.append(self)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def refresh(self) -> None:
+        self.seen.append((self.n, self.total))
+
+
+def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bar, "made", [])
+    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    spark, local = sharelag.open("poison", engine="spark", bars=True), sharelag.open("poison", engine="local")
+    assert spark.lag().table.equals(local.lag().table)
+    assert spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
+    gathering, moments = Bar.made
+    assert gathering.options["desc"] == "reading share groups"
+    assert moments.options["desc"] == "reading moments"
+    assert max(total or 0 for _, total in gathering.seen) > 0
+    assert sorted(n for n, _ in gathering.seen) == [n for n, _ in gathering.seen]
+    assert repr(spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
+
+
+def test_there_is_no_bar_outside_of_a_notebook(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bar, "made", [])
+    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    sharelag.open("poison", engine="spark").lag()
+    assert Bar.made == []
+
+
+@pytest.mark.parametrize("question", ["lag", "windows", "history", "progress", "explain", "imbalance", "members"])
+def test_all_rows_go_to_spark(spark: SparkSession, question: str) -> None:
+    result = getattr(sharelag.open("poison"), question)()
+    frame = result.to_spark(spark)
+    assert frame.columns == result.table.column_names
+    assert frame.count() == len(result)

@@ -1,0 +1,168 @@
+"""Are comparisons, searches and moves told as they are, as tables and as a chart, with what is not known?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sharelag
+from sharelag import charts
+from sharelag.charts.comparison import COMPARED, measure_words
+from sharelag.errors import InputError
+from sharelag.whatif import Goal, Member, Producer, Scenario, Service, Topic, compared, named, should_move, simulate
+from sharelag.whatif import search as fewest
+from sharelag.whatif.compare import Comparison
+from sharelag.whatif.comparison.tables import MEASURED, RUNS
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
+
+
+def comparison(**values: Mapping[str, Any]) -> Comparison:
+    """Of variants by name, for each measure one value a seed; the first is the baseline."""
+    rows = [
+        {"variant": variant, "error": None, "seed": seed, **{name: column[seed] for name, column in columns.items()}}
+        for variant, columns in values.items()
+        for seed in range(len(next(iter(columns.values()))))
+    ]
+    return compared(pa.Table.from_pylist(rows, schema=pa.schema([RUNS.field(name) for name in rows[0]])))
+
+
+AGES = comparison(
+    now={"age_p95_ms": [9000, 9100, 8900], "drain_ms": [1000, 1000, 1000]},
+    more={"age_p95_ms": [4000, 4200, 3900], "drain_ms": [900, None, 950]},
+    other={"age_p95_ms": [9050, 9000, 8990], "drain_ms": [1000, 1000, 1000]},
+)
+
+
+# ---- the chart ----------------------------------------------------------------------------------------
+
+
+def test_a_difference_is_a_point_with_its_interval() -> None:
+    records = charts.compared_records(AGES, "age_p95_ms")
+    assert records.schema == COMPARED
+    assert records.column("seeds").to_pylist() == [3, 3]
+    more, other = records.to_pylist()
+    assert (more["variant"], round(more["difference"]), more["better"]) == ("more", -4967, True)
+    assert (other["variant"], round(other["difference"]), other["better"]) == ("other", 13, None)
+    figure = charts.compared_figure(records)
+    (points,) = figure.data
+    assert list(points.x) == pytest.approx([more["difference"] / 1000, other["difference"] / 1000])
+    assert points.error_x.array[0] == pytest.approx((more["high"] - more["difference"]) / 1000)
+    assert points.error_x.arrayminus[0] == pytest.approx((more["difference"] - more["low"]) / 1000)
+    assert figure.layout.meta["title"] == "age p95: more better than now"
+    assert figure.layout.meta["facts"] == [
+        "Simulated. Variant less baseline, in seconds, with intervals of 95 % together; left of 0 is better.",
+        "Nothing is unknown.",
+        "3 runs of each, with the same seeds.",
+    ]
+    assert points.hovertext[0].startswith("more<br>-4.97 s (")
+
+
+def test_a_difference_that_is_not_known_is_no_point() -> None:
+    figure = charts.compared_figure(charts.compared_records(AGES, "drain_ms"))
+    assert list(figure.data[0].x) == [0]
+    assert figure.layout.yaxis.ticktext == ("other",)
+    assert "Not known: more; a run of it or of the baseline has no such value." in figure.layout.meta["facts"]
+    assert figure.layout.meta["title"].startswith("drain: the runs do not show that anything is better or worse")
+    lost = comparison(now={"drain_ms": [None, None]}, more={"drain_ms": [1, 2]})
+    nothing = charts.compared_figure(charts.compared_records(lost, "drain_ms"), "dark")
+    assert not nothing.data
+    assert nothing.layout.annotations[0].text == "No difference of drain is known"
+
+
+def test_what_is_worse_is_said_and_one_variant_is_nothing_to_compare() -> None:
+    worse = comparison(now={"lag_max": [10, 11, 12]}, less={"lag_max": [110, 113, 111]})
+    figure = charts.compared_figure(charts.compared_records(worse, "lag_max"))
+    assert figure.layout.meta["title"] == "lag max: less worse than now"
+    assert figure.layout.xaxis.title.text == "difference, offsets"
+    alone = comparison(now={"lag_max": [10, 11, 12]})
+    figure = charts.compared_figure(charts.compared_records(alone, "lag_max"))
+    assert figure.layout.annotations[0].text == "Nothing is compared: give two variants or more"
+
+
+def test_a_variants_name_is_text() -> None:
+    figure = charts.compared_figure(
+        charts.compared_records(comparison(now={"lag_max": [9, 9, 8]}, **{HOSTILE: {"lag_max": [1, 2, 1]}}), "lag_max")
+    )
+    (label,) = figure.layout.yaxis.ticktext
+    assert label.startswith("&lt;img src=x onerro…")
+    assert "<img" not in figure.data[0].hovertext[0] + figure.layout.title.text
+    assert "\u202e" not in label
+
+
+@pytest.mark.parametrize("measure", list(MEASURED))
+def test_every_measure_has_words_with_one_unit(measure: str) -> None:
+    words = measure_words(measure)
+    assert not words.endswith("_ms")
+    unit = MEASURED[measure].unit
+    assert not unit or unit == "ms" or " per " in words or words.endswith((f"({unit})", unit))
+
+
+# ---- as results ---------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
+    result = sharelag.told(AGES)
+    rows = {(row["by"], row["variant"]): row for row in result.table.to_pylist()}
+    assert set(result.columns.values()) == set(result.table.column_names)
+    assert rows["age_p95_ms", "now"]["verdict"] == "baseline"
+    assert rows["age_p95_ms", "now"]["mean"] == "9 s"
+    assert (rows["age_p95_ms", "more"]["verdict"], rows["age_p95_ms", "more"]["difference"]) == (
+        "better, winner",
+        "-4.97 s",
+    )
+    assert rows["drain_ms", "more"]["mean"] == "unknown in 1 of 3"
+    assert rows["drain_ms", "more"]["difference"] is None
+    assert "3 variants, 3 seeds, compared seed by seed to now" in result.notes[0]
+    assert list(result.charts) == ["age_p95_ms", "drain_ms"]
+    assert result.figure("age_p95_ms").layout.meta["title"] == "age p95: more better than now"
+    for words in (result.to_html(), result.to_text()):
+        assert "simulated" in words
+        assert "As of" not in words
+        assert "better, winner" in words
+
+
+def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Scenario((Topic("orders", 4),), (Member(service=Service(40)),), (Producer("orders", 90),), duration_ms=9000)
+
+    def answer(planned: Any) -> dict[str, Any]:
+        count = len(planned.scenario.each_member())
+        return {"run": planned.id, "members": count, "age_p95_ms": 6000.0 / count + planned.seed}
+
+    monkeypatch.setattr(fewest, "run", answer)
+    found = fewest.fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
+    result = sharelag.told(found)
+    assert result.title == f"Fewest members: {found}"
+    rows = {row["members"]: row for row in result.table.to_pylist()}
+    assert rows[found.members]["answer"] == "fewest"
+    assert rows[found.members]["met"] == "yes"
+    assert {row["met"] for members, row in rows.items() if members < found.members} == {"no"}
+    assert "VARIANT" not in result.columns
+
+
+def test_a_move_is_told_side_by_side_with_what_is_assumed() -> None:
+    moving = should_move(replace(named("uneven"), duration_ms=4000), seeds=range(2))
+    result = sharelag.told(moving)
+    assert "a consumer retries a failing record in place" in result.notes[0]
+    assert len(result.table) == len(moving.answers)
+    lag = next(row for row in result.table.to_pylist() if row["by"] == "lag_end")
+    assert lag["consumer_group"]
+    assert lag["share_group"]
+
+
+def test_one_run_is_told_as_its_summary() -> None:
+    run = simulate(replace(named("uneven"), duration_ms=2000), 7)
+    result = sharelag.told(run)
+    assert result.title == "One run, with seed 7"
+    values = {row["by"]: row["value"] for row in result.table.to_pylist()}
+    (summary,) = run.summary.to_pylist()
+    assert values == {name: None if value is None else str(value) for name, value in summary.items()}
+
+
+def test_what_no_simulation_found_is_refused() -> None:
+    with pytest.raises(InputError, match=r"Table is nothing that simulations find: give what compare, fewest_members"):
+        sharelag.told(AGES.runs)  # type: ignore[arg-type]

@@ -1,0 +1,380 @@
+"""Does one line open anything, and does each answer show the same numbers as its table, as HTML and as text?"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag
+from sharelag import engine as engines
+from sharelag import schemas
+from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
+from sharelag.model import iso
+from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+from sharelag.workbench import Result, Workbench
+from sharelag.workbench.meanings import MEANINGS
+from sharelag.workbench.recorded import folder_of
+from sharelag.workbench.rendering import moment
+from sharelag.workbench.spans import span
+from tests.unit.told_input import ToldInput, Write
+from tests.widgets.samples import HOSTILE
+
+DEMO = folder_of("demo")
+SECRET = "correct-horse-battery"
+QUESTIONS = (
+    "lag",
+    "windows",
+    "history",
+    "timeline",
+    "explain",
+    "progress",
+    "imbalance",
+    "members",
+    "health",
+    "reconcile",
+)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Workbench:
+    return sharelag.open()
+
+
+@pytest.fixture(scope="module")
+def poison() -> Workbench:
+    return sharelag.open("poison")
+
+
+class Cells(HTMLParser):
+    """The texts of a table's cells, row by row, and everything that is an element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self._open = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self._open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = self._open and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.rows[-1][-1] += data
+
+
+# ---- what is opened -------------------------------------------------------------------------------------
+
+
+def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.parquet"
+    pq.write_table(schemas.RAW.empty_table(), raw)
+    log = tmp_path / "log" / "__share_group_state-0"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.log").touch()
+    kinds = {
+        str(DEMO): CaptureInput,
+        "poison": CaptureInput,
+        str(raw): RawInput,
+        str(tmp_path / "log"): SegmentsInput,
+        "broker-1:9092,broker-2:9092": KafkaInput,
+        "[::1]:9092": KafkaInput,
+        "s3a://lake/state": RawInput,
+    }
+    assert {where: type(sharelag.open(where).source) for where in kinds} == kinds
+    assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
+    assert sharelag.open(DEMO).source == sharelag.open().source == CaptureInput(DEMO)
+
+
+@pytest.mark.parametrize(
+    ("where", "options", "what"),
+    [
+        ("no-such-thing", {}, "nothing at 'no-such-thing'.*HOST:PORT.*poison"),
+        (Path("no/such/folder"), {}, None),
+        ("poison", {"properties": {"sasl.mechanism": "PLAIN"}}, "client settings are for clusters"),
+        ("poison", {"engine": "flink"}, "'flink' is no engine: choose one of auto, local, spark"),
+        ("poison", {"as_of": "yesterday"}, "'yesterday' is no moment"),
+        ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone"),
+        ("broker:99999", {}, "is no broker address"),
+    ],
+)
+def test_what_cannot_be_opened_says_what_to_give(where: Any, options: dict[str, Any], what: str | None) -> None:
+    with pytest.raises((InputError, ConfigError), match=what):
+        sharelag.open(where, **options).lag()
+
+
+def test_a_folder_of_something_else_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no capture, no archive, no Parquet files"):
+        sharelag.open(tmp_path)
+
+
+def test_samples_are_named_with_what_happens_in_them() -> None:
+    samples = sharelag.samples()
+    assert next(iter(samples)) == "demo"
+    assert len(samples) == 22
+    assert samples["burst"].startswith("Members keep up until very much arrives at once")
+
+
+def test_no_client_setting_is_ever_shown() -> None:
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    given["sasl.jaas.config"] = (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
+    )
+    bench = sharelag.open("127.0.0.1:1", properties=given, timeout=1)
+    shown = repr(bench) + repr(bench.source) + "".join(bench._repr_mimebundle_().values())
+    with pytest.raises(BrokerUnreachableError) as raised:
+        bench.lag()
+    assert SECRET not in shown + str(raised.value)
+    assert "127.0.0.1:1" in shown
+
+
+def test_a_cluster_that_does_not_answer_is_a_sentence_and_no_stack_trace() -> None:
+    bundle = sharelag.open("127.0.0.1:1", timeout=1)._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("cluster at 127.0.0.1:1: ")
+    assert 'class="unknown"' in bundle["text/html"]
+    assert "Traceback" not in str(bundle)
+
+
+def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
+    bench = sharelag.open(tmp_path / "gone")
+    assert "there is no capture at" in repr(bench)
+    assert "there is no capture at" in bench._repr_mimebundle_()["text/html"]
+
+
+# ---- what is answered -----------------------------------------------------------------------------------
+
+
+def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
+    source = CaptureInput(DEMO)
+    lag = demo.lag().table
+    assert lag.drop_columns("age_ms").equals(engines.lag(source, "local").table)
+    assert (
+        demo.windows().table.drop_columns("topic").equals(engines.windows(source, "local").table.drop_columns("topic"))
+    )
+    assert demo.history().table.equals(engines.history(source, "local").table)
+    sums = demo.lag(by="group").table
+    assert (
+        sums.select(["group_id", "lag"]).to_pylist()
+        == engines.lag(source, "local", by="group").table.select(["group_id", "lag"]).to_pylist()
+    )
+    assert demo.groups == tuple(sums.column("group_id").to_pylist())
+    assert demo.lag("billing").table.equals(lag.filter(pc.equal(lag.column("group_id"), "billing")))
+
+
+def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
+    at = demo.history().table.column("record_timestamp")
+    middle = (pc.min(at).as_py() + (pc.max(at).as_py() - pc.min(at).as_py()) / 2).replace(microsecond=0)
+    then = demo.at(iso(middle))
+    assert then.lag().as_of == middle
+    changed = {row["change"] for row in demo.diff(iso(middle)).table.to_pylist()}
+    assert changed >= {"moved", "same"}
+    assert then.windows().table != demo.windows().table
+    assert any("settings, retention" in one for one in then.lag().unknown) or not demo.evidence().settings.num_rows
+    assert demo.at({0: 10}).windows().table.num_rows < demo.windows().table.num_rows
+
+
+def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
+    told = ToldInput([Write(5, 10), Write(3, 12)])
+    bench = Workbench(told)
+    for _ in range(2):
+        bench.lag()
+        bench.explain()
+        bench.progress("billing")
+        bench.windows()
+    assert told.asked == ["__share_group_state", "__consumer_offsets"]
+    bench.refresh().lag()
+    assert len(told.asked) == 4
+
+
+def test_an_unknown_group_is_told_with_those_there_are(demo: Workbench) -> None:
+    for question in (demo.explain, demo.progress, demo.lag, demo.scenario, demo.moments):
+        with pytest.raises(InputError, match=r"no state of share group 'biling'.*there are analytics, billing"):
+            question("biling")
+    with pytest.raises(InputError, match="no state of share group 'biling'"):
+        sharelag.open(groups="biling").lag()
+
+
+def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
+    moments = demo.moments("fraud-check", most=25).table
+    times = sorted(set(moments.column("as_of").to_pylist()))
+    assert len(times) == 25
+    last = moments.filter(pc.equal(moments.column("as_of"), pa.scalar(times[-1], schemas.TIMESTAMP)))
+    names = ["partition", "start_offset", "window_end_offset", "runs"]
+    order = [("partition", "ascending")]
+    now = demo.windows("fraud-check").table
+    assert last.sort_by(order).select(names).equals(now.sort_by(order).select(names))
+    at = times[10]
+    then = demo.at(at).windows("fraud-check").table.sort_by(order)
+    shown = moments.filter(pc.equal(moments.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))).sort_by(order)
+    assert shown.select(names).equals(then.select(names))
+
+
+def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench) -> None:
+    result = poison.timeline()
+    times = sorted(set(result.table.column("as_of").to_pylist()))
+    assert 50 <= len(times) <= 61
+    assert result.as_of == poison.evidence().as_of
+    assert len(set(poison.timeline(every="1s").table.column("as_of").to_pylist())) < len(times)
+
+
+@pytest.mark.parametrize("wrong", ["soon", 0, "-1min", timedelta(0)])
+def test_a_span_that_is_none_is_told(wrong: Any) -> None:
+    with pytest.raises(InputError, match="is no span of time"):
+        span(wrong)
+
+
+def test_spans_are_read_as_people_write_them() -> None:
+    assert span("5min") == span(300) == span(timedelta(minutes=5)) == timedelta(minutes=5)
+
+
+def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
+    (cause,) = poison.explain().table.to_pylist()
+    assert cause["cause"] == "poison_records"
+    assert "poison_records" in repr(poison.explain())
+
+
+def test_a_group_whose_age_is_known_in_part_has_none() -> None:
+    writes = [Write(50, 10), Write(50, 10, partition=1)]
+    bench = Workbench(ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})))
+    ages = dict(zip(*(bench.lag().table.column(name).to_pylist() for name in ("partition", "age_ms")), strict=True))
+    assert ages[0] > 0
+    assert ages[1] is None
+    assert bench.lag(by="group").table.column("age_ms").to_pylist() == [None]
+
+
+# ---- how it looks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("name", ["demo", "poison"])
+def test_html_and_text_have_the_same_numbers(name: str, question: str, request: pytest.FixtureRequest) -> None:
+    result: Result = getattr(request.getfixturevalue(name), question)()
+    html, text = result._repr_html_(), repr(result)
+    cells = Cells(html)
+    said = [cell for row in cells.rows for cell in row]
+    for cell in said:
+        assert " ".join(cell.replace("\u202f", ",").split()) in " ".join(text.split())
+    assert (len(cells.rows) > 1) == (len(result) > 0 and not result.told)
+    assert moment(result.as_of) in html
+    assert moment(result.as_of) in text
+    assert not cells.tags & {"script", "img", "iframe", "link"}
+    for one in result.unknown:
+        assert one in text
+    assert set(result.columns.values()) - set(MEANINGS) <= {"rank", "cause", "held", "since"}
+
+
+def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
+    result, told = demo.lag(), json.loads((DEMO / "capture.json").read_text("utf-8"))
+    text = repr(result)
+    row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
+    places = [row["group_id"], row["topic"], row["partition"], row["leader_epoch"], row["start_offset"], row["lag"]]
+    assert re.search(" +".join(map(str, places)) + " ", text)
+    assert "not known: the lag in 5 of 32 share partitions (no record was fetched yet" in text
+    assert text.endswith(f"capture of {told['cluster_id']} at {told['as_of'][:19]}Z, local engine")
+    html = result._repr_html_()
+    assert "1\u202f100" in html
+    assert "end offset - start offset - delivery complete count (KIP-1226), in offsets" in html
+    assert "<summary>What the columns mean</summary>" in html
+
+
+def test_a_dash_says_why(demo: Workbench) -> None:
+    html = demo.lag("analytics")._repr_html_()
+    assert 'title="no record was fetched yet, so the start offset is not known"><bdi>-</bdi>' in html
+
+
+def test_long_tables_say_what_is_left_out(demo: Workbench) -> None:
+    result = demo.lag()
+    assert "and 22 more rows in .table; shown are those with the largest LAG" in result.to_text(10)
+    cells = Cells(result.to_html(10)).rows[1:]
+    largest = sorted((lag for lag in result.table.column("lag").to_pylist() if lag is not None), reverse=True)[:10]
+    assert [int(row[5].replace("\u202f", "")) for row in cells] == largest
+    assert "more" not in result.to_text(32)
+
+
+def test_a_window_of_many_runs_stays_readable(demo: Workbench) -> None:
+    runs = [
+        {"first_offset": n, "last_offset": n, "delivery_state": n % 2 * 2, "delivery_count": 1} for n in range(5000)
+    ]
+    window = demo.windows("billing").table.slice(0, 1).to_pylist()[0] | {"runs": runs}
+    result = replace(
+        demo.windows("billing"), table=pa.Table.from_pylist([window], demo.windows("billing").table.schema)
+    )
+    assert "5:acknowledged/1 and 4,994 more" in repr(result)
+    assert len(repr(result)) < 1500
+
+
+def test_hostile_names_are_text_everywhere() -> None:
+    bench = Workbench(ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]))
+    assert bench.groups == (HOSTILE,)
+    for question in QUESTIONS:
+        result: Result = getattr(bench, question)()
+        cells = Cells(result._repr_html_())
+        assert not cells.tags & {"img", "script"}
+        assert not [name for name, _ in cells.attributes if name.startswith("on")]
+        assert "\u202e" not in result._repr_html_() + repr(result)
+    assert "&lt;img src=x onerror=alert(1)&gt;\\u202e" in bench.lag(HOSTILE)._repr_html_()
+    assert "\\u202e" in repr(bench.explain())
+
+
+def test_nothing_there_is_said(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.parquet"
+    pq.write_table(schemas.RAW.empty_table(), empty)
+    bench = sharelag.open(empty)
+    for question in (
+        "lag",
+        "windows",
+        "history",
+        "timeline",
+        "explain",
+        "progress",
+        "imbalance",
+        "members",
+        "reconcile",
+    ):
+        result: Result = getattr(bench, question)()
+        assert "nothing to show" in repr(result), question
+        assert "Nothing to show." in result._repr_html_(), question
+    with pytest.raises(InputError, match="no share group has any"):
+        bench.explain("billing")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_chart_can_be_drawn_in_both_themes(question: str, poison: Workbench) -> None:
+    result: Result = getattr(poison, question)()
+    for kind in result.charts:
+        for theme in ("light", "dark"):
+            assert result.figure(kind, theme).layout.meta["title"]
+    with pytest.raises(InputError, match="there is no chart 'pie' of"):
+        result.figure("pie")
+
+
+def test_all_rows_go_to_pandas(demo: Workbench) -> None:
+    frame = demo.lag().to_pandas()
+    assert len(frame) == 32
+    assert int(frame["lag"].sum()) == pc.sum(demo.lag().table.column("lag")).as_py()
+
+
+def test_a_simulation_begins_where_the_group_is(poison: Workbench) -> None:
+    scenario = poison.scenario("poison", duration_ms=1000)
+    assert (scenario.group_id, scenario.duration_ms) == ("poison", 1000)
+    assert scenario.assumed
