@@ -1,4 +1,4 @@
-"""How long does a widget take to paint? Scrubbing a window with and without a kernel; a grid of 10,000 cells."""
+"""How long does a widget take to paint? A window scrubbed without a kernel; 10,000 cells; 200 members to edit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from sharelag_widgets import LagTable, PartitionGrid, WindowStrip
+from sharelag_widgets import AssignmentEditor, LagTable, PartitionGrid, WindowStrip
 from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.lab import Desk
 
 OFFSETS, MOMENTS, PARTITIONS = 10_000, 1_000, 10_000
+EDITORS, EDITED = 200, 1_000  # members and partitions of an assignment
 #: What the same browser needs here to fill as many rectangles as the strip has offsets: the machine's own measure.
 _BASELINE = """() => { const context = document.createElement('canvas').getContext('2d');
     context.canvas.width = 1000; const spent = [];
@@ -36,6 +37,12 @@ _TO_THE_NEXT_FRAME = """async move => {
         await frame(); await new Promise(done => setTimeout(done)); spent.push(performance.now() - begun); }
     return spent; }"""
 
+#: Another view of the same model, until it says of itself that it is painted.
+_ONCE_MORE = """async painted => { const el = document.createElement('div'); document.querySelector('main').append(el);
+    const begun = performance.now(); await window.show(window.sent[0], el);
+    while (!el.querySelector('.sl').dataset[painted]) await new Promise(requestAnimationFrame);
+    const spent = performance.now() - begun; window.stops.pop()(); el.remove(); return spent; }"""
+
 
 def run() -> None:
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
@@ -45,6 +52,8 @@ def run() -> None:
             _scrub(chromium, Path(scratch), runs)
         _grid(chromium, Path(scratch))
         _table(chromium, Path(scratch))
+        for each in (10, EDITED):
+            _editor(chromium, Path(scratch), each)
         chromium.close()
 
 
@@ -74,11 +83,8 @@ def _scrub(browser: Browser, scratch: Path, runs: int) -> None:
 
 def _grid(browser: Browser, scratch: Path) -> None:
     desk = Desk(browser, scratch, PartitionGrid.of(_lag()))
-    again = """async () => { const el = document.createElement('div'); document.querySelector('main').append(el);
-        const begun = performance.now(); await window.show(window.sent[0], el);
-        while (!el.querySelector('.sl-grid').dataset.cells) await new Promise(requestAnimationFrame);
-        const spent = performance.now() - begun; window.stops.pop()(); el.remove(); return spent; }"""
-    _tell(f"grid of {PARTITIONS:,} cells: from data to painted", [desk.page.evaluate(again) for _ in range(10)])
+    about = f"grid of {PARTITIONS:,} cells: from data to painted"
+    _tell(about, [desk.page.evaluate(_ONCE_MORE, "cells") for _ in range(10)])
     desk.page.evaluate("performance.clearMeasures()")
     for text in ("g", "group-1", "group-17", "no such thing", "", "orders-3", "") * 4:
         desk.page.get_by_label("Filter").fill(text)
@@ -99,6 +105,26 @@ def _table(browser: Browser, scratch: Path) -> None:
     desk.context.close()
 
 
+def _editor(browser: Browser, scratch: Path, each: int) -> None:
+    """Every member has so many of the partitions: a share partition may have them all."""
+    lag = pa.array(np.random.default_rng(1).integers(0, 10**6, EDITED))
+    rows = pa.table({"topic": ["orders"] * EDITED, "partition": list(range(EDITED)), "lag": lag})
+    held = {f"member-{n}": {"orders": [(n * each + k) % EDITED for k in range(each)]} for n in range(EDITORS)}
+    view = AssignmentEditor.of(rows, held, keys=["topic", "partition"])
+    desk = Desk(browser, scratch, view)
+    about = f"editor of {EDITORS} members x {EDITED:,} partitions, {EDITORS * each:,} pairs"
+    _tell(f"{about}: from data to painted", [desk.page.evaluate(_ONCE_MORE, "lines") for _ in range(10)])
+    desk.page.evaluate("performance.clearMeasures()")
+    desk.page.focus(".sl-editor [role=grid]")
+    for key in ("ArrowDown", "ArrowRight", "Delete", "Control+z", "End", "Home") * 8:
+        desk.page.keyboard.press(key)
+        _frame(desk.page)
+    if view.at or len(view.edits) != 1:
+        raise SystemExit("the keys did not take away and undo, so the times mean nothing")
+    _tell("  a key: go, take away, undo", _measured(desk.page, "sharelag-editor"))
+    desk.context.close()
+
+
 def _frame(page: Page) -> None:
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -111,7 +137,7 @@ def _measured(page: Page, name: str) -> list[float]:
 
 def _tell(what: str, times: list[float]) -> None:
     p95 = quantiles(times, n=20, method="inclusive")[-1]
-    print(f"{what:<58} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   max {max(times):7.1f} ms   of {len(times)}")
+    print(f"{what:<90} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   max {max(times):7.1f} ms   of {len(times)}")
 
 
 def _windows(runs: int) -> pa.Table:

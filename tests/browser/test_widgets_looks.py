@@ -78,6 +78,27 @@ def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Pa
     desk.assert_quiet()
 
 
+def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    """As JupyterLab does when it changes its theme: hidden, and shown again before the browser looks at sizes."""
+    desk = Desk(browser, tmp_path, *everything())
+    ready(desk)
+    canvases = "() => [...document.querySelectorAll('canvas[role=slider]')].map(one => [one.width, one.clientWidth])"
+    before = desk.page.evaluate(canvases)
+    assert len(before) == 2
+    assert all(width == shown > 300 for width, shown in before)
+    desk.page.evaluate(
+        """async () => { const main = document.querySelector('main');
+        requestAnimationFrame(() => { main.style.display = 'none'; });
+        document.body.dataset.jpThemeLight = 'false';
+        await null; await null; // the views ask for their paint between these two
+        requestAnimationFrame(() => { main.style.display = ''; }); }"""
+    )
+    swatch = "document.querySelector('.sl-strip .sl-swatch')?.dataset.fill"
+    desk.page.wait_for_function(f"{swatch} === '#D6E8F7'")
+    assert desk.page.evaluate(canvases) == before
+    desk.assert_quiet()
+
+
 def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     paper = "} :root { color-scheme: light dark"
     desk = Desk(browser, tmp_path, *everything(), paper=paper, color_scheme="dark")

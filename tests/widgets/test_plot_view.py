@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+import sharelag
 from sharelag.errors import InputError
 from sharelag_widgets import PlotView
 from tests.widgets.unpacked import unpacked
@@ -61,3 +62,15 @@ def test_a_figure_without_traces_says_so() -> None:
     view = PlotView(go.Figure())
     assert view.note == "There is nothing to draw: the figure has no traces."
     assert view.data == b""
+
+
+def test_a_result_is_drawn_for_light_pages_and_for_dark_ones() -> None:
+    result = sharelag.open("slow").lag()
+    columns = unpacked(PlotView.of(result, "decomposition").data)
+    light, dark = (json.loads(columns[name][0]) for name in ("spec", "dark"))
+    colours = [[trace["marker"]["color"] for trace in spec["data"]] for spec in (light, dark)]
+    assert colours[0] != colours[1]
+    assert [trace["name"] for trace in light["data"]] == [trace["name"] for trace in dark["data"]]
+    view = PlotView.of(result)
+    view.figure = figure(2)
+    assert "dark" not in unpacked(view.data)

@@ -1,9 +1,11 @@
 """Widgets that show share groups: arrays and labels in, pictures and selections out."""
 
+from .assignment_editor import AssignmentEditor
+from .difference import Difference
 from .lag_table import LagTable
 from .partition_grid import PartitionGrid
 from .plot_view import PlotView
 from .selection import Selection
 from .window_strip import WindowStrip
 
-__all__ = ["LagTable", "PartitionGrid", "PlotView", "Selection", "WindowStrip"]
+__all__ = ["AssignmentEditor", "Difference", "LagTable", "PartitionGrid", "PlotView", "Selection", "WindowStrip"]

@@ -18,17 +18,19 @@ export function bounds(values) {
     if (value > 0 && value < least) least = value;
   }
   if (!(high > low) && !(high > 0)) return [];
-  const made = [];
-  for (let step = 0; step < STEPS; step++) {
-    made.push(low < 0 ? low + ((high - low) * (step + 1)) / (STEPS + 1) : round(least * (high / least) ** (step / STEPS)));
-  }
-  return [...new Set(made)].filter((bound) => bound <= high);
+  const steps = Array.from({ length: STEPS }, (_, step) => step);
+  if (low < 0) return steps.map((step) => low + ((high - low) * (step + 1)) / (STEPS + 1));
+  const exact = steps.map((step) => least * (high / least) ** (step / STEPS));
+  // Numbers that are close together would fall into one step between bounds of one digit.
+  const digits = [[1, 2, 5], Array.from({ length: 90 }, (_, n) => 1 + n / 10), Array.from({ length: 900 }, (_, n) => 1 + n / 100)];
+  const made = digits.map((allowed) => [...new Set(exact.map((value) => round(value, allowed)))].filter((bound) => bound <= high));
+  return made.find((bounds) => bounds.length >= STEPS - 1) ?? made.at(-1);
 }
 
-/** Down to a number of one digit: 1, 2, 5, 10, 20, ... */
-function round(value) {
+/** Down to one of some digits: 1, 2, 5, 10, 20, ... */
+function round(value, digits) {
   const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
-  const digit = [5, 2, 1].find((n) => n * power <= value * (1 + 1e-9)) ?? 1;
+  const digit = digits.findLast((n) => n * power <= value * (1 + 1e-9)) ?? 1;
   return Number((digit * power).toPrecision(3));
 }
 

@@ -4,12 +4,13 @@ import { isUnknown } from "./shared/columns.js";
 import { button, make, named, ownsKeys } from "./shared/dom.js";
 import { counted, number, shown, words } from "./shared/format.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
+import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
-import { csv, inSight, widths } from "./table_math.js";
+import { csv, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-const WATCHED = ["names", "sort", "descending", "filter", "picked"];
+const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. Ctrl+C: copy as CSV.";
 let tables = 0;
 
@@ -122,19 +123,19 @@ function build({ model, root, link, say, later }) {
       const sorted = get("sort") === name ? (get("descending") ? "descending" : "ascending") : "none";
       const arrow = { descending: " \u25be", ascending: " \u25b4", none: "" }[sorted];
       return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts ? "" : "sl-number" },
-        button(titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: name }));
+        button(titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: get("hints")[name] ?? name, data: { name } }));
     }));
     grid.setAttribute("aria-rowcount", rows.length + 1);
     active = Math.min(active, rows.length - 1);
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
-      const focused = root.contains(document.activeElement) && document.activeElement.title;
+      const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
       arranged = mark;
-      if (focused) [...head.querySelectorAll("button")].find((made) => made.title === focused)?.focus();
+      if (focused) [...head.querySelectorAll("button")].find((made) => made.dataset.name === focused)?.focus();
     }
     const { first, end } = inSight(scroll.scrollTop, scroll.clientHeight || TALLEST, ROW, rows.length);
     const chosen = new Set(picks.rows());

@@ -28,6 +28,7 @@ class LagTable(RowsView):
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # columns, in their order
     sort = traitlets.Unicode("").tag(sync=True)
     descending = traitlets.Bool(True).tag(sync=True)
+    hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(
         self,

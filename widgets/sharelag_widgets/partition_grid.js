@@ -23,7 +23,7 @@ function build({ model, root, link, say, later }) {
   const measure = ownsKeys(make("select", { onchange: () => link.tell({ measure: measure.value, least: null }) }));
   const order = ownsKeys(make("select", { onchange: () => link.tell({ order: order.value }) },
     ...Object.entries(ORDERS).map(([value, text]) => make("option", { value }, text))));
-  const filter = ownsKeys(make("input", { type: "search", placeholder: "group, topic", size: 14, oninput: () => link.tell({ filter: filter.value }) }));
+  const filter = ownsKeys(make("input", { type: "search", size: 14, oninput: () => link.tell({ filter: filter.value }) }));
   const least = ownsKeys(make("input", { type: "number", min: 0, style: { width: "7em" }, oninput: () => link.tell({ least: least.value === "" ? null : Number(least.value) }) }));
   const leastLabel = make("label", {}, "At least", least);
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
@@ -101,6 +101,7 @@ function build({ model, root, link, say, later }) {
     columns = loaded;
     picks.load(columns);
     measure.replaceChildren(...get("measures").map((name) => make("option", { value: name }, words(name))));
+    filter.placeholder = columns._band.texts.some(Boolean) ? "group, topic" : "name";
     active = -1;
   }
   function arrange() {
@@ -159,7 +160,7 @@ function build({ model, root, link, say, later }) {
     leastLabel.hidden = Boolean(column.texts);
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     const chosen = picks.rows().length;
-    const count = cells.length === column.values.length ? counted(cells.length, "share partition") : `${number(cells.length)} of ${counted(column.values.length, "share partition")}`;
+    const count = cells.length === column.values.length ? counted(cells.length, get("noun")) : `${number(cells.length)} of ${counted(column.values.length, get("noun"))}`;
     told.textContent = `${count}${chosen ? `, ${number(chosen)} picked` : ""}.${cells.length ? "" : " The filter leaves none: shorten it."}`;
     const text = active < 0 ? "No cell chosen: use the arrow keys, or point at one." : describe(cells[active], column);
     spot.replaceChildren(make("bdi", {}, text));
@@ -176,7 +177,7 @@ function build({ model, root, link, say, later }) {
     const body = make("tbody", {}, ...Array.from(cells.slice(0, TABLE_ROWS), (row) =>
       make("tr", {}, make("td", {}, named(textAt(columns._band, row) ?? "")), make("td", {}, named(textAt(columns._label, row))), make("td", { class: "sl-number" }, shown(column, row, get("measure"))))));
     const cut = cells.length > TABLE_ROWS ? `The first ${TABLE_ROWS} of ${number(cells.length)}, ${ORDERS[get("order")]}` : `All ${number(cells.length)}, ${ORDERS[get("order")]}`;
-    const head = make("tr", {}, ...["Group", "Share partition", words(get("measure"))].map((text, n) => make("th", { scope: "col", class: n === 2 ? "sl-number" : "" }, text)));
+    const head = make("tr", {}, ...["Group", words(get("noun")), words(get("measure"))].map((text, n) => make("th", { scope: "col", class: n === 2 ? "sl-number" : "" }, text)));
     return make("table", {}, make("caption", {}, cut), make("thead", {}, head), body);
   }
   return { elements: [bar, scroll, spot, told, legend, table, help], load, paint, hear: picks.hear };

@@ -35,6 +35,7 @@ class PartitionGrid(RowsView):
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measure = traitlets.Unicode("").tag(sync=True)
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
+    noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
     least = traitlets.Float(None, allow_none=True).tag(sync=True)  # show cells with at least this much
 
     def __init__(
@@ -63,6 +64,7 @@ class PartitionGrid(RowsView):
         selection: Selection | None = None,
         title: str = "Share partitions",
         measure: str = "",
+        noun: str = "share partition",
     ) -> PartitionGrid:
         """Cells of a table with a row a share partition.
 
@@ -81,6 +83,8 @@ class PartitionGrid(RowsView):
         title : str
         measure : str
             The one to begin with.
+        noun : str
+            What a cell is.
 
         Raises
         ------
@@ -106,6 +110,7 @@ class PartitionGrid(RowsView):
             selection_for(selection, names),
             title=title,
             measure=measure,
+            noun=noun,
         )
 
     def summary(self) -> str:

@@ -12,7 +12,7 @@ const HELP = "Left and right: from point to point. Up and down: from trace to tr
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
-  let [figure, library, points, active, drawn, gone] = [null, null, [], -1, "", false];
+  let [figures, figure, library, points, active, drawn, gone] = [{}, null, null, [], -1, "", false];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
   const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, box));
@@ -66,7 +66,9 @@ function build({ model, root, link, say, later, failed }) {
 
   // ---- what is shown ----
   function load(columns) {
-    figure = withArrays(JSON.parse(columns.spec.texts[0]), columns);
+    const read = ({ texts }) => withArrays(JSON.parse(texts[0]), columns);
+    figures = { light: read(columns.spec), dark: read(columns.dark ?? columns.spec) };
+    figure = figures.light;
     points = pointsOf(figure.data ?? []);
     active = -1;
     drawn = "";
@@ -94,6 +96,7 @@ function build({ model, root, link, say, later, failed }) {
     library ??= await plotly(model);
     if (gone) return;
     const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+    figure = figures[root.dataset.theme === "dark" ? "dark" : "light"];
     const layout = layoutOf(colour);
     const shapes = [...(layout.shapes ?? [])];
     if (get("times") && get("picked_moment") !== null) {

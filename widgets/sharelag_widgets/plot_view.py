@@ -40,6 +40,8 @@ class PlotView(View):
     selection : Selection, optional
     title : str
         Above the figure; a title in the figure's layout stays there.
+    dark : plotly.graph_objects.Figure or mapping, optional
+        The same for a dark page, where its colours are other ones. `PlotView.of` makes both.
     """
 
     _esm = script("plot_view.js")
@@ -54,13 +56,25 @@ class PlotView(View):
     _PICKS = ("picked_keys", "picked_moment")
 
     def __init__(
-        self, figure: Any, *, alt: str = "", times: bool = False, selection: Selection | None = None, title: str = ""
+        self,
+        figure: Any,
+        *,
+        alt: str = "",
+        times: bool = False,
+        selection: Selection | None = None,
+        title: str = "",
+        dark: Any = None,
     ) -> None:
         super().__init__(selection, times=times, title=title)
-        self._alt = alt
+        self._alt, self._dark = alt, dark
         self.on_msg(self._send_library)
         self.figure = figure
         self._hear()
+
+    @classmethod
+    def of(cls, result: Any, kind: str | None = None, **options: Any) -> PlotView:
+        """A chart of a `sharelag.Result`, in the colours of the page, light or dark."""
+        return cls(result.figure(kind, "light"), dark=result.figure(kind, "dark"), **options)
 
     @property
     def figure(self) -> Any:
@@ -72,15 +86,18 @@ class PlotView(View):
     @figure.setter
     def figure(self, figure: Any) -> None:
         self._figure, self._given = _plain(figure), figure
+        dark, self._dark = self._dark, None  # it belongs to the figure that it was given with
         arrays: list[bytes] = []
-        spec = _without_arrays(self._figure, arrays)
+        specs = {"spec": _without_arrays(self._figure, arrays)}
+        if dark is not None:
+            specs["dark"] = _without_arrays(_plain(dark), arrays)
         title = self._figure.get("layout", {}).get("title", {})
         words = title.get("text", "") if isinstance(title, Mapping) else str(title)
         drawn = bool(self._figure.get("data"))
         with self.hold_sync():
             self.note = "" if drawn else "There is nothing to draw: the figure has no traces."
             self.alt = self._alt or words or self.title or "Chart"
-            columns = {"spec": Column(np.zeros(1, np.int32), "text", (json.dumps(spec),))}
+            columns = {name: Column(np.zeros(1, np.int32), "text", (json.dumps(spec),)) for name, spec in specs.items()}
             columns |= {str(n): Column(np.frombuffer(array, np.uint8)) for n, array in enumerate(arrays)}
             self.data = pack(columns) if drawn else b""
 

@@ -1,20 +1,13 @@
-// Which rows of a long table are in sight, how wide are its columns, and how is it copied? Nothing of a page.
+// How wide are the columns of a long table, and how is it copied? Nothing of a page.
 
 import { csvLine, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
-
-/** The rows to make, of `total` rows of one height: those in sight and a few more on either side. */
-export function inSight(top, height, rowHeight, total, more = 8) {
-  const first = Math.max(0, Math.floor(top / rowHeight) - more);
-  const end = Math.min(total, Math.ceil((top + height) / rowHeight) + more);
-  return { first: Math.min(first, end), end };
-}
 
 /** Widths in characters, of what a column can hold at most; fixed, so that nothing moves while scrolling. */
 export function widths(columns, names, titles) {
   return names.map((name, n) => {
     const column = columns[name];
-    let most = titles[n].length + 3;
+    let most = titles[n].length + 2;
     if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, 34));
     else if (column.kind === "time") most = Math.max(most, utc(0).length);
     else most = Math.max(most, longest(column, name));

@@ -11,6 +11,8 @@ test("steps are round, rise, and none is empty by its bounds", () => {
   assert.deepEqual(bounds([0.3, 2.5]).every((bound, n, all) => n === 0 || bound > all[n - 1]), true);
   const below = bounds([-3, 4]);
   assert.equal(below.length, 6);
+  assert.deepEqual(bounds([0, 40, 820]), [40, 66, 100, 180, 290, 490]);
+  assert.deepEqual(bounds([381, 460]), [380, 390, 400, 410, 430, 440]);
   assert.ok(below[0] > -3 && below[5] < 4);
 });
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { holding, pickedRows, sortedBy } from "../sharelag_widgets/shared/rows.js";
-import { csv, inSight, widths } from "../sharelag_widgets/table_math.js";
+import { inSight } from "../sharelag_widgets/shared/sight.js";
+import { csv, widths } from "../sharelag_widgets/table_math.js";
 
 const all = (length) => Uint32Array.from({ length }, (_, n) => n);
 const texts = (values, distinct) => ({ values: Int32Array.from(values), texts: distinct, kind: "text" });

@@ -2,11 +2,11 @@
 
 const THIN = "\u202f";
 
-/** A number with thin spaces between thousands; a dash when it is not known. */
+/** A number with thin spaces between thousands, of four digits if it is not whole; a dash when it is not known. */
 export function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "-";
-  const whole = Number.isInteger(value);
-  const [digits, rest] = (whole ? String(value) : value.toPrecision(6).replace(/\.?0+$/, "")).split(".");
+  const whole = value % 1 === 0 || Math.abs(value) >= 1000;
+  const [digits, rest] = String(whole ? Math.round(value) : +value.toPrecision(4)).split(".");
   if (digits.includes("e")) return String(value);
   return digits.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
 }

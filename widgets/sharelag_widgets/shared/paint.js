@@ -69,20 +69,3 @@ export function swatch(kind, theme) {
   context.fillRect(0, 0, 24, 16);
   return canvas;
 }
-
-/** At most one repaint a frame, however often it is asked for; an error goes to `failed`. */
-export function eachFrame(paint, failed) {
-  let asked = 0;
-  const later = () => {
-    asked ||= requestAnimationFrame(() => {
-      asked = 0;
-      try {
-        paint();
-      } catch (error) {
-        failed(error);
-      }
-    });
-  };
-  later.stop = () => cancelAnimationFrame(asked);
-  return later;
-}

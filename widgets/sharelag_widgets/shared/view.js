@@ -2,8 +2,8 @@
 
 import { unpack } from "./columns.js";
 import { announcer, make, tellFailure } from "./dom.js";
+import { eachFrame } from "./frames.js";
 import { linked } from "./link.js";
-import { eachFrame } from "./paint.js";
 import { watchTheme } from "./theme.js";
 
 /**
@@ -21,7 +21,18 @@ export function view({ model, el }, name, build, watched) {
   const failed = (error) => tellFailure(root, error);
   const voice = announcer();
   let parts = null;
-  const later = eachFrame(() => parts && root.dataset.loaded && !body.hidden && parts.paint(), failed);
+  let [tries, timer] = [0, 0];
+  const later = eachFrame(() => {
+    if (!parts || !root.dataset.loaded || body.hidden) return;
+    // JupyterLab hides all for a moment to change its theme; shown again within the frame, nothing tells that the size is back.
+    if (root.clientWidth === 0 && tries < 10) {
+      tries += 1;
+      timer = setTimeout(later, 100);
+      return;
+    }
+    tries = 0;
+    parts.paint();
+  }, failed);
   const link = linked(model, (picked) => parts?.hear?.(picked));
   const empty = make("p", { class: "sl-empty", hidden: true });
   const heading = make("h3", { class: "sl-title" });
@@ -61,7 +72,7 @@ export function view({ model, el }, name, build, watched) {
   return () => {
     turn += 1;
     for (const [event, act] of events) model.off(event, act);
-    for (const stop of [unwatch, link.stop, voice.stop, later.stop, () => observer.disconnect(), () => parts?.stop?.()]) stop();
+    for (const stop of [unwatch, link.stop, voice.stop, later.stop, () => observer.disconnect(), () => clearTimeout(timer), () => parts?.stop?.()]) stop();
     root.remove();
   };
 }

@@ -1,0 +1,312 @@
+"""Do dashboards work in a real JupyterLab: linked, honest about what-ifs, readable when something fails?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import sharelag
+from sharelag_widgets.dashboards.header import Header
+from tests.browser.lab import ROOT, Desk, Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
+from tests.widgets.samples import HOSTILE
+
+SETUP = """import ipywidgets, sharelag
+from sharelag.workbench import Workbench
+from sharelag_widgets import Selection
+from sharelag_widgets.dashboards import *
+from tests.unit.told_input import ToldInput, Write
+from tests.widgets.samples import HOSTILE
+demo, picked = sharelag.open(), Selection()
+kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
+hostile = Workbench(ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]))
+demo"""
+CELLS = [
+    SETUP,
+    "fleet = FleetView(demo, selection=picked)\nfleet",
+    "group = GroupView(demo, selection=picked)\ngroup",
+    "hunt = PoisonHunt(sharelag.open('poison'))\nhunt",
+    "lab = WhatIfLab(sharelag.open('hot_partition'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
+    "unknown = GroupView(demo, 'biling')\nunknown",
+    "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1))\nunreachable",
+    "names = ipywidgets.VBox([kind(hostile) for kind in kinds])\nnames",
+    "state = StateTopicHealth(demo)\nstate",
+]
+FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
+IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+# A kernel on a busy machine takes its time.
+expect.set_options(timeout=60_000)
+CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("lab")  # a kernel's sockets lie below, and their paths must be short
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, folder / "dashboards.ipynb")
+    with jupyter_lab(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Watched:  # noqa: F811
+    """The notebook after a full run."""
+    watched = Watched(browser, timezone_id="Europe/Berlin")
+    page = lab.open(watched, "dashboards.ipynb")
+    page.set_default_timeout(90_000)
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_function("document.querySelectorAll('.sl-level-2[data-loaded]').length === 14")
+    page.wait_for_function(IDLE)
+    return watched
+
+
+def cell(page: Page, number: int) -> Locator:
+    return page.locator(".jp-Notebook .jp-Cell").nth(number)
+
+
+def head(page: Page, number: int) -> Locator:
+    return cell(page, number).locator(".sl-level-2")
+
+
+def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched) -> None:
+    page = opened.page
+    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    for number in (FLEET, GROUP, HUNT, LAB, STATE):
+        box = cell(page, number).locator(".sharelag-dashboard").bounding_box()
+        assert box
+        assert box["height"] > 600
+        assert cell(page, number).locator(".sl-failure:visible").count() == 0
+    # All seven are in it, and their tables are short: axe looks at every cell.
+    cell(page, NAMES).locator(".jp-OutputArea").first.evaluate("output => { output.dataset.axe = ''; }")
+    assert axe_violations(page, "[data-axe]") == []
+    assert axe_violations(page, ".jp-Cell:first-child .sharelag-result") == []
+    opened.assert_quiet()
+
+
+def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -> None:
+    page = opened.page
+    said = head(page, GROUP).inner_text()
+    demo = sharelag.open()
+    at = demo.lag().as_of
+    assert at is not None
+    berlin = at.astimezone(ZoneInfo("Europe/Berlin"))
+    assert f"As of {at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC ({berlin:%H:%M:%S} local time), " in said
+    assert "ago" in said
+    assert "Recorded" in said
+    rows = cell(page, FLEET).locator(".sl-table").first.inner_text()
+    most = max(lag or 0 for lag in demo.lag(by="group").table.column("lag").to_pylist())
+    assert f"{most:,}".replace(",", "\u202f") in rows
+    help_ = head(page, GROUP).get_by_role("button", name="What does Share group")
+    help_.focus()
+    page.keyboard.press("Enter")
+    region = head(page, GROUP).get_by_role("region", name="Help: Share group")
+    expect(region).to_contain_text("end offset - start offset - delivery complete count (KIP-1226), in offsets")
+    page.keyboard.press("Escape")
+    expect(region).to_be_hidden()
+    assert help_.evaluate("button => button === document.activeElement")
+    helps = page.locator(".sl-head .sl-ask:visible")
+    assert helps.count() > 20
+    opened.assert_quiet()
+
+
+def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(opened: Watched, lab: Lab) -> None:
+    page = opened.page
+    expect(head(page, GROUP).locator("h2")).to_have_text("Share group: notifications")
+    cell(page, FLEET).locator(".sl-table").first.locator("tr", has_text="billing").click()
+    expect(head(page, GROUP).locator("h2")).to_have_text("Share group: billing")
+    expect(cell(page, FLEET).locator(".sl-table").last).to_have_attribute("data-rows", "10")
+    expect(cell(page, FLEET).locator(".sl-finding")).to_contain_text("billing: 2")
+    page.wait_for_function(IDLE)
+    said = ask(page, "print(len(picked.keys), group.group, len(picked.of(demo.lag().table)))")
+    assert said == "10 billing 10"
+    code = "exec(picked.to_code('demo.lag().table').rsplit('\\n', 2)[0]); "
+    code += "print(eval(picked.to_code('demo.lag().table').split('\\n', 2)[2]).equals(picked.of(demo.lag().table)))"
+    assert ask(page, code) == "True"
+    opened.assert_quiet()
+
+
+def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Watched) -> None:
+    page, board = opened.page, cell(opened.page, LAB)
+    board.get_by_role("button", name="Run", exact=True).click()
+    expect(board).to_contain_text("Done")
+    expect(board.locator(".sl-table")).to_contain_text("not clear")
+    expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
+    said = board.inner_text()
+    assert "Seeds 0 to 1. Baseline: the group as it is, simulated with the same seeds." in said
+    assert "As it is: assignor simple, 3 members, locks of" in said
+    assert "of work for each record, exponentially distributed" in said
+    rows = board.locator(".sl-table tbody").inner_text()
+    assert "lag-aware-sticky" in rows
+    # Many long runs: while they go on, nothing can be changed; cancelled, the old result stays.
+    for words, number in (("Runs", "200"), ("Simulated time, s", "3600")):
+        field = board.get_by_label(words, exact=True)
+        field.fill(number)
+        field.press("Tab")
+    page.wait_for_function(IDLE)
+    board.get_by_role("button", name="Run", exact=True).click()
+    expect(head(page, LAB)).to_have_attribute("aria-busy", "true")
+    expect(board.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    expect(board.get_by_label("Members", exact=True)).to_be_disabled()
+    board.get_by_role("button", name="Cancel", exact=True).click()
+    expect(board).to_contain_text("Cancelled; what is shown is of the run before")
+    expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
+    expect(board.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    assert board.locator(".sl-table tbody").inner_text() == rows
+    board.get_by_label("Members", exact=True).fill("none")
+    board.get_by_label("Members", exact=True).press("Tab")
+    page.wait_for_function(IDLE)
+    board.get_by_role("button", name="Run", exact=True).click()
+    expect(head(page, LAB).locator(".sl-failure")).to_contain_text("'none' are no members: type numbers above 0")
+    opened.assert_quiet()
+
+
+def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
+    page = opened.page
+    said = head(page, UNKNOWN).locator(".sl-failure").inner_text()
+    assert "no state of share group 'biling'" in said
+    assert "there are analytics, billing" in said
+    assert "127.0.0.1:1" in head(page, UNREACHABLE).locator(".sl-failure").inner_text()
+    for number in (UNKNOWN, UNREACHABLE):
+        assert "Traceback" not in cell(page, number).locator(".jp-OutputArea").inner_text()
+    # The controls go on: another group can be chosen.
+    cell(page, UNKNOWN).locator("select").first.select_option(label="billing")
+    expect(head(page, UNKNOWN).locator(".sl-failure")).to_be_hidden()
+    expect(head(page, UNKNOWN).locator("h2")).to_have_text("Share group: billing")
+    opened.assert_quiet()
+
+
+def test_hostile_names_are_text(opened: Watched) -> None:
+    page, boards = opened.page, cell(opened.page, NAMES).locator(".sharelag-dashboard")
+    assert boards.count() == 7
+    assert cell(page, NAMES).locator(".jp-OutputArea img").count() == 0
+    for board in boards.all():
+        said = board.inner_text()
+        title = board.locator("h2").inner_text()
+        assert "<img src=x onerror=alert(1)>" in said or title == "State topic", title
+        wide = board.evaluate("board => board.scrollWidth - board.clientWidth")
+        assert wide <= 0, title
+        # A name does not take a table for itself, also where views with rules of their own came later.
+        cells = board.locator(".sl-table th").evaluate_all("all => all.map(one => one.offsetWidth)")
+        assert max(cells, default=0) < 500 or len(cells) < 4, (title, cells)
+    assert "<img src=x onerror" in boards.nth(3).locator(".sharelag-result").inner_text()
+    opened.assert_quiet()
+
+
+def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
+    page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    expect(result).to_contain_text("A shop with eight share groups")
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.evaluate(change, theme)
+        dark = theme.endswith("Dark")
+        page.wait_for_function(
+            "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)",
+            arg=dark,
+        )
+        page.wait_for_function(IDLE)
+        ink = result.evaluate("one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)")
+        assert (sum(ink) > 384) == dark
+        assert [one for one in page.evaluate(CONTRAST) if one[0] < 4.5] == []
+    opened.assert_quiet()
+
+
+def ask(page: Page, code: str) -> str:
+    """What the notebook's own kernel answers, in a new cell at its end."""
+    page.evaluate(
+        """async code => { const app = window.jupyterapp, panel = app.shell.currentWidget, notebook = panel.content;
+        notebook.activeCellIndex = notebook.widgets.length - 1;
+        await app.commands.execute('notebook:insert-cell-below');
+        notebook.activeCell.model.sharedModel.setSource(code);
+        await app.commands.execute('notebook:run-cell'); }""",
+        code,
+    )
+    page.wait_for_function(IDLE)
+    output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
+    output.first.wait_for()
+    return output.first.inner_text().strip()
+
+
+# ---- the header alone, in a plain page ------------------------------------------------------------------
+
+
+def header(**changes: object) -> tuple[Header, list[str]]:
+    """A header as of now, and what it asked for."""
+    asked: list[str] = []
+    given: dict[str, object] = {"title": "Fleet", "level": 2, "live": True, "source": "cluster at broker:9092"}
+    given |= {"help": [["lag", "end offset - start offset - delivery complete count"]], "every": 30.0}
+    given |= {"as_of": datetime.now(UTC).timestamp() * 1000} | changes
+    return Header(lambda: asked.append("refresh"), **given), asked
+
+
+def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, asked = header(paused=True, stale_after=120.0)
+    desk = Desk(browser, tmp_path, view)
+    badge = desk.page.locator(".sl-badge")
+    expect(badge).to_be_hidden()
+    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=10))
+    expect(badge).to_have_text(re.compile(r"Stale: 10\S* min old"))
+    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"10\S* min ago"))
+    assert asked == []  # it is paused
+    view.as_of = (datetime.now(UTC) + timedelta(minutes=10)).timestamp() * 1000
+    desk.settle()
+    expect(badge).to_be_hidden()
+    desk.assert_quiet()
+
+
+def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, asked = header()
+    desk = Desk(browser, tmp_path, view)
+    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
+    desk.page.wait_for_function("() => document.querySelector('.sl-when').innerText.includes('3')")
+    deadline = datetime.now(UTC) + timedelta(seconds=20)
+    while not asked and datetime.now(UTC) < deadline:
+        desk.page.wait_for_timeout(100)
+    assert asked == ["refresh"]
+    desk.page.get_by_role("button", name="Pause").press("Enter")
+    desk.settle()
+    assert view.paused
+    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
+    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"5\S* min ago"))
+    assert asked == ["refresh"]
+    desk.page.get_by_role("button", name="Go on").press("Enter")
+    desk.page.get_by_role("button", name="Refresh").press("Enter")
+    desk.settle()
+    assert not view.paused
+    assert len(asked) >= 2
+    desk.assert_quiet()
+
+
+@pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
+def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, _ = header(
+        title=HOSTILE, unknown=[HOSTILE], notes=[HOSTILE], failure=f"no state of {HOSTILE}", source=HOSTILE
+    )
+    desk = Desk(browser, tmp_path, view, paper=paper)
+    desk.page.get_by_role("button", name="What does").press("Enter")
+    desk.settle()
+    assert desk.page.locator("img").count() == 0
+    assert desk.page.inner_text("main").count("<img src=x") == 5
+    assert view.theme == ("light" if "fff" in paper else "dark")
+    assert axe_violations(desk.page) == []
+    assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 4.5] == []
+    assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
+    desk.assert_quiet()
+
+
+def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, asked = header()
+    desk = Desk(browser, tmp_path, view)
+    desk.page.evaluate("() => window.stops.forEach(stop => stop())")
+    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
+    desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
+    assert asked == []
+    assert desk.page.locator(".sl").count() == 0
+    desk.assert_quiet()

@@ -1,0 +1,517 @@
+"""Do dashboards follow their controls, each other and time, and stay readable when something goes wrong?"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.charts import text
+from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.whatif import Comparison, compared, what_if
+from sharelag.whatif.comparison.tables import RUNS
+from sharelag.workbench import Workbench
+from sharelag_widgets import Selection, bundle
+from sharelag_widgets.dashboards import (
+    FleetView,
+    GroupView,
+    ImbalanceView,
+    PoisonHunt,
+    StateTopicHealth,
+    WhatIfLab,
+    WindowExplorer,
+)
+from sharelag_widgets.dashboards.dashboard import Dashboard
+from sharelag_widgets.dashboards.health import generations
+from sharelag_widgets.dashboards.parts import ChartPart, TablePart
+from sharelag_widgets.dashboards.suspects import SUSPECTS, suspects
+from sharelag_widgets.dashboards.trials import CancelledError, numbers, shorter, told, tried, watching
+from sharelag_widgets.edits import numbers_in
+from sharelag_widgets.selection import SHARE_PARTITION
+from tests.unit.told_input import ToldInput, Write
+from tests.widgets.samples import HOSTILE
+
+ALL = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
+OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Workbench:
+    return sharelag.open()
+
+
+@pytest.fixture(scope="module")
+def poison() -> Workbench:
+    return sharelag.open("poison")
+
+
+class GoesOn(ToldInput):
+    """A share partition that changes, unless its cluster is gone."""
+
+    gone = False
+    hold: threading.Event | None = None
+
+    def batches(self, topic: str) -> Any:
+        if self.hold is not None:
+            assert self.hold.wait(30)
+        if self.gone:
+            raise BrokerUnreachableError("no broker answered within 10 s: is the address right?")
+        return super().batches(topic)
+
+
+def bars(board: Any) -> int:
+    """How many bars are drawn of what the lag consists of."""
+    return len(board.parts.view.figure.data[0].hovertext)
+
+
+def going_on(**changes: Any) -> tuple[Workbench, GoesOn]:
+    source = GoesOn([Write(60, 10), Write(5, 30, ((40, 44, 0, 2),))])
+    vars(source).update(changes)
+    # The dashboards read the same input again, so that a test can change what happens to it.
+    return SameBench(source), source
+
+
+class SameBench(Workbench):
+    def refresh(self) -> Workbench:
+        return replace(self)
+
+
+def widgets_in(root: Any) -> list[Any]:
+    found = [root]
+    for child in getattr(root, "children", ()):
+        found += widgets_in(child)
+    return found
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(kind: type[Dashboard], poison: Workbench) -> None:
+    board = kind(poison)
+    assert board.header.failure == ""
+    assert board.header.title.startswith(kind.TITLE)
+    at = (poison.health() if kind is StateTopicHealth else poison.lag()).as_of
+    assert at is not None
+    assert board.header.as_of == at.timestamp() * 1000
+    assert len(board.header.help) >= 2
+    for part in widgets_in(board.body):
+        if isinstance(part, ChartPart | TablePart):
+            assert part.header.help, part.header.title
+        if isinstance(part, ChartPart) and part.view.data:
+            assert part.header.finding == part.view.figure.layout.meta["title"]
+            facts = part.header.facts
+            assert facts[0].startswith("As of 2026-11-21 08:22:")
+            assert facts[1].startswith(("Nothing is unknown.", "Not known:"))
+    board.close()
+
+
+def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
+    fleet = FleetView(demo)
+    before = bars(fleet)
+    fleet.by.value = "group"
+    assert (before, bars(fleet)) == (30, 7)
+    hunt = PoisonHunt(sharelag.open("redelivery_storm"))
+    before = len(hunt.found)
+    hunt.least.value = 3
+    assert 0 < len(hunt.found) < before
+    assert min(hunt.found.column("delivery_count").to_pylist()) == 3
+    balance = ImbalanceView(demo, "billing")
+    balance.over.value = "topic"
+    assert set(balance.table.view.rows.column("over").to_pylist()) == {"topic"}
+    explorer = WindowExplorer(demo, "billing")
+    title = explorer.heat.view.alt
+    explorer.measure.value = list(explorer.measure.options)[3]
+    assert explorer.heat.view.alt != title
+
+
+def test_the_group_with_the_most_lag_comes_first_and_another_can_be_chosen(demo: Workbench) -> None:
+    view = GroupView(demo)
+    assert view.group == "notifications"
+    view.groups.value = "billing"
+    assert view.header.title == "Share group: billing"
+    assert set(view.table.view.rows.column("group_id").to_pylist()) == {"billing"}
+    assert "billing" in view.causes.children[1].value
+    view.group = "shipping"
+    assert (view.groups.value, view.header.failure) == ("shipping", "")
+
+
+def test_picking_a_group_in_the_fleet_shows_it_everywhere(demo: Workbench) -> None:
+    selection = Selection()
+    fleet, group, explorer = (kind(demo, selection=selection) for kind in (FleetView, GroupView, WindowExplorer))
+    fleet._groups.keys = (("billing",),)
+    assert {key[0] for key in selection.keys} == {"billing"}
+    assert len(selection.keys) == 10
+    assert (group.group, explorer.group) == ("billing", "billing")
+    assert bars(fleet) == 10
+    selection.keys = selection.keys[:1]
+    assert bars(fleet) == bars(group) == 1
+    assert len(set(explorer.history.view.rows.column("partition").to_pylist())) == 1
+    selection.clear()
+    assert bars(fleet) == 30
+    assert group.group == "billing"
+
+
+def test_a_suspicious_row_marks_its_offsets(poison: Workbench) -> None:
+    hunt = PoisonHunt(poison)
+    (row,) = hunt.found.to_pylist()
+    assert (row["first_offset"], row["state"], row["delivery_count"], row["left"]) == (104, "available", 4, 1)
+    assert row["partition"] == hunt.strip.children[1].children[0]._moments.keys[0][2]
+    hunt.selection.keys = ((row["group_id"], row["topic_id"], row["partition"]),)
+    assert hunt.selection.offsets == (104, 104)
+
+
+def test_suspects_are_those_delivered_so_often_and_not_acknowledged() -> None:
+    runs = [(5, 7, 0, 3), (8, 9, 2, 4), (10, 10, 4, 5), (11, 11, 0, 1)]
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    row = dict.fromkeys(schemas.WINDOWS.names) | {"group_id": "g", "topic_id": "t", "partition": 3}
+    row["runs"] = [dict(zip(names, run, strict=True)) for run in runs]
+    table = pa.Table.from_pylist([row], schemas.WINDOWS).append_column("topic", pa.array([None], pa.string()))
+    found = suspects(table, 3, 5)
+    assert found.schema == SUSPECTS
+    said = [(one["first_offset"], one["offsets"], one["state"], one["left"]) for one in found.to_pylist()]
+    assert said == [(10, 1, "archived", None), (5, 3, "available", 2)]
+    assert len(suspects(table.slice(0, 0), 1, 5)) == 0
+
+
+def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workbench) -> None:
+    part = PoisonHunt(poison).counts
+    assert part.header.finding.startswith("poison: 1 offset given back and waiting; the highest delivery count is 4")
+    assert part.header.facts[0].endswith("Offsets in the windows, by how often they were delivered.")
+    drawn = part.view.figure
+    assert drawn.layout.title.text is None
+    whole = sharelag.open("poison").windows("poison").figure("deliveries")
+    assert drawn.layout.height < whole.layout.height
+    assert drawn.layout.height - drawn.layout.margin.t - drawn.layout.margin.b == 320
+
+
+def test_a_chart_of_nothing_says_why_and_of_what(demo: Workbench) -> None:
+    part = WindowExplorer(demo, "billing").counts
+    assert part.view.note == "No offset in these windows has a persisted state"
+    assert part.header.finding == "No offset in these windows has a persisted delivery count"
+    assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
+
+
+def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
+    view = GroupView(demo, "billing")
+    assert view.table.header.units == "lag and its parts in offsets"
+    assert "group_id" not in view.table.view.names
+    assert view.table.view.hints["lag"] == dict(view.table.header.help)["lag"]
+    assert "KIP-1226" in view.table.view.hints["lag"]
+    assert view.members.header.notes == ["Nobody is in the group."]
+    told = GroupView(Workbench(ToldInput([Write(5, 10)])))
+    assert told.members.header.notes == []
+    assert "members of the groups" in told.members.header.unknown
+
+
+def test_generations_are_told_by_the_partitions_they_are_in(demo: Workbench) -> None:
+    board = StateTopicHealth(demo)
+    rows = {row["generation"]: (row["partitions"], row["in"]) for row in board.generations.view.rows.to_pylist()}
+    there = {
+        row["partition"]: row["generations"]
+        for row in demo.health().table.select(["partition", "generations"]).to_pylist()
+    }
+    for kind, (count, where) in rows.items():
+        assert numbers_in(where.replace(" ", "")) == sorted(n for n, kinds in there.items() if kind in kinds)
+        assert count == len(numbers_in(where.replace(" ", "")))
+    assert rows["snapshot v0 with count"] == (4, "0-3")
+    assert generations(schemas.HEALTH.empty_table()).num_rows == 0
+    records = {row["partition"]: row["records"] for row in demo.health().table.to_pylist()}
+    assert f"{text.number(sum(records.values()))} records in 4 partitions" in board.kinds.header.finding
+    board.selection.keys = (("__share_group_state", 2),)
+    assert f"{text.number(records[2])} records in 1 partition" in board.kinds.header.finding
+
+
+# ---- time ---------------------------------------------------------------------------------------------
+
+
+def test_a_refresh_shows_what_is_new_and_keeps_the_old_until_then() -> None:
+    bench, source = going_on()
+    board = FleetView(bench, live=True)
+    assert (board.header.live, board.header.every) == (True, 30)
+    before = board.table.view.rows
+    source.writes = [*source.writes, Write(1, 50)]
+    source.hold = threading.Event()
+    board.header._handle_custom_msg({"refresh": True}, [])
+    assert board.header.busy
+    assert board.table.view.rows.equals(before)
+    board.refresh_soon()  # one at a time
+    source.hold.set()
+    assert board._run is not None
+    board._run.join()
+    assert not board.header.busy
+    assert board.table.view.rows.column("start_offset").to_pylist() == [50]
+    assert source.asked.count("__share_group_state") == 2
+
+
+def test_a_recorded_cluster_is_not_live_and_a_running_one_is(poison: Workbench) -> None:
+    assert (FleetView(poison).header.live, FleetView(poison).header.every) == (False, 0)
+    gone = FleetView(sharelag.open("127.0.0.1:1", timeout=1))
+    assert (gone.header.live, gone.header.every) == (True, 30)
+    past = FleetView(sharelag.open("127.0.0.1:1", as_of="2026-11-21T03:10:00Z", timeout=1))
+    assert not past.header.live
+
+
+def test_a_failed_refresh_keeps_what_was_there_and_says_so() -> None:
+    bench, source = going_on()
+    board = GroupView(bench, live=True)
+    before = board.table.view.rows
+    source.gone = True
+    board.refresh()
+    assert board.header.failure.startswith("Not refreshed, what is shown is of before: no broker answered")
+    assert board.table.view.rows.equals(before)
+    assert board.body.layout.display is None
+    board.selection.keys = tuple(
+        tuple(row) for row in zip(*before.select(SHARE_PARTITION).to_pydict().values(), strict=True)
+    )
+    assert "Not refreshed" in board.header.failure
+    source.gone = False
+    board.refresh()
+    assert board.header.failure == ""
+
+
+def test_what_is_read_for_a_closed_dashboard_is_thrown_away() -> None:
+    bench, source = going_on()
+    board = FleetView(bench)
+    source.hold = threading.Event()
+    board.refresh_soon()
+    run, shown = board._run, board.bench
+    board.close()
+    source.hold.set()
+    assert run is not None
+    assert run.join(30)
+    assert board.bench is shown
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Workbench) -> None:
+    selection = Selection(columns=("topic", "partition")) if kind is StateTopicHealth else Selection()
+
+    def listeners() -> int:
+        return sum(len(acts) for kinds in selection._trait_notifiers.values() for acts in kinds.values())
+
+    before = listeners()
+    board = kind(poison, selection=selection)
+    assert listeners() > before
+    board.close()
+    assert listeners() == before
+    assert all(widget.comm is None for widget in widgets_in(board))
+    board.close()  # once more is nothing
+
+
+# ---- failures -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> None:
+    board = kind(sharelag.open("127.0.0.1:1", timeout=1))
+    assert "127.0.0.1:1" in board.header.failure
+    assert "Traceback" not in board.header.failure
+    assert "\n" not in board.header.failure
+    assert board.body.layout.display == "none"
+
+
+@pytest.mark.parametrize("kind", OF_A_GROUP)
+def test_an_unknown_group_is_told_with_those_there_are(kind: Any, poison: Workbench) -> None:
+    board = kind(poison, "poisn")
+    assert "no state of share group 'poisn'" in board.header.failure
+    assert board.header.failure.endswith("there are poison")
+    board.groups.value = "poison"
+    assert (board.header.failure, board.body.layout.display) == ("", None)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_topic_without_records_is_told(kind: type[Dashboard], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.parquet"
+    pq.write_table(schemas.RAW.empty_table(), empty)
+    board = kind(sharelag.open(empty))
+    if kind in OF_A_GROUP:
+        assert "no share group has any state in raw records" in board.header.failure
+    else:
+        assert board.header.failure == ""
+        assert any(view.note for view in widgets_in(board.body) if hasattr(view, "note"))
+
+
+def test_what_nobody_thought_of_is_a_sentence_too(poison: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = FleetView(poison)
+    monkeypatch.setattr(board, "_show", lambda: 1 / 0)
+    board.show()
+    assert board.header.failure == "unexpected ZeroDivisionError: division by zero; please report it"
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
+    bench = Workbench(ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]))
+    board = kind(bench)
+    assert board.header.failure == ""
+    for widget in widgets_in(board):
+        if isinstance(widget, ipywidgets.HTML):
+            assert "<img" not in widget.value
+            assert "\u202e" not in widget.value
+        if isinstance(widget, ipywidgets.Dropdown):
+            assert not [label for label, _ in widget._options_full if "\u202e" in label or len(label) > 62]
+
+
+# ---- what if ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven() -> Workbench:
+    return sharelag.open("hot_partition")
+
+
+def quick(bench: Workbench) -> WhatIfLab:
+    lab = WhatIfLab(bench)
+    lab.seconds.value, lab.runs.value = 5, 2
+    return lab
+
+
+def rows_of(lab: WhatIfLab) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = lab.table.view.rows.to_pylist()
+    return found
+
+
+def test_the_same_seeds_give_the_same_words_and_others_do_not(uneven: Workbench) -> None:
+    lab, again = quick(uneven), quick(uneven)
+    for one in (lab, again):
+        one.run()
+        assert one.join(60)
+    assert (lab.state, lab.header.failure) == ("done", "")
+    assert rows_of(lab) == rows_of(again)
+    assert lab.table.header.notes[0].startswith("Seeds 0 to 1. Baseline: the group as it is")
+    assert lab.assumed.header.notes == list(lab.scenario.assumed)
+    baseline = {row["measure"]: row["baseline"] for row in rows_of(lab)}
+    lab.members.value, lab.assignors.value = "6", ("sticky",)
+    lab.run()
+    assert lab.join(60)
+    assert {row["variant"] for row in rows_of(lab)} == {"sticky · 6 members"}
+    assert {row["measure"]: row["baseline"] for row in rows_of(lab)} == baseline
+    lab.seed.value = 7
+    lab.run()
+    assert lab.join(60)
+    assert {row["measure"]: row["baseline"] for row in rows_of(lab)} != baseline
+
+
+def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
+    uneven: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = quick(uneven)
+    lab.run()
+    assert lab.join(60)
+    before, entered, go_on = rows_of(lab), threading.Event(), threading.Event()
+
+    def slow(*_: Any, progress: Any, **__: Any) -> Comparison | None:
+        progress(0, 2)
+        entered.set()
+        assert go_on.wait(30)
+        return lab.comparison  # too late
+
+    monkeypatch.setattr("sharelag_widgets.dashboards.what_if.compare", slow)
+    lab.run()
+    assert entered.wait(30)
+    assert (lab.state, lab.header.busy, lab.stop.disabled) == ("running", True, False)
+    assert all(field.disabled for field in lab._fields)
+    trial = lab._trial
+    lab.cancel()
+    assert (lab.state, lab.header.busy, lab.stop.disabled) == ("cancelled", False, True)
+    assert not any(field.disabled for field in lab._fields)
+    assert lab.bar.description == "Cancelled; what is shown is of the run before"
+    assert rows_of(lab) == before
+    go_on.set()
+    assert trial is not None
+    assert trial.join(30)
+    assert lab.state == "cancelled"
+    with pytest.raises(CancelledError):
+        watching(lambda: True, lambda *_: None)(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what"),
+    [
+        ("members", "many", "'many' are no members: type numbers above 0"),
+        ("members", "0", "'0' are no members"),
+        ("locks", "-1", "'-1' are no lock durations"),
+        ("assignors", ("simple",), "nothing differs from the group as it is"),
+    ],
+)
+def test_what_cannot_be_tried_is_told(field: str, value: Any, what: str, uneven: Workbench) -> None:
+    lab = quick(uneven)
+    getattr(lab, field).value = value
+    lab.run()
+    assert lab.state == "failed"
+    assert what in lab.header.failure
+    assert not lab.start.disabled
+    assert lab.body.layout.display is None
+
+
+def test_settings_are_tried_by_kafkas_names(uneven: Workbench) -> None:
+    scenario = uneven.scenario()
+    made = tried(scenario, (), (), [15.0], [2, 8])
+    assert list(made) == ["the group as it is", "lock 15 s 2 deliveries", "lock 15 s 8 deliveries"]
+    last = made["lock 15 s 8 deliveries"].settings.limits
+    assert (last.lock_duration_ms, last.delivery_count_limit) == (15_000, 8)
+    assert numbers(" 4, 8;16 ", "members") == [4, 8, 16]
+    with pytest.raises(InputError):
+        numbers("inf", "lock durations", float)
+
+
+def test_a_comparison_is_told_side_by_side() -> None:
+    values = {"lag_max": [10, 12, 11], "drain_ms": [1000, 1000, None], "lost": [None, None, None]}
+    others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
+    names = ["variant", "seed", "error", *values]
+    rows = [
+        {"variant": name, "seed": seed, **{measure: column[seed] for measure, column in columns.items()}}
+        for name, columns in (("now", values), ("more", others), ("same", values))
+        for seed in range(3)
+    ]
+    found = told(compared(pa.Table.from_pylist(rows, pa.schema([RUNS.field(name) for name in names]))))
+    said = [tuple(row.values()) for row in found.to_pylist()]
+    assert {row[0] for row in said} == {"lag max (offsets)", "drain"}  # of the lost nothing is known
+    by = {(row[0], row[1]): row[2:] for row in said}
+    verdict, baseline, tried_, difference, interval = by["lag max (offsets)", "more"]
+    assert (verdict, baseline, tried_, difference) == ("better, winner", "11", "2", "-9")
+    assert interval.startswith("-")
+    assert by["lag max (offsets)", "same"] == ("same", "11", "11", "0", "0 to 0")
+    assert by["drain", "more"] == ("not clear", "unknown in 1 of 3", "1 s", "-", "-")
+
+
+def test_an_assignment_by_hand_is_tried_out(uneven: Workbench) -> None:
+    lab = quick(uneven)
+    editor = lab.editor.children[1].children[0]
+    assert sum(len(parts) for topics in editor.assignment.values() for parts in topics.values()) == 6
+    everything = {topic: list(range(6)) for topics in editor.assignment.values() for topic in topics}
+    editor.assignment = dict.fromkeys(editor.assignment, everything)
+    editor.run()
+    assert editor._run.join(60)
+    assert editor.state == "done"
+    assert editor.difference is not None
+    assert editor.difference.seeds == (0, 1)
+    found = editor.difference.rows
+    rows = {row["measure"]: row for row in found.to_pylist()}
+    assert rows["Lag, largest"]["edited"] > 0
+    assert rows["Lag, largest"]["verdict"] in ("better", "worse", "same", "unclear")
+    assert found.equals(what_if(shorter(lab.scenario, 5), editor.assignment, seeds=(0, 1)))
+    assert editor.difference.assumed == lab.scenario.assumed
+
+
+def test_a_moment_in_the_past_can_be_looked_at(demo: Workbench) -> None:
+    now = demo.lag().as_of
+    assert now is not None
+    at = now.replace(microsecond=0) - timedelta(seconds=5)
+    board = GroupView(demo.at(at), "billing")
+    assert board.header.as_of == at.timestamp() * 1000
+    assert any("of that moment; those of now are taken" in one for one in board.header.unknown) or board.header.unknown
+
+
+def test_the_headers_script_is_one_module_without_an_address() -> None:
+    lines = bundle.script("dashboards/header.js").splitlines()
+    assert not [line for line in lines if line.startswith("import ")]
+    assert [line for line in lines if line.startswith("export ")] == [lines[-1]]
+    assert "http" not in "".join(lines) + bundle.style("dashboards/header.css")
+    assert sum(map(len, lines)) < 20_000

@@ -1,0 +1,264 @@
+"""What if other members had these partitions? An assignment to edit by hand, and to try out."""
+
+from __future__ import annotations
+
+import pprint
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import traitlets
+
+from sharelag.errors import InputError
+
+from .bundle import script, style
+from .columns import Column, Rows, column_of, table_of
+from .edits import Held, as_ranges, folded, new_edit
+from .rows_view import key_names, labels_of
+from .run_view import RunView, words_of
+from .selection import Selection, selection_for
+
+#: Partitions of each topic of each member, as `sharelag.whatif.assign` gives them.
+Assignment: TypeAlias = dict[str, dict[str, list[int]]]
+#: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its columns.
+OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int], None]], Any]
+#: Takes the name of a choice and the assignment as it is; gives the one to load.
+OnLoad: TypeAlias = Callable[[str, Assignment], Mapping[str, Mapping[str, Iterable[int]]]]
+
+_EMPTY = "There is no partition to assign: the table has no rows. Is the group's name right, and has it fetched?"
+
+
+class AssignmentEditor(RunView):
+    """Members and their partitions: move them by mouse or keys, run the what-if, see the difference.
+
+    Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes one back.
+    """
+
+    _esm = script("assignment_editor.js")
+    _css = style("assignment_editor.css")
+
+    edits = traitlets.List(traitlets.Dict()).tag(sync=True)
+    at = traitlets.Int(0).tag(sync=True)
+    measure = traitlets.Unicode("").tag(sync=True)  # the column that bars show
+    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assignments that can be loaded
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        baseline: Mapping[str, Mapping[str, Iterable[int]]],
+        keys: Sequence[str],
+        selection: Selection | None,
+        on_run: OnRun | None,
+        on_load: OnLoad | None,
+        **traits: Any,
+    ) -> None:
+        self._on_load = on_load
+        self._places = _places(_sorted(rows))
+        self._base = self._held(baseline)
+        super().__init__(rows, keys, selection, _EMPTY, on_run=on_run, **traits)
+
+    @classmethod
+    def of(
+        cls,
+        partitions: Rows,
+        assignment: Mapping[str, Mapping[str, Iterable[int]]],
+        *,
+        on_run: OnRun | None = None,
+        on_load: OnLoad | None = None,
+        choices: Sequence[str] = (),
+        measure: str | None = None,
+        keys: Sequence[str] | None = None,
+        selection: Selection | None = None,
+        title: str = "Assignment",
+    ) -> AssignmentEditor:
+        """An assignment to begin with.
+
+        Parameters
+        ----------
+        partitions : table
+            A row a partition: ``topic``, ``partition``, and what else is known of it, such as
+            `sharelag.schemas.LAG` of one group.
+        assignment : mapping
+            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``. Members without any
+            are listed, too.
+        on_run : callable, optional
+            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a thread of its own. It asks
+            ``cancelled()`` now and then and returns early if so, says ``progress(done, total)``, and gives a
+            `Difference`. A `ShareLagError` of it is shown as it is.
+        on_load : callable, optional
+            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the members there are.
+        choices : sequence of str
+            What `on_load` knows.
+        measure : str, optional
+            A number column to show of each partition; else ``lag``, if there is one.
+        keys : sequence of str, optional
+            The columns that name a partition to linked views.
+        selection : Selection, optional
+        title : str
+
+        Raises
+        ------
+        InputError
+            A column is missing, or the assignment names a partition that is not in the table.
+        """
+        table = table_of(partitions)
+        names = key_names(table, keys)
+        shown = measure if measure is not None else ("lag" if "lag" in table.schema.names else "")
+        if shown and shown not in table.schema.names:
+            raise InputError(f"the table has no column {shown}; it has {', '.join(table.schema.names)}")
+        if choices and on_load is None:
+            raise InputError("nobody can load the choices: give on_load=..., which takes the name of one")
+        chosen = selection_for(selection, names)
+        given = {"title": title, "measure": shown, "choices": list(choices)}
+        return cls(table, assignment, names, chosen, on_run, on_load, **given)
+
+    @property
+    def assignment(self) -> Assignment:
+        """Partitions of each topic of each member, as edited; set it to edit it all at once."""
+        return self._told(folded(self._base, self.edits, self.at))
+
+    @assignment.setter
+    def assignment(self, assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
+        held, now = self._held(assignment), folded(self._base, self.edits, self.at)
+        edits = [new_edit("add", member=member) for member in held if member not in now]
+        edits += [new_edit("remove", member=member) for member in now if member not in held]
+        self._edit(*edits, new_edit("set", all={member: as_ranges(rows) for member, rows in held.items()}))
+
+    @property
+    def baseline(self) -> Assignment:
+        """The assignment that it began with."""
+        return self._told(self._base)
+
+    def undo(self) -> None:
+        """Take the last edit back."""
+        self.at = max(0, self.at - 1)
+
+    def redo(self) -> None:
+        """Do again what was taken back."""
+        self.at = min(len(self.edits), self.at + 1)
+
+    def load(self, choice: str) -> None:
+        """Take over the assignment of a choice; what goes wrong is told in the view and raised.
+
+        Raises
+        ------
+        InputError
+            There is no such choice.
+        """
+        if self._on_load is None or choice not in self.choices:
+            raise InputError(f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}")
+        held = self._held(self._on_load(choice, self.assignment))
+        self._edit(new_edit("set", name=choice, all={member: as_ranges(rows) for member, rows in held.items()}))
+
+    def summary(self) -> str:
+        """What is shown, in a sentence."""
+        if not len(self.rows):
+            return self.note
+        held = folded(self._base, self.edits, self.at)
+        pairs = {(member, row) for member, rows in held.items() for row in rows}
+        before = {(member, row) for member, rows in self._base.items() for row in rows}
+        alone = len(self.rows) - len({row for _, row in pairs})
+        idle = sum(not rows for rows in held.values())
+        return (
+            f"{self.title}: {len(held):,} members, {len(self.rows):,} partitions, {len(pairs):,} pairs of them; "
+            f"{alone:,} partitions without a member, {idle:,} members without a partition; "
+            f"edited: {len(pairs - before):,} pairs added, {len(before - pairs):,} taken away"
+        )
+
+    def to_code(self, rows: str = "assignment") -> str:
+        """Python that makes a variable of this name the assignment as edited."""
+        return f"{rows} = {pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)}\n"
+
+    def _columns(self) -> dict[str, Column]:
+        columns = super()._columns()
+        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, None), "label")
+        columns["_topic"] = column_of(self.rows.column("topic").cast(pa.string()), "topic")
+        columns["_partition"] = column_of(self.rows.column("partition"), "partition")
+        members = tuple(self._base)
+        pairs = [(number, row) for number, rows in enumerate(self._base.values()) for row in sorted(rows)]
+        of_pairs = np.array(pairs, np.uint32).reshape(-1, 2)
+        columns["_member"] = Column(np.arange(len(members), dtype=np.int32), "text", members)
+        columns["_pair_member"], columns["_pair_row"] = (Column(numbers) for numbers in of_pairs.T)
+        return columns | (
+            {self.measure: column_of(self.rows.column(self.measure), self.measure)} if self.measure else {}
+        )
+
+    def _take(self, rows: pa.Table) -> None:
+        super()._take(_sorted(rows))
+
+    def _publish(self) -> None:
+        # Edits name partitions by their rows: other rows begin anew.
+        if len(self.rows) != len(self._places) or _places(self.rows) != self._places:
+            baseline = self.baseline
+            self._places = _places(self.rows)
+            self._base = self._held(baseline, strict=False)
+            self.edits, self.at, self.result, self.state = [], 0, {}, "idle"
+        super()._publish()
+
+    def _held(self, assignment: Mapping[str, Mapping[str, Iterable[int]]], *, strict: bool = True) -> Held:
+        held: Held = {}
+        for member, topics in assignment.items():
+            if not isinstance(member, str) or not member:
+                raise InputError(f"{member!r} is no name of a member: give texts that are not empty")
+            places = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
+            if strict and (missing := [place for place in places if place not in self._places]):
+                topic, number = missing[0]
+                raise InputError(
+                    f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row"
+                )
+            held[member] = {self._places[place] for place in places if place in self._places}
+        return held
+
+    def _told(self, held: Held) -> Assignment:
+        names = list(self._places)
+        told: Assignment = {}
+        for member, rows in held.items():
+            told[member] = {}
+            for topic, number in sorted(names[row] for row in rows):
+                told[member].setdefault(topic, []).append(number)
+        return told
+
+    def _to_run(self) -> Assignment:
+        return self.assignment
+
+    def _last_edit(self) -> str:
+        return str(self.edits[self.at - 1]["id"]) if self.at else ""
+
+    def _edit(self, *edits: dict[str, Any]) -> None:
+        with self.hold_sync():
+            self.edits = [*self.edits[: self.at], *edits]
+            self.at, self.failure = len(self.edits), ""
+
+    def _answer(self, _: Any, message: Any, buffers: Any) -> None:
+        super()._answer(_, message, buffers)
+        if not isinstance(message, dict):
+            return
+        if "edits" in message:  # a message may overtake the traits
+            self.edits, self.at = message["edits"], message["at"]
+        if "run" in message:
+            self.run()
+        if "cancel" in message:
+            self.cancel()
+        if "load" in message:
+            self.failure = ""
+            try:
+                self.load(message["load"])
+            except Exception as error:  # whatever an assignor of theirs does, the view goes on
+                self.error, self.failure = error, f"{message['load']} cannot be loaded: {words_of(error)}"
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    if missing := [name for name in ("topic", "partition") if name not in rows.schema.names]:
+        raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}")
+    return rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
+
+
+def _places(rows: pa.Table) -> dict[tuple[str, int], int]:
+    topics, numbers = (rows.column(name).to_pylist() for name in ("topic", "partition"))
+    places = {place: row for row, place in enumerate(zip(topics, numbers, strict=True))}
+    if len(places) < len(rows):
+        raise InputError("a partition of a topic stands in the table twice: choose the rows of one group")
+    if any(topic is None or number is None for topic, number in places):
+        raise InputError("a row has no topic or no partition: leave it out, or say what it is called")
+    return places

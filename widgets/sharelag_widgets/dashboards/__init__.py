@@ -1,0 +1,23 @@
+"""Dashboards over a workbench, for JupyterLab and Voila: controls, charts and tables that show the same selection.
+
+bench = sharelag.open("broker:9092")
+FleetView(bench)
+"""
+
+from .explorer import WindowExplorer
+from .fleet import FleetView
+from .group import GroupView
+from .health import StateTopicHealth
+from .imbalance import ImbalanceView
+from .poison import PoisonHunt
+from .what_if import WhatIfLab
+
+__all__ = [
+    "FleetView",
+    "GroupView",
+    "ImbalanceView",
+    "PoisonHunt",
+    "StateTopicHealth",
+    "WhatIfLab",
+    "WindowExplorer",
+]

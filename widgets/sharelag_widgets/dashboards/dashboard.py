@@ -1,0 +1,275 @@
+"""What do all dashboards have in common? A header, controls, parts that follow them, refreshing without waiting.
+
+A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so that a dashboard that
+is gone from the page, or in a tab behind others, reads nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ipywidgets as W  # noqa: N812
+import pyarrow as pa
+
+from sharelag.charts import text
+from sharelag.errors import InputError
+from sharelag.sources.archive import ArchiveInput
+from sharelag.sources.inputs import KafkaInput
+from sharelag.workbench import Workbench
+
+from ..run import Run
+from ..selection import Selection
+from .header import Header
+from .parts import choice, named, words_of
+
+#: Columns that a table of one group need not have.
+IN_A_GROUP = ("group_id", "leader_epoch")
+#: Seconds between two refreshes of something that goes on, and after which it is called stale.
+EVERY, STALE_AFTER = 30.0, 120.0
+
+
+class Dashboard(W.VBox):
+    """Controls, charts and tables over a workbench.
+
+    A subclass says its title and help, makes its controls and parts (`_make`), and fills them (`_show`).
+
+    Parameters
+    ----------
+    bench : Workbench
+    selection : Selection, optional
+        Give one to several dashboards, and they are linked.
+    every : float, optional
+        Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
+    live : bool, optional
+        Whether reading again can give something else; else it is told by the input.
+    stale_after : float
+        Seconds after which what is shown is called stale.
+    """
+
+    TITLE = ""
+    HELP: Mapping[str, str] = {}
+
+    def __init__(
+        self,
+        bench: Workbench,
+        *,
+        selection: Selection | None = None,
+        every: float | None = None,
+        live: bool | None = None,
+        stale_after: float = STALE_AFTER,
+    ) -> None:
+        self._bench, self._lock, self._run = bench, threading.RLock(), None
+        self._trouble = ""  # what went wrong beside what is shown
+        self._selection = Selection() if selection is None else selection
+        goes_on = isinstance(bench.source, KafkaInput | ArchiveInput) if live is None else live
+        self.header = Header(
+            self.refresh_soon,
+            title=self.TITLE,
+            level=2,
+            help=[list(pair) for pair in self.HELP.items()],
+            source=bench.describe(),
+            live=goes_on and bench.as_of is None,
+            every=(EVERY if goes_on else 0.0) if every is None else float(every),
+            stale_after=float(stale_after),
+        )
+        controls, parts = self._make()
+        self.controls = W.HBox(list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px"))
+        self.body = W.VBox(list(parts))
+        super().__init__([self.header, self.controls, self.body], layout=W.Layout(width="100%"))
+        self.add_class("sharelag-dashboard")
+        self.show()
+        self.header.observe(self.show, names=["theme"])
+        self._selection.observe(self._on_pick, names=["keys"])
+
+    @property
+    def bench(self) -> Workbench:
+        """What is shown."""
+        return self._bench
+
+    @bench.setter
+    def bench(self, bench: Workbench) -> None:
+        with self._lock:
+            self._bench = bench
+            self.show()
+
+    @property
+    def selection(self) -> Selection:
+        """What is picked."""
+        return self._selection
+
+    @property
+    def theme(self) -> Any:
+        """Of the page that it is shown in."""
+        return self.header.theme
+
+    def show(self, *_: Any) -> None:
+        """Fill everything from the workbench and the controls; what goes wrong stands in the header."""
+        self._try(self._show, self._draw)
+
+    def chosen(self, rows: pa.Table) -> pa.Table:
+        """The rows of the share partitions that are picked; all, where none of these is."""
+        picked = self._selection.of(rows)
+        return picked if len(picked) else rows
+
+    def _try(self, *acts: Callable[[], None]) -> None:
+        with self._lock:
+            try:
+                for act in acts:
+                    act()
+            except Exception as error:  # whatever it is, people get a sentence and the controls to go on with
+                self.header.failure = words_of(error)
+                self.body.layout.display = "none"
+            else:
+                self.header.failure = self._trouble
+                self.body.layout.display = None
+
+    def refresh(self) -> None:
+        """Read again, and wait for it."""
+        self.refresh_soon()
+        run = self._run
+        if run is not None:
+            run.join()
+
+    def refresh_soon(self) -> None:
+        """Begin to read again; while that goes on, what was read before stays. One at a time."""
+        with self._lock:
+            if self.header.busy:
+                return
+            self.header.busy = True
+            run = Run(self._read, lambda *_: None, self._was_read)
+            self._run = run
+        run.start()
+
+    def close(self) -> None:
+        """Let go of everything; what is being read is thrown away."""
+        with self._lock:
+            if self._run is not None:
+                self._run.cancel()
+            self._run = None
+        if self.comm is not None:  # it is closed once more when it is collected
+            self._selection.unobserve(self._on_pick, names=["keys"])
+            for part in self.children:
+                _close(part)
+        super().close()
+
+    def _on_pick(self, _: Any) -> None:
+        self._try(self._draw)
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        """Controls and parts."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        """Fill the parts."""
+        raise NotImplementedError
+
+    def _draw(self) -> None:
+        """Fill what depends on the selection."""
+
+    def _is_busy(self) -> bool:
+        """Whether something else than reading goes on."""
+        return False
+
+    def _read(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
+        fresh = self._bench.refresh()
+        fresh.evidence()
+        return fresh
+
+    def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
+        with self._lock:
+            if run is not self._run:
+                return
+            self.header.busy = self._is_busy()
+            if fresh is None:
+                self._trouble = f"Not refreshed, what is shown is of before: {words_of(error)}"
+                self.header.failure = self._trouble
+            else:
+                self._trouble = ""
+                self.bench = fresh
+
+
+def _close(widget: W.Widget) -> None:
+    """A widget and all within: views listen to the selection, which may outlive them."""
+    for child in getattr(widget, "children", ()):
+        _close(child)
+    widget.close()
+
+
+class GroupDashboard(Dashboard):
+    """A dashboard of one group at a time.
+
+    Parameters
+    ----------
+    bench : Workbench
+    group : str, optional
+        Else the one with the most lag.
+    **options
+        As for `Dashboard`.
+    """
+
+    def __init__(self, bench: Workbench, group: str | None = None, **options: Any) -> None:
+        self._asked = group
+        super().__init__(bench, **options)
+
+    @property
+    def group(self) -> str | None:
+        """The group that is shown; set it to show another."""
+        chosen: str | None = self._asked if self._asked is not None else self.groups.value
+        return chosen
+
+    @group.setter
+    def group(self, group: str) -> None:
+        self._asked = group
+        self.show()
+
+    def _group_choice(self) -> W.Dropdown:
+        self.groups = choice("Group", [], self._picked_group)
+        return self.groups
+
+    def _picked_group(self, change: Any) -> None:
+        if change["new"] is not None and not self._filling:
+            self._asked, self._filling = change["new"], True
+            self.selection.clear()
+            self._filling = False
+            self.show()
+
+    def _on_pick(self, change: Any) -> None:
+        """Share partitions of another group are picked in a linked dashboard: show that group."""
+        if self._filling:
+            return
+        groups = {key[0] for key in change["new"]}
+        if len(groups) == 1 and groups != {self._asked}:
+            self.group = groups.pop()
+        else:
+            super()._on_pick(change)
+
+    _filling = False
+
+    def _known_group(self) -> str:
+        """The group to show, with all there are to choose from.
+
+        Raises
+        ------
+        InputError
+            There is no such group, or none at all.
+        """
+        sums = self.bench.lag(by="group").table
+        there = sums.column("group_id").to_pylist()
+        if self._asked is None and there:
+            lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
+            self._asked = there[lags.index(max(lags))]
+        if not there:
+            raise InputError(
+                f"no share group has any state in {self.bench.describe()}: check that one has consumed there"
+            )
+        self._filling = True
+        try:
+            self.groups.options = named(there)
+            self.groups.value = self._asked if self._asked in there else None
+        finally:
+            self._filling = False
+        self.bench.evidence(self._asked)
+        self.header.title = f"{self.TITLE}: {text.name(self._asked, None)}"
+        return str(self._asked)

@@ -1,0 +1,66 @@
+"""What did one share partition's window look like, offset by offset, and what changed it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ipywidgets as W  # noqa: N812
+
+from sharelag import charts
+from sharelag.workbench.answers import delivery_limit
+from sharelag.workbench.meanings import meanings_of
+
+from ..window_strip import WindowStrip
+from .dashboard import IN_A_GROUP, GroupDashboard
+from .parts import ChartPart, Part, TablePart, choice, first_come, put
+
+_MEASURES = {
+    "span": "offsets between start offset and window end",
+    "available": "offsets that wait for another delivery",
+    "complete": "offsets acknowledged or archived, not yet passed by the start offset",
+    "deliveries": "highest delivery count",
+}
+
+
+class WindowExplorer(GroupDashboard):
+    """One group's windows: go back in time, record by record."""
+
+    TITLE = "Windows over time"
+    HELP = {
+        "What it shows": "the window of a share partition after each of its records in the state topic",
+        "Picking": "a moment on the strip or in the heat map, offsets on the strip, a share partition in a table",
+    } | meanings_of(["start_offset", "window_end_offset", "runs"])
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.measure = choice("Heat map of", _MEASURES, self.show)
+        self.strip = Part(
+            "The window, offset by offset",
+            meanings_of(["start_offset", "window_end_offset", "unread", "window_available", "window_unknown"]),
+            W.VBox([], layout=W.Layout(width="100%")),
+        )
+        self.heat = ChartPart("All windows over time", _MEASURES, self.selection, times=True)
+        self.counts = ChartPart("Delivery counts", {"delivery count": "how often an offset was given to a consumer"})
+        self.history = TablePart("Records of the state topic", self.selection, without=IN_A_GROUP)
+        return [self._group_choice(), self.measure], [self.strip, self.heat, self.counts, self.history]
+
+    def _show(self) -> None:
+        group = self._known_group()
+        moments, lag = self.bench.moments(group), self.bench.lag(group)
+        self.header.tell(lag.as_of, moments.unknown)
+        strip = WindowStrip.of(
+            first_come(moments.table, lag.table.sort_by([("lag", "descending")])),
+            ends=lag.table,
+            selection=self.selection,
+            title="",
+        )
+        put(self.strip.children[1], strip)
+
+    def _draw(self) -> None:
+        history = self.bench.history(self.group)
+        rows = self.chosen(history.table)
+        self.history.fill(history, rows)
+        heat = charts.window_heat_records(rows, self.measure.value)
+        self.heat.draw(charts.window_heat_figure(heat, self.theme))
+        windows = self.chosen(self.bench.windows(self.group).table)
+        limit = delivery_limit(self.bench.evidence(self.group), str(self.group))
+        self.counts.draw(charts.delivery_count_figure(charts.delivery_count_records(windows), self.theme, limit))

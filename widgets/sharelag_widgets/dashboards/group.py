@@ -1,0 +1,85 @@
+"""How does one share group do: why does it lag, since when, and when will the lag be gone?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import ipywidgets as W  # noqa: N812
+
+from sharelag import charts
+from sharelag.workbench.meanings import meanings_of
+
+from ..selection import Selection
+from .dashboard import IN_A_GROUP, GroupDashboard
+from .fleet import charts_help
+from .parts import ChartPart, Part, TablePart, choice, fragment
+
+_STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
+
+
+class GroupView(GroupDashboard):
+    """One group: causes, lag over time, what it consists of, forecast, members."""
+
+    TITLE = "Share group"
+    HELP = {
+        "What it shows": "one share group: why it lags, how that came about, and when the lag will be gone",
+        "Picking": "a share partition in the table or a moment in the chart; linked dashboards show the same",
+    } | meanings_of(["lag", "age_ms", "drain"])
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.step = choice("A moment every", _STEPS.items(), self.show)
+        self.causes = Part(
+            "Causes",
+            {
+                "cause": "what holds lag, the weightiest first; each with what shows it and what to do",
+                "holds": "how many offsets of lag the cause explains",
+                "nothing found": "no cause could be shown; with everything known, nothing is wrong",
+            },
+            W.HTML(),
+        )
+        self.over_time = ChartPart(
+            "Lag and age over time", meanings_of(["lag", "age_ms", "as_of"]), self.selection, times=True
+        )
+        self.parts = ChartPart("What the lag consists of", charts_help())
+        self.drain = ChartPart(
+            "When will it be gone?", meanings_of(["drain", "drain_ms", "drain_low_ms", "drain_high_ms"])
+        )
+        self.rates = ChartPart(
+            "Arrivals and completions", meanings_of(["arrival_rate", "completion_rate", "redelivery_rate"])
+        )
+        self.table = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
+        self.members = TablePart("Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP)
+        return [self._group_choice(), self.step], [
+            self.causes,
+            self.over_time,
+            self.parts,
+            self.drain,
+            self.rates,
+            self.table,
+            self.members,
+        ]
+
+    def _show(self) -> None:
+        group = self._known_group()
+        explained = self.bench.explain(group)
+        self.header.tell(explained.as_of, explained.unknown)
+        self.causes.children[1].value = fragment(explained)
+        self.table.fill(self.bench.lag(group))
+        members = self.bench.members(group)
+        nobody = ("Nobody is in the group.",) if not len(members.table) and self._is_told(group) else ()
+        self.members.fill(replace(members, notes=members.notes + nobody))
+
+    def _is_told(self, group: str) -> bool:
+        """Whether the group's own records are there; without them nobody knows its members."""
+        return group in self.bench.evidence(group).groups.column("group_id").to_pylist()
+
+    def _draw(self) -> None:
+        group, chosen = self.group, self.chosen
+        lag = chosen(self.bench.lag(group).table).drop_columns("age_ms")
+        timeline = chosen(self.bench.timeline(group, self.step.value or None).table)
+        progress = chosen(self.bench.progress(group).table)
+        self.over_time.draw(charts.lag_over_time_figure(charts.lag_over_time_records(timeline), self.theme))
+        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self.drain.draw(charts.drain_figure(charts.drain_records(progress), self.theme))
+        self.rates.draw(charts.rates_figure(charts.rates_records(progress), self.theme))

@@ -1,0 +1,97 @@
+"""How does the state topic itself do: its size, its snapshots, what holds pruning back, and its record generations?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ipywidgets as W  # noqa: N812
+import pyarrow as pa
+
+from sharelag import charts, schemas
+from sharelag.metrics.health import KINDS
+from sharelag.workbench import Workbench
+from sharelag.workbench.meanings import meanings_of
+
+from ..edits import as_ranges
+from ..partition_grid import PartitionGrid
+from ..selection import Selection
+from .dashboard import Dashboard
+from .parts import ChartPart, Part, TablePart
+
+_KEY = ("topic", "partition")
+_MEASURES = (
+    "records",
+    "bytes",
+    "prunable",
+    "updates_per_snapshot",
+    "share_partitions",
+    "missing",
+    "rejects",
+    "misplaced",
+)
+_KINDS = ("snapshots", "updates", "tombstones", "rejects", "prunable")
+_GENERATIONS = {
+    "generation": "kind and version of a record; with count: it holds the delivery complete count (KIP-1226), which "
+    "older brokers do not write",
+    "partitions": "partitions of the state topic that have such records",
+    "in": "which ones",
+}
+
+
+class StateTopicHealth(Dashboard):
+    """Every partition of ``__share_group_state``."""
+
+    TITLE = "State topic"
+    HELP = {
+        "What it shows": "every partition of __share_group_state, by the records that are there",
+        "Findings": "what should not be so: records in wrong places, gaps, state that holds pruning back",
+    } | meanings_of(_MEASURES)
+
+    def __init__(self, bench: Workbench, **options: object) -> None:
+        super().__init__(bench, **({"selection": Selection(columns=_KEY)} | options))
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.grid = PartitionGrid.of(
+            schemas.HEALTH.empty_table(),
+            measures=[],
+            keys=_KEY,
+            band=None,
+            selection=self.selection,
+            title="",
+            noun="partition",
+        )
+        self.cells = Part("Partitions of the state topic", meanings_of(_MEASURES), self.grid)
+        self.kinds = ChartPart("What the records hold", meanings_of(_KINDS))
+        self.table = TablePart("Figures", self.selection)
+        self.generations = TablePart("Record generations", Selection(columns=["generation"]), _GENERATIONS)
+        return [], [self.cells, self.kinds, self.table, self.generations]
+
+    def _show(self) -> None:
+        health = self.bench.health()
+        self.header.tell(health.as_of, health.unknown, health.notes or ("Nothing is wrong with the state topic.",))
+        rows = health.table
+        self.grid.measures = [name for name in _MEASURES if rows.column(name).null_count < len(rows)]
+        if self.grid.measure not in self.grid.measures:
+            self.grid.measure = next(iter(self.grid.measures), "")
+        self.grid.rows = rows
+        self.cells.header.tell(health.as_of, health.unknown)
+        self.table.fill(health)
+        self.generations.fill(health, generations(rows), list(_GENERATIONS))
+        self.generations.header.tell(health.as_of, health.unknown, meanings=_GENERATIONS)
+
+    def _draw(self) -> None:
+        chosen = self.chosen(self.bench.health().table)
+        self.kinds.draw(charts.state_record_figure(charts.state_record_records(chosen), self.theme))
+
+
+def generations(health: pa.Table) -> pa.Table:
+    """A row a kind of record, with the partitions it is in."""
+    rows = health.select(["partition", "generations"]).to_pylist()
+    found = {kind: [row["partition"] for row in rows if kind in (row["generations"] or ())] for kind in KINDS.values()}
+    told = [
+        {"generation": kind, "partitions": len(where), "in": as_ranges(where).replace(",", ", ")}
+        for kind, where in found.items()
+        if where
+    ]
+    schema = pa.schema([("generation", pa.string()), ("partitions", pa.int32()), ("in", pa.string())])
+    return pa.Table.from_pylist(told, schema=schema)

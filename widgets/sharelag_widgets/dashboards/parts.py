@@ -1,0 +1,184 @@
+"""What are dashboards made of? Charts and tables with a heading that opens their definition, and choices of one."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ipywidgets as W  # noqa: N812
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.arrow import keys
+from sharelag.charts import text
+from sharelag.charts.layout import FACT_LINE, TITLE_LINE
+from sharelag.errors import ShareLagError
+from sharelag.workbench import Result
+from sharelag.workbench.meanings import meanings_of
+
+from ..lag_table import LagTable
+from ..plot_view import PlotView
+from ..selection import SHARE_PARTITION, Selection
+from .header import Header
+
+#: What a figure without points says of its moment, which the heading above it knows.
+_UNDATED = f"As of {text.moment(None)}. "
+#: In which unit columns are, by the first of them; times have theirs in every cell.
+_UNITS = {
+    "lag": "lag and its parts in offsets",
+    "arrival_rate": "rates in records a second",
+    "records": "sizes in records and in bytes",
+    "finished": "progress in offsets",
+}
+#: Pixels below a chart that the line under it has room for; plotly takes more for long labels.
+_SPARED = 20
+#: Pixels above a chart's title.
+_TITLE = 16
+#: What the charts' template says of axes, but for its colours.
+_AXIS = {"title": {"standoff": 8, "font": {"size": 12}}, "showline": True, "ticks": "outside", "ticklen": 4}
+
+
+class Part(W.VBox):
+    """One chart or table, with a heading and its definition."""
+
+    def __init__(self, title: str, meanings: Mapping[str, str], *views: W.Widget) -> None:
+        self.header = Header(title=title, help=[list(pair) for pair in meanings.items()])
+        super().__init__([self.header, *views], layout=W.Layout(width="100%"))
+
+
+class ChartPart(Part):
+    """A chart whose figure says itself as of when it is, in which unit, and what is unknown."""
+
+    def __init__(
+        self, title: str, meanings: Mapping[str, str], selection: Selection | None = None, times: bool = False
+    ) -> None:
+        self.view = PlotView({}, alt=title, times=times, selection=selection)
+        super().__init__(title, meanings, self.view)
+
+    def draw(self, figure: Any) -> None:
+        """Show a figure of `sharelag.charts`; what it says in words stands above it, where it wraps at any width."""
+        told = figure.layout.meta or {}
+        with self.header.hold_sync():
+            self.header.finding = told.get("title", "")
+            self.header.facts = [fact.removeprefix(_UNDATED) for fact in told.get("facts", ())]
+        self.view._alt = told.get("title", "")
+        # The view brings its own template; where things stand is the chart's matter.
+        given = figure.to_plotly_json()
+        layout = given["layout"]
+        _without_words(layout)
+        below = {"legend": layout["template"]["layout"]["legend"]}
+        below |= {name: _AXIS for name in layout if name.startswith(("xaxis", "yaxis"))}
+        self.view.figure = given | {"layout": _merged(below, layout)}
+        if not figure.data:
+            self.view.note = " ".join(html.unescape(one.text) for one in figure.layout.annotations)
+
+
+class TablePart(Part):
+    """A table of a result; what its name says already (``without``) is no column of it."""
+
+    def __init__(
+        self,
+        title: str,
+        selection: Selection,
+        meanings: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> None:
+        self._selection, self._without, self.view = selection, without, None
+        self._slot = W.VBox([], layout=W.Layout(width="100%"))
+        super().__init__(title, meanings or {}, self._slot)
+
+    def fill(self, result: Result, rows: pa.Table | None = None, columns: Sequence[str] = ()) -> None:
+        """Show a result, or some of its rows and columns."""
+        table = result.table if rows is None else rows
+        wanted = columns or [name for name in result.columns.values() if name not in self._without]
+        names = [name for name in wanted if name in table.schema.names]
+        units = ", ".join(words for name, words in _UNITS.items() if name in names)
+        self.header.tell(result.as_of, result.unknown, result.notes, meanings_of(names), units)
+        self._put(
+            table.select(dict.fromkeys([*self._selection.columns, *names])),
+            names,
+            result.order if result.order in names else "",
+        )
+
+    def show(self, rows: pa.Table, meanings: Mapping[str, str], notes: Sequence[str] = ()) -> None:
+        """Show rows that are of no moment."""
+        self.header.tell(None, notes=notes, meanings=meanings)
+        self._put(rows, rows.column_names, "")
+
+    def _put(self, rows: pa.Table, names: list[str], order: str) -> None:
+        if self.view is not None and self.view.names == names:
+            self.view.rows = rows
+            self.view.hints = self._hints()
+            return
+        self.view = LagTable.of(
+            rows, columns=names, keys=self._selection.columns, sort=order, selection=self._selection, title=""
+        )
+        self.view.hints = self._hints()
+        put(self._slot, self.view)
+
+    def _hints(self) -> dict[str, str]:
+        """The meanings in the heading's help, for who points at a column."""
+        return dict(self.header.help)
+
+
+def _without_words(layout: dict[str, Any]) -> None:
+    """Take the title with all below it away, and the room that it had."""
+    title = layout.pop("title")
+    lines = [words.count("<br>") + 1 for words in (title["text"], title["subtitle"]["text"])]
+    spared = {"t": _TITLE + lines[0] * TITLE_LINE + lines[1] * FACT_LINE, "b": _SPARED}
+    for side, pixels in spared.items():
+        layout["margin"][side] -= pixels
+        layout["height"] -= pixels
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, the second winning where both say something."""
+    both = dict(below)
+    for name, value in above.items():
+        is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
+        both[name] = _merged(both[name], value) if is_deep else value
+    return both
+
+
+def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
+    """A table with the share partitions of another one before the rest, in the order of that."""
+    place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
+    return table.append_column("_place", place).sort_by([("_place", "ascending")]).drop_columns("_place")
+
+
+def put(slot: W.Box, view: W.Widget) -> None:
+    """Show another view in a place; the one before it is gone."""
+    old, slot.children = slot.children, [view]
+    for one in old:
+        one.close()
+
+
+def fragment(result: Result) -> str:
+    """A result as HTML, without what it says to those who call it from Python."""
+    return replace(result, charts={}).to_html()
+
+
+def words_of(error: BaseException | None) -> str:
+    """What went wrong, in a line and without a stack trace."""
+    if isinstance(error, ShareLagError):
+        return str(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"unexpected {type(error).__name__}: {first}; please report it"
+
+
+def choice(words: str, options: Iterable[Any], act: Callable[..., Any], value: Any = None) -> W.Dropdown:
+    """A choice of one; ``act`` is called when it changes."""
+    made = W.Dropdown(
+        description=words, options=list(options), style={"description_width": "initial"}, layout=W.Layout(width="auto")
+    )
+    if value is not None:
+        made.value = value
+    made.observe(act, names=["value"])
+    return made
+
+
+def named(names: Iterable[str], width: int = 60) -> list[tuple[str, str]]:
+    """Names from outside as options: shortened, and unable to turn what is around them."""
+    return [(text.name(name, width), name) for name in names]

@@ -1,0 +1,206 @@
+"""What is to be tried, and how is what came of it told? From controls to scenarios, from comparisons to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag import trials
+from sharelag.charts import text
+from sharelag.charts.comparison import measure_words
+from sharelag.errors import InputError
+from sharelag.show import MISSING, duration
+from sharelag.whatif import Comparison, Scenario, assign, variants
+
+BASELINE = "the group as it is"
+_LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
+#: Digits after the point beyond which a mean of equal numbers differs from them.
+_NOISE = 9
+#: A row a measure and variant, in words.
+TOLD = pa.schema(
+    [
+        ("measure", pa.string()),
+        ("variant", pa.string()),
+        ("verdict", pa.string()),  # better, worse, same, or not clear; and which wins
+        ("baseline", pa.string()),  # mean over the runs, with its unit
+        ("tried", pa.string()),
+        ("difference", pa.string()),
+        ("interval", pa.string()),
+    ]
+)
+MEANS = {
+    "baseline": "mean over the runs of the group as it is; - where a run has no value, such as one that never drained",
+    "tried": "the same of the variant, with the same seeds",
+    "difference": "mean of variant - baseline, run for run",
+    "interval": "of the difference, by Student's t; all variants' together hold with 95 % confidence",
+    "verdict": "better or worse only where the interval says so; the winner is better than all others",
+}
+#: The measures themselves, as far as their names do not say it.
+OF_MEASURES = {
+    "drain": "time until nothing was left, for the first time after the largest lag; not known where it never was",
+    "lag p50, p95, max": "of all share partitions together, over the run; end: when it ended",
+    "age p50, p95, max": "of the oldest unfinished record, over the run",
+    "latency": "from append to finish, over the records",
+    "completed": "offsets finished: acknowledged or archived",
+    "lost": "offsets deleted before they were finished",
+    "expired": "deliveries whose lock ran out",
+    "wasted": "deliveries that finished nothing",
+    "moves": "partitions taken from members that stayed",
+    "idle members": "members without a single record",
+    "fairness": "Jain's index of how long members were busy: 1 is even",
+    "busy share": "of the time that members were there",
+}
+
+
+def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[Any]:
+    """Numbers that somebody typed, such as ``8, 16``.
+
+    Raises
+    ------
+    InputError
+        One of them is none, or not above 0.
+    """
+    try:
+        found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
+    except ValueError:
+        found = [kind(0)]
+    if any(not number > 0 or number != number or number == float("inf") for number in found):
+        raise InputError(f"{given!r} are no {what}: type numbers above 0, such as 8, 16")
+    return found
+
+
+def tried(
+    scenario: Scenario,
+    assignors: Iterable[str],
+    members: Iterable[int],
+    locks: Iterable[float],
+    limits: Iterable[int],
+) -> dict[str, Scenario]:
+    """The scenario as it is, and every combination of what was chosen.
+
+    Raises
+    ------
+    InputError
+        Nothing else than the baseline was chosen.
+    """
+    locks, limits = list(locks), list(limits)
+    settings: dict[str, dict[str, object]] = {
+        " ".join(filter(None, (lock and f"lock {lock:g} s", limit and f"{limit} deliveries"))): {
+            **({_LOCK: round(lock * 1000)} if lock else {}),
+            **({_LIMIT: limit} if limit else {}),
+        }
+        for lock in locks or [0.0]
+        for limit in limits or [0]
+    }
+    settings = settings if locks or limits else {}
+    made = variants(scenario, assignors=list(assignors), members=list(members), settings=settings)
+    others = {name: one for name, one in made.items() if one != scenario}
+    if not others:
+        raise InputError("nothing differs from the group as it is: choose another assignor, members or a setting")
+    return {BASELINE: scenario} | others
+
+
+def told(comparison: Comparison) -> pa.Table:
+    """A comparison as `TOLD`: measures of which nothing is known are left out."""
+    numbers = list(trials.compared_rows(comparison))
+    words = [trials.for_people(row) for row in numbers]
+    bases = {said["measure"]: said["mean"] for said in words if not _is_tried(said)}
+    known = {row["measure"] for row in numbers if row["n"]}
+    rows = [
+        {
+            "measure": measure_words(row["measure"]),
+            "variant": row["variant"],
+            "baseline": bases[row["measure"]] or MISSING,
+            "tried": said["mean"] or MISSING,
+            "difference": _signed(row, said, "difference"),
+            "interval": f"{_signed(row, said, 'difference_low')} to {_signed(row, said, 'difference_high')}"
+            if row["difference_low"] is not None and row["difference_high"] is not None
+            else MISSING,
+            "verdict": said["verdict"] or ("same" if _is_same(row) else "not clear"),
+        }
+        for row, said in zip(numbers, words, strict=True)
+        if _is_tried(row) and row["measure"] in known
+    ]
+    return pa.Table.from_pylist(rows, schema=TOLD)
+
+
+def differs(comparison: Comparison, measure: str) -> bool:
+    """Whether any variant differs from the baseline in a measure."""
+    return any(
+        round(row["difference"] or 0, _NOISE) for row in comparison.differences.to_pylist() if row["measure"] == measure
+    )
+
+
+def described(scenario: Scenario) -> str:
+    """What the baseline is."""
+    limits, count = scenario.settings.limits, len(scenario.each_member())
+    return (
+        f"As it is: assignor {scenario.assignor}, {text.counted(count, 'member')}, locks of "
+        f"{duration(limits.lock_duration_ms)}, delivery limit {limits.delivery_count_limit}."
+    )
+
+
+def known_measures(comparison: Comparison) -> list[str]:
+    """The measures with a difference that is known of any variant."""
+    rows = comparison.differences.to_pylist()
+    return list(dict.fromkeys(row["measure"] for row in rows if row["difference"] is not None))
+
+
+def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list[int]]]:
+    """What an assignor makes of the members of a scenario."""
+    members = [
+        {"id": member.name, "subscribed": list(member.topics), "rack": member.rack} for member in scenario.each_member()
+    ]
+    topics = {
+        topic.name: {
+            "partitions": topic.partitions,
+            "id": topic.id,
+            "lag": {n: max(one.end_offset - (one.window.start_offset if one.window else 0), 0) for n, one in starts},
+        }
+        for topic in scenario.topics
+        for starts in [list(enumerate(topic.starts))]
+    }
+    return assign(assignor, members, topics)
+
+
+def shorter(scenario: Scenario, seconds: float) -> Scenario:
+    """The scenario for so long."""
+    return replace(scenario, duration_ms=round(seconds * 1000))
+
+
+def watching(cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Progress for `sharelag.whatif.compare`, which ends it when nobody waits any more."""
+
+    def told_progress(done: int, total: int) -> None:
+        if cancelled():
+            raise CancelledError
+        progress(done, total)
+
+    return told_progress
+
+
+def seeds_words(seeds: list[int]) -> str:
+    """Seeds in words: those in a row as the first and the last."""
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+class CancelledError(Exception):
+    """Somebody does not want to wait any more."""
+
+
+def _is_tried(row: Mapping[str, Any]) -> bool:
+    return bool(row["variant"] != row["baseline"])
+
+
+def _is_same(row: Mapping[str, Any]) -> bool:
+    return all(row[name] == 0 for name in ("difference", "difference_low", "difference_high"))
+
+
+def _signed(row: Mapping[str, Any], said: Mapping[str, Any], name: str) -> str:
+    """An amount in words, with its sign also where it is more."""
+    return MISSING if row[name] is None else f"{'+' if row[name] > 0 else ''}{said[name]}"

@@ -1,0 +1,115 @@
+"""Views that can try something out in Python, in a thread of its own, and be told to wait no longer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import traitlets
+
+from sharelag.errors import InputError, ShareLagError
+
+from .difference import Difference, difference_of, difference_state
+from .rows_view import RowsView
+from .run import Run
+
+
+class RunView(RowsView):
+    """Rows, and a function of what people made of them. A subclass says what is run (`_to_run`, `_last_edit`).
+
+    Attributes
+    ----------
+    difference
+        What the last run gave that was neither cancelled nor failed.
+    error
+        What the last one raised that failed.
+    """
+
+    runs = traitlets.Bool(False).tag(sync=True)  # is there something to run?
+    state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle").tag(sync=True)
+    progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or nothing
+    result = traitlets.Dict().tag(sync=True)  # `difference`, for the browser
+    failure = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, *args: Any, on_run: Callable[..., Any] | None, **traits: Any) -> None:
+        self._on_run, self._run, self._lock = on_run, None, threading.RLock()
+        self.difference: Difference | None = None
+        self.error: BaseException | None = None
+        super().__init__(*args, runs=on_run is not None, **traits)
+
+    def run(self) -> None:
+        """Begin to try it out, in a thread of its own; a run that is going on is cancelled.
+
+        Raises
+        ------
+        InputError
+            Nobody said how.
+        """
+        if self._on_run is None:
+            raise InputError("there is no what-if to run: give on_run=...")
+        self.cancel()
+        act, given, of = self._on_run, self._to_run(), self._last_edit()
+        run = Run(
+            lambda cancelled, progress: difference_of(act(given, cancelled, progress)),
+            self._progressed,
+            lambda run, found, error: self._ended(run, found, error, of),
+        )
+        with self._lock, self.hold_sync():
+            self._run, self.error = run, None
+            self.state, self.progress, self.failure = "running", [], ""
+        run.start()
+
+    def cancel(self) -> None:
+        """Wait for the run no longer: the result before it stays, and it ends when it next asks."""
+        with self._lock:
+            if self.state == "running" and self._run is not None:
+                self._run.cancel()
+                self.state = "cancelled"
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the thread of the last run has ended (seconds; None: however long); has it?"""
+        return self._run is None or self._run.join(timeout)
+
+    def close(self) -> None:
+        """Let go of the selection and of what is running."""
+        if self.comm is not None:
+            self.cancel()
+        super().close()
+
+    def _to_run(self) -> Any:
+        """What the function is given."""
+        raise NotImplementedError
+
+    def _last_edit(self) -> str:
+        """The id of what it is of."""
+        raise NotImplementedError
+
+    def _handle_msg(self, msg: Any) -> None:
+        # A run's thread must not change traits while a message holds their notifications.
+        with self._lock:
+            super()._handle_msg(msg)
+
+    # ---- from the thread of a run; one that is cancelled is not listened to ----
+
+    def _progressed(self, run: Run, done: int, total: int) -> None:
+        with self._lock:
+            if run is self._run and self.state == "running":
+                self.progress = [done, total]
+
+    def _ended(self, run: Run, found: Difference | None, error: BaseException | None, of: str) -> None:
+        with self._lock:
+            if run is not self._run or self.state != "running":
+                return
+            with self.hold_sync():
+                if found is not None:
+                    self.difference, self.result, self.state = found, difference_state(found, of), "done"
+                else:
+                    self.error, self.failure, self.state = error, words_of(error), "failed"
+
+
+def words_of(error: BaseException | None) -> str:
+    """An exception in one line; our own are written for people."""
+    if isinstance(error, ShareLagError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
