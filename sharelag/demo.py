@@ -17,19 +17,22 @@ from sharelag.sources.inputs import CaptureInput
 CAPTURE = Path(__file__).resolve().parent.parent / "data" / "captures" / "demo"
 
 
-def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
-    """Compute the lag of the recorded cluster and write ``out/lag.html``.
+def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Iterator[str]:
+    """Compute the lag of the recorded cluster and write ``out/lag.html``, and the daily report.
 
     Parameters
     ----------
     out : pathlib.Path
         Created when missing.
     engine : {"spark", "local"}
+        For the lag; the report needs no JVM for so little.
+    with_report : bool
+        Write ``out/reports``, too: the daily report with all that belongs to it.
 
     Yields
     ------
     str
-        Lines for the terminal: the table, then where the page is.
+        Lines for the terminal: the table, then where the pages are.
 
     Raises
     ------
@@ -59,3 +62,16 @@ def run_demo(out: Path, engine: str = "spark") -> Iterator[str]:
     page.write_text(lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8")
     yield ""
     yield f"The same with what the lag consists of: {page}"
+    if with_report:
+        yield from _report(out / "reports")
+
+
+def _report(out: Path) -> Iterator[str]:
+    from sharelag.reports import report
+
+    made = report("daily", {"capture": str(CAPTURE)}, out, keep=5)
+    if made.run.error is not None:
+        raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
+    yield f"The daily report, {made.run.level}: {out / 'daily' / 'latest' / 'report.html'}"
+    if made.run.figures is not None:
+        yield f"Without pictures of its charts: {made.run.figures}"

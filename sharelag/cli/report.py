@@ -1,0 +1,240 @@
+"""Reports without anybody watching: make one, list what was made, and how to have one made every night."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sharelag.cli.output import write
+from sharelag.options import CHOICE, ENGINE, INPUT, OUTPUT, VERBOSE, with_options
+
+_OUT = click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="The folder of reports."
+)
+_PARAMETER = click.option(
+    "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="One parameter; repeatable."
+)
+_FILE = click.option(
+    "-f",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Parameters, as a YAML mapping; -p wins over it.",
+)
+_KEEP = [
+    click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Remove all but the newest N runs."),
+    click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), metavar="DAYS", help="Remove older runs."),
+]
+_SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
+
+
+class _Names(click.Group):
+    """`sharelag report daily` is short for `sharelag report make daily`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = ["make", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Names, subcommand_metavar="NAME|COMMAND [ARGS]...")
+def report() -> None:
+    """Make a report NAME from a notebook: daily, incident, capacity, proposal, or the path of your own.
+
+    Writes one HTML file that needs no network, the executed notebook, a verdict, pictures and the body of a mail into
+    a folder of its own below --out, and turns OUT/NAME/latest to it. Exits with 0 if the report was made, whatever it
+    says, and with 1 if not; then there is one that says why.
+    """
+
+
+@report.command("make", hidden=True)
+@click.argument("name")
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE, ENGINE, VERBOSE)
+@click.option(
+    "--overlap",
+    type=click.Choice(["wait", "fail"]),
+    default="wait",
+    show_default=True,
+    help="What to do while another run of this report is under way.",
+)
+@with_options(_KEEP)
+@click.option(
+    "--cell-timeout",
+    type=click.IntRange(min=1),
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Fail when a cell of the notebook takes longer.",
+)
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw charts into files, too.")
+def make(
+    name: str,
+    pairs: tuple[tuple[str, str], ...],
+    file: Path | None,
+    out: Path,
+    overlap: str,
+    keep: int | None,
+    keep_days: float | None,
+    cell_timeout: int,
+    figures: bool,
+    engine: str,
+    **options: Any,
+) -> int:
+    """Make a report."""
+    from functools import partial
+
+    from sharelag.reports import report as run
+    from sharelag.reports.execute import execute
+    from sharelag.show import terminal
+
+    parameters = _given(file, pairs) | _of_options(options, engine)
+    made = run(
+        name,
+        parameters,
+        out,
+        properties=_properties(options),
+        wait=overlap == "wait",
+        keep=keep,
+        keep_days=keep_days,
+        figures=figures,
+        run=partial(execute, cell_seconds=cell_timeout),
+        tell=lambda words: click.echo(f"sharelag: {words}", err=True),
+    )
+    click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
+    click.echo(str(made.html))
+    if figures and made.run.figures and made.run.error is None:
+        click.echo(f"sharelag: without pictures: {made.run.figures}", err=True)
+    return int(made.run.error is not None)
+
+
+@report.command("list")
+@with_options(_OUT, OUTPUT)
+def list_(out: Path, output: str) -> None:
+    """The reports that can be made, and the runs that were made into OUT, the newest first."""
+    from dataclasses import asdict
+
+    from sharelag import show
+    from sharelag.reports import ledger, notebooks
+
+    if output == "human":
+        known = [
+            {"report": name, "about": about, "notebook": str(notebooks.notebook(name))}
+            for name, about in notebooks.names().items()
+        ]
+        write(show.lines(known, output))
+        write([""])
+    rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in ledger.rows(out)]
+    columns = {"MADE": "started", "REPORT": "report", "LEVEL": "level", "DATA-AS-OF": "as_of", "RUN": "run_id"}
+    columns |= {"KEPT": "kept", "SAYS": "headline"}
+    write(show.lines(rows, output, columns if output == "human" else None))
+
+
+@report.command("index")
+@with_options(_OUT)
+def index_(out: Path) -> None:
+    """Write OUT/index.html again, which every run does, too."""
+    from sharelag.errors import InputError
+    from sharelag.reports.ledger import write_index
+
+    if not out.is_dir():
+        raise InputError(f"there is no folder {out}: make a report first (sharelag report daily --out {out})")
+    click.echo(str(write_index(out)))
+
+
+@report.command("schedule")
+@click.argument("name")
+@click.option("--cron", required=True, metavar="EXPRESSION", help="When, such as '30 6 * * *'.")
+@click.option("--as", "kind", type=click.Choice(_SCHEDULERS), default="crontab", show_default=True, help="For whom.")
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE, ENGINE, VERBOSE, _KEEP)
+def schedule_(
+    name: str,
+    cron: str,
+    kind: str,
+    pairs: tuple[tuple[str, str], ...],
+    file: Path | None,
+    out: Path,
+    engine: str,
+    keep: int | None,
+    keep_days: float | None,
+    **options: Any,
+) -> None:
+    """Print the definition that makes report NAME regularly, for a scheduler that is there already.
+
+    Client settings belong into a file (--command-config): a definition is read by many.
+    """
+    from sharelag.reports import notebooks
+    from sharelag.reports.schedule import schedule
+
+    if options["command_property"]:
+        raise click.UsageError("--command-property would stand in the definition: use --command-config FILE.")
+    parameters = _given(file, pairs) | _of_options(options, engine)
+    parameters = notebooks.checked(notebooks.notebook(name), parameters)
+    arguments = [word for key, value in parameters.items() for word in ("-p", key, _word(value))]
+    arguments += ["--keep", str(keep)] if keep else []
+    arguments += ["--keep-days", f"{keep_days:g}"] if keep_days else []
+    click.echo(schedule(name, cron, kind, arguments, parameters, out), nl=False)
+
+
+def _word(value: Any) -> str:
+    """A value as `_plain` reads it again."""
+    import json
+
+    is_plain = isinstance(value, str) and _plain(value) == value
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """Parameters of the file and the command line; texts of the latter are read as YAML, so 3600 is a number."""
+    import yaml
+
+    from sharelag.errors import InputError
+
+    given: Any = {}
+    if file is not None:
+        try:
+            given = yaml.safe_load(file.read_text("utf-8")) or {}
+        except OSError as error:
+            raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError):
+            # What the parser quotes could be a secret.
+            raise InputError(f"{file} is no YAML: write one `name: value` a line") from None
+        if not isinstance(given, dict):
+            raise InputError(f"{file} holds no mapping: write one `name: value` a line")
+    return {str(name): value for name, value in given.items()} | {name: _plain(text) for name, text in pairs}
+
+
+def _plain(text: str) -> Any:
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    quoted = isinstance(value, str) and text[:1] in "\"'"
+    return value if quoted or isinstance(value, bool | int | float | list) or value is None else text
+
+
+def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
+    """The input options as parameters; paths are absolute, since a notebook runs elsewhere."""
+    names = ("bootstrap_server", "command_config", "capture", "raw", "segments", "group", "topic", "as_of")
+    given = {name: options[name] for name in names if options[name]}
+    for name in ("command_config", "capture", "segments"):
+        if name in given:
+            given[name] = str(Path(given[name]).resolve())
+    if given.get("raw") and Path(given["raw"]).exists():
+        given["raw"] = str(Path(given["raw"]).resolve())
+    given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
+    return given | ({"engine": engine} if engine != "auto" else {})
+
+
+def _properties(options: dict[str, Any]) -> dict[str, str]:
+    pairs = [item.partition("=") for item in options["command_property"]]
+    for _, equals, _ in pairs:
+        if not equals:
+            raise click.UsageError("--command-property takes key=value, and one has no '='.")
+    return {key: value for key, _, value in pairs}
+
+
+COMMANDS: tuple[click.Command, ...] = (report,)

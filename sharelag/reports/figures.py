@@ -1,0 +1,72 @@
+"""The charts of an executed notebook as files, SVG and PNG. A browser on this machine draws them."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sharelag.reports.blocks import PLOTLY_MIME
+
+#: Pixels of a picture's width, and how many times as many a PNG has.
+_WIDTH, _SCALE = 960, 2
+#: Seconds for a picture.
+_PATIENCE = 60
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "msedge")
+
+
+def draw(notebook: Any, folder: Path) -> str | None:
+    """Draw every chart of an executed notebook.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
+    folder : pathlib.Path
+        Gets ``chart-1.svg``, ``chart-1.png`` and so on, in the order of the report.
+
+    Returns
+    -------
+    str or None
+        Why there are none, for people; None if there are.
+    """
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    charts = [output.data[PLOTLY_MIME] for output in outputs if PLOTLY_MIME in output.get("data", {})]
+    if not charts:
+        return "the report has no charts"
+    try:
+        import kaleido
+    except ImportError:
+        return "kaleido is not installed: pip install 'sharelag[report]'"
+    browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        return "there is no Chromium or Chrome on this machine, which draws them: install one (apt install chromium)"
+    folder.mkdir()
+    logging.getLogger("kaleido").setLevel(logging.ERROR)
+    logging.getLogger("choreographer").setLevel(logging.ERROR)
+    specs = [
+        {
+            "fig": {"data": chart["data"], "layout": chart["layout"]},
+            "path": folder / f"chart-{number}.{form}",
+            "opts": {"format": form, "width": _WIDTH, "height": chart["layout"].get("height"), "scale": scale},
+        }
+        for number, chart in enumerate(charts, 1)
+        for form, scale in (("svg", 1), ("png", _SCALE))
+    ]
+    # The part of plotly.js that reports have anyway; kaleido would fetch MathJax from elsewhere.
+    library = folder / "plotly.js"
+    packed = resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
+    library.write_bytes(gzip.decompress(packed))
+    try:
+        kaleido.write_fig_from_object_sync(
+            specs,
+            kopts={"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE},
+            cancel_on_error=True,
+        )
+    except Exception as error:  # whatever a browser may have: the report holds without pictures
+        shutil.rmtree(folder)
+        return f"the browser {browser} could not draw them ({type(error).__name__}): see that it starts"
+    library.unlink()
+    return None

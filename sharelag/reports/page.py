@@ -1,0 +1,224 @@
+"""An executed notebook as one HTML file: it asks the network for nothing, and its windows still go through time.
+
+Code is left out; it is in the executed notebook beside. Scripts are the ones of this file, known by their hash, so that
+nothing else in it can run whatever a name or a table holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any, NamedTuple
+
+import mistune
+
+from sharelag.charts import CONFIG
+from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, environment
+from sharelag.reports.ledger import Run
+
+_VIEW = "application/vnd.jupyter.widget-view+json"
+_STATE = "application/vnd.jupyter.widget-state+json"
+_ANSI = re.compile(r"\x1b\[[\d;]*m")
+_TITLE = re.compile(r"^#\s+(.+?)\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^##\s+(.+?)\s*$", re.MULTILINE)
+_CHART_HEIGHT = 420
+ADVICE = (
+    "What to do next: mend that, see that names and paths are right and that the cluster answers (sharelag doctor "
+    "tells), and make the report again. The notebook beside this page shows how far it came."
+)
+
+
+class _Data(NamedTuple):
+    """What the page's script needs, by the number in the page."""
+
+    charts: dict[str, Any]
+    widgets: dict[str, Any]
+    scripts: dict[str, str]  # by their hash
+    styles: dict[str, None]
+
+
+def page(notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str | None = None) -> str:
+    """Write an executed notebook as a page.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
+        Without secrets.
+    run : Run
+        What is known of its run.
+    told : mapping or None
+        Its verdict, as `sharelag.reports.verdict.verdict` makes it.
+    last_good : str, optional
+        The run before that did not fail, for a report that did.
+
+    Returns
+    -------
+    str
+        A whole HTML document.
+    """
+    data = _Data({}, {}, {}, {})
+    state = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})
+    title, lead = title_of(notebook) or run.report, _lead(notebook)
+    cells = _until_failure(notebook.cells[1:] if lead is not None else notebook.cells)
+    parts = [part for cell in cells for part in _parts(cell, state, data)]
+    folder = resources.files(__package__)
+    script = folder.joinpath("templates", "report.js").read_text("utf-8")
+    bundles = {"sr-data": packed(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())}
+    bundles |= {name: packed(text.encode()) for name, text in data.scripts.items()}
+    if data.charts:
+        library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
+        bundles["sr-plotly"] = base64.b64encode(library).decode()
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            lead=lead,
+            level=run.level,
+            headline=run.headline,
+            error=run.error,
+            advice=ADVICE,
+            last_good=last_good,
+            about=run,
+            facts=facts(run, told),
+            contents=[part for part in parts if part["kind"] == "heading"],
+            parts=parts,
+            bundles=bundles,
+            css=folder.joinpath("templates", "report.css").read_text("utf-8"),
+            widget_css="\n".join(data.styles).replace("</", "<\\/"),
+            script=script,
+            script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
+        )
+    )
+
+
+def title_of(notebook: Any) -> str | None:
+    """The first heading of its first text."""
+    first = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
+    found = _TITLE.search(first)
+    return found[1] if found else None
+
+
+def _lead(notebook: Any) -> str | None:
+    """What stands below the title in the same cell, if that is the first; None if there is no such cell."""
+    first = notebook.cells[0] if notebook.cells else None
+    if first is None or first.cell_type != "markdown" or not _TITLE.search(first.source):
+        return None
+    return _TITLE.sub("", first.source, count=1).strip()
+
+
+def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
+    """What a reader has to know of the whole: of what, as of when, made how; times and texts."""
+    rows: list[tuple[str, dict[str, Any]]] = []
+    if told is not None:
+        groups = [group["group_id"] for group in told["groups"]]
+        rows += [
+            ("data as of", {"time": told["as_of"], "live": True}),
+            ("looked back to", {"time": told["begin"], "live": False}),
+            (
+                "groups",
+                {
+                    "time": None,
+                    "text": ", ".join(groups[:6]) + (f" and {len(groups) - 6} more" if len(groups) > 6 else ""),
+                },
+            ),
+            ("source", {"time": None, "text": told["source"]}),
+            ("computed by", {"time": None, "text": f"sharelag {run.version}, the {told['engine']} engine"}),
+        ]
+    given = ", ".join(f"{name}={value}" for name, value in run.parameters.items() if name != "previous")
+    rows.append(("parameters", {"time": None, "text": given or "none"}))
+    rows.append(("report made", {"time": run.started, "live": False}))
+    return rows
+
+
+def packed(content: bytes) -> str:
+    """Bytes as text that the page unpacks; the same bytes give the same text."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+
+
+# ---- cells --------------------------------------------------------------------------------------------
+
+
+def _until_failure(cells: list[Any]) -> list[Any]:
+    """What stands behind a cell that failed only names what is not there."""
+    failed = (any(output.output_type == "error" for output in cell.get("outputs", [])) for cell in cells)
+    last = next((place for place, one in enumerate(failed) if one), len(cells))
+    return cells[: last + 1]
+
+
+def _parts(cell: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:
+    if cell.cell_type == "markdown":
+        yield from _words(cell.source)
+    for output in cell.get("outputs", []):
+        yield from _output(output, state, data)
+
+
+def _words(text: str) -> Iterator[dict[str, Any]]:
+    """Text with its headings apart, which the contents name."""
+    pieces = _HEADING.split(text)
+    markdown = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
+    for place, piece in enumerate(pieces):
+        if place % 2:
+            yield {"kind": "heading", "text": piece, "id": re.sub(r"\W+", "-", piece.lower()).strip("-")}
+        elif piece.strip():
+            yield {"kind": "html", "html": markdown(piece)}
+
+
+def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:
+    if output.output_type == "stream":
+        if output.name == "stdout" and output.text.strip():
+            yield {"kind": "text", "text": _ANSI.sub("", output.text)}
+        return
+    if output.output_type == "error":
+        yield {"kind": "trace", "text": _ANSI.sub("", "\n".join(output.traceback))}
+        return
+    forms = output.data
+    if VERDICT_MIME in forms:
+        return  # stands at the top of the page
+    if PLOTLY_MIME in forms:
+        yield _chart(forms, data)
+    elif _VIEW in forms:
+        yield from _widgets(forms[_VIEW]["model_id"], state, data)
+    elif "text/html" in forms:
+        yield {"kind": "html", "html": forms["text/html"]}
+    elif "image/png" in forms:
+        yield {"kind": "html", "html": f'<img alt="" src="data:image/png;base64,{forms["image/png"]}">'}
+    elif "text/markdown" in forms:
+        yield from _words(forms["text/markdown"])
+    elif "text/plain" in forms:
+        yield {"kind": "text", "text": forms["text/plain"]}
+
+
+def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
+    light = {name: forms[PLOTLY_MIME].get(name) for name in ("data", "layout")}
+    dark = {name: forms[DARK_MIME].get(name) for name in ("data", "layout")} if DARK_MIME in forms else None
+    name = str(len(data.charts))
+    data.charts[name] = {"light": light, "dark": dark, "config": CONFIG}
+    meta = light["layout"].get("meta") or {}
+    told = " ".join([str(meta.get("title", "Chart")), *map(str, meta.get("facts", []))])
+    return {"kind": "chart", "id": name, "told": told, "height": light["layout"].get("height") or _CHART_HEIGHT}
+
+
+def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:
+    """The views in a widget that need no kernel; controls of other kinds could do nothing and are left out."""
+    if model not in state:
+        return
+    known = state[model]["state"]
+    if "_esm" in known:
+        script = "sr-" + hashlib.sha256(known["_esm"].encode()).hexdigest()[:16]
+        data.scripts[script] = known["_esm"]
+        data.styles[known.get("_css", "")] = None
+        name = str(len(data.widgets))
+        data.widgets[name] = {
+            "script": script,
+            "state": {key: value for key, value in known.items() if not key.startswith("_") and key != "layout"},
+            "buffers": {buffer["path"][0]: buffer["data"] for buffer in state[model].get("buffers", [])},
+        }
+        yield {"kind": "widget", "id": name}
+    for child in known.get("children", []):
+        yield from _widgets(child.removeprefix("IPY_MODEL_"), state, data)

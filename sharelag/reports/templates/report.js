@@ -1,0 +1,115 @@
+// What moves in a report: charts in the theme of the reader, widgets without a kernel, and how old the data is.
+
+const unpacked = async (id) => {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+const imported = (code) => import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+const [dark, paper] = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
+const isDark = () => dark.matches && !paper.matches;
+// Paper waits for no frame: what is painted on the next one has to be painted at once.
+const frame = globalThis.requestAnimationFrame.bind(globalThis);
+globalThis.requestAnimationFrame = (act) => (paper.matches ? (act(performance.now()), 0) : frame(act));
+const failed = (place, error) => {
+  place.className = "sr-missing";
+  place.textContent = `This could not be drawn: ${error.message ?? error}. A current browser does; the tables hold without it.`;
+};
+
+// ---- charts: both themes are in the file ----
+async function drawCharts(charts) {
+  const library = await imported(`const module = { exports: {} }, exports = module.exports, define = undefined;\n${await unpacked("sr-plotly")}\nexport default module.exports;`);
+  globalThis.Plotly = library.default;
+  for (const { place, stage, figure } of charts) {
+    try {
+      await draw(stage, figure);
+      place.dataset.drawn = "1";
+    } catch (error) {
+      failed(stage, error);
+    }
+  }
+  const again = () => charts.forEach(({ stage, figure }) => draw(stage, figure).catch((error) => failed(stage, error)));
+  for (const query of [dark, paper]) query.addEventListener("change", again);
+}
+function draw(stage, figure) {
+  const { data, layout } = isDark() && figure.dark ? figure.dark : figure.light;
+  stage.parentElement.dataset.theme = isDark() ? "dark" : "light";
+  const own = { ...layout, autosize: true, width: undefined, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" };
+  // A copy: plotly keeps what it is given, and the other theme comes back.
+  return globalThis.Plotly.react(stage, structuredClone(data), structuredClone(own), figure.config);
+}
+
+// ---- the same as a table, made when somebody asks ----
+const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
+const row = (kind, texts) => {
+  const line = document.createElement("tr");
+  line.append(...texts.map((text) => cell(kind, text)));
+  return line;
+};
+function pointTable({ data }, most = 500) {
+  const rows = [];
+  for (const { name = "", x, y, z, _fullLayout } of data) {
+    const [across, down] = [x ?? [], y ?? []].map((values) => Array.from(values));
+    if (z) Array.from(z).forEach((line, n) => Array.from(line).forEach((value, m) => rows.push([name, across[m] ?? m, down[n] ?? n, value])));
+    else for (let n = 0; n < Math.max(across.length, down.length); n++) rows.push([name, across[n] ?? n, down[n] ?? n]);
+  }
+  const withZ = rows.some((one) => one.length > 3);
+  const [table, head, body] = ["table", "thead", "tbody"].map((kind) => document.createElement(kind));
+  table.className = "sr-table";
+  const text = (value) => (value === null || value === undefined || Number.isNaN(value) ? "-" : typeof value === "number" ? String(Number(value.toPrecision(9))) : String(value));
+  head.append(row("th", ["Trace", "x", "y", ...(withZ ? ["Value"] : [])]));
+  body.append(...rows.slice(0, most).map((one) => row("td", one.map(text))));
+  table.append(cell("caption", rows.length > most ? `The first ${most} of ${rows.length} points` : `All ${rows.length} points`), head, body);
+  return table;
+}
+
+// ---- widgets: anywidget's model without Python ----
+function modelOf({ state, buffers }) {
+  const [values, heard] = [{ ...state }, new Map()];
+  for (const [name, text] of Object.entries(buffers)) values[name] = new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const tell = (event, ...told) => [...(heard.get(event) ?? [])].forEach((act) => act(...told));
+  return {
+    get: (name) => values[name],
+    set: (name, value) => {
+      values[name] = value;
+      tell(`change:${name}`, value);
+    },
+    on: (event, act) => heard.set(event, (heard.get(event) ?? new Set()).add(act)),
+    off: (event, act) => heard.get(event)?.delete(act),
+    save_changes() {},
+    // Nobody is there who could be missed.
+    send: (message) => message?.ping !== undefined && tell("msg:custom", { pong: message.ping }),
+  };
+}
+const modules = new Map();
+async function showWidget(place, widget) {
+  if (!modules.has(widget.script)) modules.set(widget.script, unpacked(widget.script).then(imported));
+  const { default: made } = await modules.get(widget.script);
+  const view = typeof made === "function" ? await made() : made;
+  const model = modelOf(widget);
+  await view.initialize?.({ model });
+  await view.render({ model, el: place });
+  place.dataset.shown = "1";
+}
+
+// ---- how old the data is by now ----
+function tellAges() {
+  const steps = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+  for (const place of document.querySelectorAll("[data-since]")) {
+    const seconds = Math.max(0, (Date.now() - Date.parse(place.dataset.since)) / 1000);
+    const [size, unit] = steps.find(([one]) => seconds >= one) ?? steps[3];
+    const count = Math.floor(seconds / size);
+    place.textContent = `(${count} ${unit}${count === 1 ? "" : "s"} ago)`;
+  }
+}
+
+tellAges();
+setInterval(tellAges, 30_000);
+const data = JSON.parse(await unpacked("sr-data"));
+const charts = [...document.querySelectorAll("[data-chart]")].map((place) => ({ place, stage: place.querySelector(".sr-stage"), figure: data.charts[place.dataset.chart] }));
+for (const { place, figure } of charts) {
+  const fold = place.querySelector("details");
+  fold.addEventListener("toggle", () => fold.open && fold.querySelector("div").replaceChildren(pointTable(figure.light)));
+}
+if (charts.length) await drawCharts(charts).catch((error) => charts.forEach(({ stage }) => failed(stage, error)));
+await Promise.all([...document.querySelectorAll("[data-widget]")].map((place) => showWidget(place, data.widgets[place.dataset.widget]).catch((error) => failed(place, error))));
+document.documentElement.dataset.ready = "1";

@@ -1,0 +1,376 @@
+"""The daily report in a browser: from disk, with the network off, in every theme, on paper, and when it failed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pyarrow.parquet as pq
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from sharelag.demo import CAPTURE
+from sharelag.reports import blocks, report, story
+from sharelag.reports.ledger import write_index
+from sharelag.reports.mail import mail
+from sharelag.reports.page import page
+from sharelag.version import __version__
+from tests.browser.chromium import FLAGS, find_chromium
+from tests.browser.lab import axe_violations
+from tests.command import sharelag
+from tests.nightly import without_kernel
+
+HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
+CONTRAST = (Path(__file__).parents[2] / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The daily report of the recorded cluster, with all that belongs to it."""
+    found = report("daily", {"capture": str(CAPTURE)}, tmp_path_factory.mktemp("reports"))
+    assert found.run.error is None
+    return found
+
+
+class Opened:
+    """A page from disk with the network off, that notes every request and every complaint."""
+
+    def __init__(self, browser: Browser, path: Path, scripted: bool = True, **settings: Any) -> None:
+        self.context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900}, **settings)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda said: self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.resolve().as_uri())
+        if scripted:
+            self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+        self.address = path.resolve().as_uri()
+
+    def assert_quiet(self) -> None:
+        outside = [url for url in self.requests if url != self.address and not url.startswith("blob:null/")]
+        assert (outside, self.complaints) == ([], [])
+
+    def eventually(self, expression: str, wanted: Any = True) -> None:
+        """Wait for a value. Playwright's own waiting evaluates texts within the page, which our policy forbids."""
+        end = time.monotonic() + 20
+        while (found := self.page.evaluate(expression)) != wanted:
+            assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"
+            self.page.wait_for_timeout(30)
+
+    def contrast(self) -> list[Any]:
+        return [one for one in self.page.evaluate(CONTRAST) if one[0] < 4.5]
+
+
+# ---- U11: size, paint, facts, paper -----------------------------------------------------------------------
+
+
+def test_it_opens_from_disk_with_the_network_off(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html)
+    assert seen.page.locator("[data-chart]").count() == seen.page.locator("[data-drawn]").count() == 3
+    assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
+    assert seen.page.locator(".sr-missing:visible").count() == 0
+    policy = seen.page.get_attribute("meta[http-equiv]", "content") or ""
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    paint = seen.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert paint < 3000
+    assert made.html.stat().st_size < 1_500_000
+    seen.assert_quiet()
+
+
+def test_the_head_tells_what_the_report_is_of(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html)
+    told = seen.page.inner_text("#about")
+    for group in list({group["group_id"] for group in made.verdict["groups"][:6]}):
+        assert group in told
+    for moment in (made.verdict["as_of"], made.verdict["begin"], made.run.started):
+        assert f"{moment[:10]} {moment[11:19]} UTC" in told
+    assert re.search(r"data as of:?\s*\S+ \S+ UTC \(\d+ \w+ ago\)", told)
+    assert f"sharelag {__version__}" in told
+    assert f"capture={CAPTURE}" in told
+    assert made.verdict["source"] in told
+    assert made.run.headline in seen.page.inner_text("#verdict")
+    assert seen.page.title() == f"{made.run.level.upper()}: Daily lag"
+
+
+def test_the_tables_say_what_the_verdict_says(made: Any, browser: Browser) -> None:
+    page = Opened(browser, made.html).page
+    rows = page.eval_on_selector_all(
+        ".sr-groups tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+    )
+    plain = [[cell.replace("\u202f", "") for cell in row] for row in rows]
+    assert [row[1] for row in plain] == [group["group_id"] for group in made.verdict["groups"]]
+    for row, group in zip(plain, made.verdict["groups"], strict=True):
+        assert row[0].endswith(group["level"])
+        assert row[2].split()[0] == ("-" if group["lag"] is None else str(group["lag"]))
+
+
+def test_time_travel_works_without_python(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html)
+    strip = seen.page.locator(".sl-strip")
+    slider = strip.locator("input[type=range]")
+    told = strip.inner_text()
+    last = int(slider.input_value())
+    assert last > 5
+    slider.focus()
+    for _ in range(3):
+        seen.page.keyboard.press("ArrowLeft")
+    seen.eventually("Number(document.querySelector('.sl-strip input[type=range]').value)", last - 3)
+    seen.eventually(f"document.querySelector('.sl-strip').innerText !== {json.dumps(told)}")
+    slider.press("Home")
+    seen.eventually("Number(document.querySelector('.sl-strip input[type=range]').value)", 0)
+    seen.page.wait_for_timeout(4500)  # longer than the view waits for a kernel to answer
+    assert not seen.page.locator(".sl-kernel").is_visible()
+    seen.assert_quiet()
+
+
+def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html, color_scheme="dark")
+    pages = seen.page.pdf(print_background=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", pages)) >= 3
+    assert len(pages) > 50_000
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    seen.eventually("document.querySelector('.sl-strip').dataset.theme", "light")
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart]").all()} == {"light"}
+    assert seen.contrast() == []
+
+
+# ---- U8: themes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_is_readable_and_axe_finds_nothing(scheme: str, made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html, color_scheme=scheme)
+    assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart], .sl-strip").all()} == {scheme}
+    seen.page.locator(".sr-chart summary").first.click()
+    seen.page.locator(".sr-chart tbody tr").first.wait_for()
+    assert seen.contrast() == []
+    assert axe_violations(seen.page) == []
+    fills = seen.page.eval_on_selector_all(
+        ".gtitle, .xtick text", "texts => texts.map(text => getComputedStyle(text).fill)"
+    )
+    bright = [sum(map(int, re.findall(r"\d+", fill)[:3])) > 380 for fill in fills]
+    assert bright
+    assert set(bright) == {scheme == "dark"}
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_theme_follows_while_it_is_open(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, made.html, color_scheme="light")
+    seen.page.emulate_media(color_scheme="dark")
+    seen.eventually(
+        "[...document.querySelectorAll('[data-chart], .sl-strip')].every(one => one.dataset.theme === 'dark')"
+    )
+    assert seen.contrast() == []
+    boxes = seen.page.eval_on_selector_all(
+        ".main-svg .bglayer rect, .sr-stage > *", "boxes => boxes.map(box => getComputedStyle(box).backgroundColor)"
+    )
+    assert "rgb(255, 255, 255)" not in boxes
+
+
+# ---- the other reports ----------------------------------------------------------------------------------
+
+SHOWN = {
+    "incident": ("redelivery_storm", {}, 5, ["Group", "Topic", "Partition", "First given back", "Given back"]),
+    "capacity": ("hot_partition", {}, 6, ["Group", "Members", "Share partitions", "Arriving", "Finishing"]),
+    "proposal": (
+        "slow",
+        {"minutes": 1, "seeds": 2},
+        1,
+        ["Variant", "Runs that drain", "Lag p95", "± to first", "Age p95"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, tmp_path: Path) -> None:
+    scenario, more, charts, headings = SHOWN[name]
+    capture = str(CAPTURE.parent / "scenarios" / scenario)
+    found = report(name, {"capture": capture, **more}, tmp_path, figures=False)
+    assert found.run.error is None
+    assert found.html.stat().st_size < 1_500_000
+    for scheme in ("light", "dark"):
+        seen = Opened(browser, found.html, color_scheme=scheme)
+        assert seen.page.locator("[data-chart]").count() == seen.page.locator("[data-drawn]").count() == charts
+        assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
+        assert seen.page.locator(".sr-missing:visible").count() == 0
+        assert seen.contrast() == []
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        seen.assert_quiet()
+    assert axe_violations(seen.page) == []
+    tables = seen.page.eval_on_selector_all(
+        ".sr-table thead", "heads => heads.map(head => [...head.querySelectorAll('th')].map(one => one.innerText))"
+    )
+    assert headings in [heads[: len(headings)] for heads in tables]
+    # On paper nothing can be scrolled: all of a table has to fit.
+    seen.page.set_viewport_size({"width": 690, "height": 975})
+    seen.page.emulate_media(media="print")
+    seen.eventually("[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= one.clientWidth + 1)")
+
+
+# ---- what lies beside the page ----------------------------------------------------------------------------
+
+
+def test_pictures_of_every_chart(made: Any) -> None:
+    assert made.run.figures is None
+    names = {path.name for path in (made.folder / "figures").iterdir()}
+    assert names == {f"chart-{number}.{form}" for number in (1, 2, 3) for form in ("svg", "png")}
+    for path in (made.folder / "figures").iterdir():
+        content = path.read_bytes()
+        assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
+        assert len(content) > 3000
+
+
+def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser) -> None:
+    text = (made.folder / "mail.html").read_text()
+    assert len(text) < 100_000
+    assert "<script" not in text
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?!#)""", text)
+    body = text[text.index("<body") :]
+    assert re.search(r'<td[^>]*class="n"[^>]*style="[^"]*text-align: ?right', body)
+    seen = Opened(browser, made.folder / "mail.html", scripted=False)
+    assert seen.contrast() == []
+    assert made.run.headline in seen.page.inner_text("body")
+    seen.assert_quiet()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_index_is_readable(scheme: str, made: Any, browser: Browser) -> None:
+    path = write_index(made.folder.parents[2])
+    seen = Opened(browser, path, scripted=False, color_scheme=scheme)
+    assert seen.contrast() == []
+    assert axe_violations(seen.page) == []
+    seen.page.locator("#runs a").first.click()
+    seen.page.wait_for_selector("html[data-ready]")
+    assert seen.page.title().endswith("Daily lag")
+
+
+# ---- hostile names --------------------------------------------------------------------------------------
+
+
+def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
+    told = json.loads(json.dumps(made.verdict))
+    told["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
+    cause = {"topic": HOSTILE, "summary": HOSTILE, "advice": HOSTILE, "evidence": {HOSTILE: HOSTILE}, "cause": "x"}
+    cause |= {"severity": "critical", "topic_id": HOSTILE, "partition": 0, "held": 1, "since": None}
+    told["groups"][0]["causes"] = [cause]
+    told |= {"headline": HOSTILE, "source": HOSTILE}
+    listed = [{"group_id": HOSTILE, **cause}]
+    change = {"group_id": HOSTILE, "level_before": None, "level": "ok", "lag_before": 1, "lag": 2, "lag_change": 1}
+    change |= {"finished": None, "resets": 0}
+    told["changes"] = {"since": told["as_of"], "comparable": True, "groups": [change], "new_causes": listed}
+    told["changes"] |= {"gone_causes": [], "lasting_causes": []}
+    row = {"group_id": HOSTILE, "lag": 1}
+    parts = [story.headline(told), story.changes(told), story.groups(told), story.causes(told), story.unknown(told)]
+    parts.append(blocks.table([row], {HOSTILE: "group_id", "Lag": "lag"}, HOSTILE, HOSTILE))
+    outputs = [new_output("execute_result", part._repr_mimebundle_()) for part in parts]
+    outputs += [new_output("stream", name="stdout", text=HOSTILE), new_output("display_data", {"text/html": HOSTILE})]
+    cells = [new_markdown_cell(f"# T {HOSTILE}\n\n{HOSTILE}"), new_markdown_cell(f"## {HOSTILE}\n\n{HOSTILE}")]
+    notebook = new_notebook(cells=[*cells, new_code_cell("x", outputs=outputs)])
+    run = replace(made.run, report=HOSTILE, headline=HOSTILE, parameters={HOSTILE: HOSTILE}, error=HOSTILE)
+    (tmp_path / "report.html").write_text(page(notebook, run, told), "utf-8")
+    (tmp_path / "mail.html").write_text(mail(HOSTILE, run, told), "utf-8")
+    for name, scripted in (("report.html", True), ("mail.html", False)):
+        seen = Opened(browser, tmp_path / name, scripted)
+        assert not [said for said in seen.complaints if "Content Security Policy" not in said], seen.complaints
+        images = seen.page.locator("img").count()
+        # What a notebook shows as HTML stays HTML; nothing in it may run, and nothing be asked for.
+        assert images == (1 if name == "report.html" else 0)
+        assert [url for url in seen.requests if url.startswith("http")] == []
+        assert "alert(2)" in seen.page.inner_text("body")
+
+
+# ---- U12: failures ----------------------------------------------------------------------------------------
+
+
+def whole(_: Path) -> None:
+    pass
+
+
+def empty(folder: Path) -> None:
+    for path in (folder / "records").glob("*.parquet"):
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+
+
+def truncated(folder: Path) -> None:
+    path = next((folder / "records").glob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+FAILURES = {
+    "unknown group": (whole, {"group": ["nobody"]}, "nobody"),
+    "empty": (empty, {}, "no share-group state records"),
+    "truncated": (truncated, {}, "is no Parquet file"),
+    "nothing there": (shutil.rmtree, {}, "no capture"),
+    "a moment after": (whole, {"as_of": "2031-01-01T00:00:00Z"}, "name that moment or an earlier one"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_a_page_that_says_why_and_what_next(name: str, browser: Browser, tmp_path: Path) -> None:
+    damage, parameters, why = FAILURES[name]
+    capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
+    damage(capture)
+    failed = report(
+        "daily", {"capture": str(capture), **parameters}, tmp_path / "out", figures=False, run=without_kernel
+    )
+    assert failed.run.level == "failed"
+    assert why in (failed.run.error or "")
+    assert (tmp_path / "out" / "daily" / "latest").resolve() == failed.folder.resolve()
+    assert json.loads((failed.folder / "verdict.json").read_text())["level"] == "failed"
+    seen = Opened(browser, failed.html)
+    told = seen.page.inner_text("#verdict")
+    assert "failed" in told
+    assert "could not be made" in told
+    assert why in told
+    assert "Traceback" not in seen.page.inner_text("body")
+    assert seen.page.title() == "FAILED: daily"
+    assert "could not be made" in (failed.folder / "mail.html").read_text()
+    assert seen.contrast() == []
+    assert axe_violations(seen.page) == []
+    seen.assert_quiet()
+
+
+def test_the_command_fails_too_and_keeps_what_it_had(browser: Browser, tmp_path: Path) -> None:
+    given = ("--capture", str(CAPTURE), "--group", "nobody", "--out", str(tmp_path), "--no-figures")
+    done = sharelag("report", "daily", *given)
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAILED: there is no state of share group 'nobody'")
+    seen = Opened(browser, tmp_path / "daily" / "latest" / "report.html")
+    assert seen.page.title() == "FAILED: Daily lag"
+    assert seen.page.locator("details.sr-fold").count() == 1  # the traceback, for who wants it
+    assert not seen.page.locator("details.sr-fold pre").is_visible()
+    notebook = nbformat.read(tmp_path / "daily" / "latest" / "notebook.ipynb", as_version=4)
+    assert any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+def test_the_drawing_library_is_that_of_plotly() -> None:
+    import gzip
+
+    from plotly.offline import get_plotlyjs_version
+
+    folder = Path(blocks.__file__).parent / "vendor"
+    head = gzip.decompress((folder / "plotly-cartesian.min.js.gz").read_bytes())[:200].decode()
+    assert f"v{get_plotlyjs_version()}" in head
+    assert "MIT" in (folder / "plotly-LICENSE").read_text()
+    assert f"plotly.js-cartesian-dist-min@{get_plotlyjs_version()}" in (folder / "README.md").read_text()

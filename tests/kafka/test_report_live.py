@@ -1,0 +1,114 @@
+"""Reports of a live cluster that asks who we are: Kafka's own lag, and no secret in anything that is left."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.notebooks import notebook
+from tests.command import sharelag
+from tests.kafka.broker import USERS, KafkaBroker
+from tests.kafka.describe import parse_describe
+from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+
+GROUP, TOPIC = "billing", "orders"
+IN_FILE, AS_OPTION, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[KafkaBroker]:
+    with KafkaBroker(secure=True) as running:
+        servers = running.bootstrap_servers
+        create_topics(servers, {TOPIC: 2})
+        produce(servers, TOPIC, numbered(40, 2))
+        set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest"})
+        share_consume(servers, GROUP, [TOPIC], accept, until=40)
+        produce(servers, TOPIC, numbered(25, 1))
+        yield running
+
+
+def kafkas(broker: KafkaBroker) -> int:
+    return sum(row["lag"] or 0 for row in parse_describe(broker.share_groups_describe(GROUP)))
+
+
+def credentials(broker: KafkaBroker, folder: Path) -> list[str]:
+    file = folder / "client.properties"
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{IN_FILE}";'
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n")
+    given = ["--bootstrap-server", broker.secure_bootstrap_servers, "--command-config", str(file)]
+    return [*given, "--command-property", f"ssl.key.password={AS_OPTION}"]
+
+
+def contents(folder: Path) -> list[str]:
+    """All files as text, also what is packed in them."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    texts = [path.read_bytes().decode("latin-1") for path in paths]
+    for text in list(texts):
+        packed = re.findall(r'<script type="text/plain"[^>]*>([^<]+)<', text)
+        texts += [gzip.decompress(base64.b64decode(one)).decode("latin-1") for one in packed]
+    return texts + [repr(pq.read_table(path).to_pylist()) for path in paths if path.suffix == ".parquet"]
+
+
+def assert_no_secret(texts: list[str]) -> None:
+    assert len(texts) > 12
+    for secret in (IN_FILE, AS_OPTION, IN_ENVIRONMENT):
+        assert not [text for text in texts if secret in text]
+
+
+def test_the_report_says_what_kafka_says_and_no_secret(secured: KafkaBroker, tmp_path: Path) -> None:
+    given = [*credentials(secured, tmp_path), "--out", str(tmp_path / "out")]
+    done = sharelag("report", "daily", *given, "-p", "over", "600", env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
+    assert done.returncode == 0, done.stdout + done.stderr
+    place = tmp_path / "out" / "daily" / "latest"
+    told = json.loads((place / "verdict.json").read_text())
+    assert {group["group_id"]: group["lag"] for group in told["groups"]} == {GROUP: kafkas(secured)} == {GROUP: 25}
+    refused = sharelag("report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512")
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("FAILED: ")
+    assert_no_secret([done.stdout, done.stderr, refused.stdout, refused.stderr, *contents(tmp_path / "out")])
+
+
+def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroker, tmp_path: Path) -> None:
+    given = credentials(secured, tmp_path)
+    environment = {"SHARELAG_TOKEN": IN_ENVIRONMENT}
+    taken = sharelag("capture", *given, str(tmp_path / "out" / "capture"), env=environment)
+    assert taken.returncode == 0, taken.stderr
+    made = ("--capture", str(tmp_path / "out" / "capture"), "--out", str(tmp_path / "out"), "--no-figures")
+    done = sharelag("report", "daily", *made, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((tmp_path / "out" / "daily" / "latest" / "verdict.json").read_text())
+    assert {group["group_id"]: group["lag"] for group in told["groups"]} == {GROUP: kafkas(secured)}
+    texts = [taken.stdout, taken.stderr, done.stdout, done.stderr, *contents(tmp_path / "out")]
+    assert_no_secret(texts)
+
+
+def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(notebook("daily")),
+        str(tmp_path / "out.ipynb"),
+        "--no-progress-bar",
+    ]
+    command += ["-k", "python3", "-p", "bootstrap_server", secured.bootstrap_servers, "-p", "over", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    outputs = [
+        output.get("data", {})
+        for cell in nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+        for output in cell.get("outputs", [])
+    ]
+    (told,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
+    assert told["groups"][0]["lag"] == kafkas(secured)

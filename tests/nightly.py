@@ -1,0 +1,142 @@
+"""Thirty nights of two share groups, recorded; and a notebook run that costs no kernel, for tests of many runs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pyarrow as pa
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from sharelag import schemas
+from sharelag.errors import ShareLagError
+from sharelag.reports import story
+from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.execute import Executed
+from sharelag.sources import views
+from sharelag.sources.archive import OFFSETS, RECORDS, write_parquet
+from sharelag.sources.archive_info import begin
+from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.config import client_config
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+
+NIGHTS = 30
+FIRST = datetime(2026, 6, 1, 3, 0, tzinfo=UTC)
+TOPIC, TOPIC_ID = "orders", "A" * 22
+#: From and to which night one offset of `billing` holds the start offset back.
+HELD_FROM, HELD_TO = 9, 14
+#: What arrives each day, and how much of it each group finishes.
+DAILY, FINISHED = 1000, {"billing": 1000, "shipping": 900}
+
+
+def night(number: int) -> datetime:
+    """When the report of a night is made, from 0."""
+    return FIRST + timedelta(days=number)
+
+
+def lag_of(group: str, number: int) -> int:
+    """The lag that Kafka would report that night."""
+    if group == "billing" and HELD_FROM <= number < HELD_TO:
+        return DAILY * (number + 1) - start_of(group, number) - 50
+    return DAILY * (number + 1) - start_of(group, number)
+
+
+def start_of(group: str, number: int) -> int:
+    """The start offset that night; while an offset is held it stays."""
+    last = min(number, HELD_FROM - 1) if group == "billing" and number < HELD_TO else number
+    return FINISHED[group] * (last + 1) - 100
+
+
+def record_nights(folder: Path) -> Path:
+    """Write a capture of all nights: a snapshot a group an hour before each report, and the ends then."""
+    offsets = [_ends(number) for number in range(NIGHTS)]
+    tables = {"offsets": offsets[-1], "past_offsets": pa.concat_tables(offsets[:-1])}
+    info = CaptureInfo("a-month", night(NIGHTS - 1), {STATE_TOPIC: 1})
+    write_capture(folder, [_records(number) for number in range(NIGHTS)], lambda _: (tables, info))
+    return folder
+
+
+def begin_archive(folder: Path) -> Path:
+    """Begin an archive that holds nothing yet."""
+    begin(folder, "a-month", {STATE_TOPIC: [0]}, client_config("b:1"))
+    return folder
+
+
+def add_night(folder: Path, number: int) -> None:
+    """Add a night to an archive: its records, and a sample of the ends."""
+    day = f"{night(number):%Y-%m-%d}"
+    records = pa.Table.from_batches([_records(number)])
+    files = {
+        f"{RECORDS}/source={STATE_TOPIC}/day={day}/{number:012d}-00000.parquet": _aside(folder, records),
+        f"{OFFSETS}/day={day}/{number:020d}.parquet": _aside(folder, _ends(number)),
+    }
+    assert views.commit(folder, files, batch=number, day=day)
+
+
+def _aside(folder: Path, table: pa.Table) -> Path:
+    path = views.staging(folder, secrets.token_hex(4)) / "file.parquet"
+    write_parquet(path, table.schema, table.to_batches())
+    return path
+
+
+def _records(number: int) -> pa.RecordBatch:
+    at = night(number) - timedelta(hours=1)
+    rows = []
+    for place, group in enumerate(FINISHED):
+        held = group == "billing" and HELD_FROM <= number < HELD_TO
+        start = start_of(group, number)
+        key, value = _snapshot(group, number, start, [(start + 1, start + 50, 2, 1)] if held else [])
+        rows.append(
+            {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "timestamp": at, "timestampType": 0}
+            | {"offset": number * len(FINISHED) + place}
+        )
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+
+
+def _snapshot(group: str, number: int, start: int, batches: list[tuple[int, int, int, int]]) -> tuple[bytes, Any]:
+    at = _ms(night(number) - timedelta(hours=1))
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    return encode_record(
+        SHARE_SNAPSHOT,
+        {
+            "group_id": group, "topic_id": TOPIC_ID, "partition": 0, "snapshot_epoch": number, "state_epoch": 0,
+            "leader_epoch": 0, "start_offset": start, "delivery_complete_count": sum(b - a + 1 for a, b, *_ in batches),
+            "create_timestamp": _ms(FIRST), "write_timestamp": at,
+            "state_batches": [dict(zip(names, one, strict=True)) for one in batches],
+        },
+    )  # fmt: skip
+
+
+def _ends(number: int) -> pa.Table:
+    known = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 0, "log_start_offset": 0}
+    row = dict.fromkeys(schemas.OFFSETS.names) | known | {"end_offset": DAILY * (number + 1), "as_of": night(number)}
+    return pa.Table.from_pylist([row], schema=schemas.OFFSETS)
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def without_kernel(
+    path: Path, out: Path, parameters: Mapping[str, Any], properties: Mapping[str, str], known: frozenset[str]
+) -> Executed:
+    """What the daily notebook does up to its verdict, in this process."""
+    error, outputs = None, []
+    try:
+        told = story.verdict(story.read(**parameters))
+        shown = story.headline(told)._repr_mimebundle_()
+        outputs = [
+            new_output("execute_result", shown),
+            new_output("display_data", {"text/html": story.changes(told).html}),
+        ]
+        assert shown[VERDICT_MIME] == told
+    except ShareLagError as failed:
+        error = str(failed)
+    made = new_notebook(cells=[new_code_cell("story.headline(told)", outputs=outputs)])
+    nbformat.write(made, out)
+    return Executed(made, error)

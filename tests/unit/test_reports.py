@@ -1,0 +1,415 @@
+"""Reports of thirty nights: ledger, retention, index, what changed; and two runs at once."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from sharelag.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.reports import ledger, notebooks, past, report, shelf
+from sharelag.reports.blocks import table
+from sharelag.reports.capacity import propose
+from sharelag.reports.case import read
+from sharelag.reports.execute import execute
+from sharelag.reports.ledger import Run, write_index
+from sharelag.reports.verdict import verdict
+from sharelag.version import __version__
+from tests import nightly
+from tests.command import sharelag
+from tests.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
+
+KEEP = 7
+#: So many of the nights, the last ones, are run by papermill.
+REAL = 1
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """Where the reports of thirty nights on a growing archive lie, and what each of them was."""
+    folder = tmp_path_factory.mktemp("month")
+    archive, out, made = nightly.begin_archive(folder / "archive"), folder / "reports", []
+    for number in range(NIGHTS):
+        nightly.add_night(archive, number)
+        made.append(
+            report(
+                "daily",
+                {"capture": str(archive)},
+                out,
+                keep=KEEP,
+                figures=False,
+                now=lambda number=number: night(number) + timedelta(minutes=5),
+                run=execute if number >= NIGHTS - REAL else without_kernel,
+            )
+        )
+    return out, made
+
+
+def groups(told: Any) -> dict[str, Any]:
+    return {group["group_id"]: group for group in told["groups"]}
+
+
+def test_every_night_tells_kafkas_lag(month: tuple[Path, list[Any]]) -> None:
+    for number, made in enumerate(month[1]):
+        assert made.run.error is None
+        assert {name: group["lag"] for name, group in groups(made.verdict).items()} == {
+            name: lag_of(name, number) for name in nightly.FINISHED
+        }
+
+
+def test_what_changed_since_the_night_before(month: tuple[Path, list[Any]]) -> None:
+    assert month[1][0].verdict["changes"] is None
+    for number, made in enumerate(month[1][1:], 1):
+        changes = made.verdict["changes"]
+        assert changes["since"] == month[1][number - 1].verdict["as_of"]
+        rows = {row["group_id"]: row for row in changes["groups"]}
+        for name in nightly.FINISHED:
+            assert rows[name]["lag_change"] == lag_of(name, number) - lag_of(name, number - 1)
+            # What arrived and is not lag was finished.
+            assert rows[name]["finished"] == nightly.DAILY - rows[name]["lag_change"]
+        assert [cause["cause"] for cause in changes["new_causes"]] == ["head_of_line"] * (number == HELD_FROM)
+        assert [cause["cause"] for cause in changes["gone_causes"]] == ["head_of_line"] * (number == HELD_TO)
+        assert len(changes["lasting_causes"]) == (HELD_FROM < number < HELD_TO)
+    levels = [groups(made.verdict)["billing"]["level"] for made in month[1]]
+    assert {number for number, level in enumerate(levels) if level == "warning" and number} == set(
+        range(HELD_FROM, HELD_TO)
+    )
+
+
+def test_the_ledger_has_every_night_by_the_clock(month: tuple[Path, list[Any]]) -> None:
+    out, made = month
+    runs = ledger.read(out)
+    assert runs == [one.run for one in made]
+    for number, run in enumerate(runs):
+        assert run.started == (night(number) + timedelta(minutes=5)).isoformat(timespec="milliseconds").replace(
+            "+00:00", "Z"
+        )
+        assert run.as_of == night(number).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert (run.version, run.seconds > 0, len(run.notebook)) == (__version__, True, 64)
+    assert len({run.run_id for run in runs}) == NIGHTS
+
+
+def test_retention_keeps_the_newest_whole(month: tuple[Path, list[Any]]) -> None:
+    out, made = month
+    there = sorted(place.name for place in (out / "daily" / "runs").iterdir())
+    assert there == sorted(one.run.run_id for one in made[-KEEP:])
+    assert (out / "daily" / "latest").resolve() == made[-1].folder.resolve()
+    for one in made[-KEEP:]:
+        names = {path.name for path in one.folder.iterdir()}
+        assert names == {"report.html", "notebook.ipynb", "verdict.json", "mail.html", "run.json"}
+        assert json.loads((one.folder / "verdict.json").read_text())["headline"] == one.run.headline
+    assert not list((out / "daily").glob(".half-*"))
+
+
+class Links(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attributes if name in ("href", "src")]
+
+
+def test_the_index_has_every_night_and_links_what_is_there(month: tuple[Path, list[Any]]) -> None:
+    out, made = month
+    text = (out / "index.html").read_text()
+    links = Links(text[text.index('id="runs"') :]).found
+    assert links == [f"daily/runs/{one.run.run_id}/report.html" for one in made[::-1][:KEEP]]
+    assert all((out / link).is_file() for link in links)
+    assert text.count('<th scope="row">') == NIGHTS
+    assert "<script" not in text
+
+
+def test_papermill_and_this_process_say_the_same(month: tuple[Path, list[Any]]) -> None:
+    real, quick = month[1][-1], month[1][NIGHTS - REAL - 1]
+    assert set(real.verdict) == set(quick.verdict)
+    text = (real.folder / "notebook.ipynb").read_text()
+    assert '"papermill"' in text
+    assert nightly.TOPIC in text
+
+
+def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> None:
+    done = sharelag("report", "list", "--out", str(month[0]))
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]] == [
+        "capacity",
+        "daily",
+        "incident",
+        "proposal",
+    ]
+    rows = sharelag("report", "list", "--out", str(month[0]), "-o", "json").stdout.splitlines()
+    assert [json.loads(row)["kept"] for row in rows] == [True] * KEEP + [False] * (NIGHTS - KEEP)
+
+
+# ---- what it says ---------------------------------------------------------------------------------------
+
+
+def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
+    """Without times some share partitions of `billing` are known to have nothing left, and of the others no age is."""
+    shutil.copytree(CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True)
+    told = verdict(read(capture=str(tmp_path)))
+    ages = {name: group["age_ms"] for name, group in groups(told).items()}
+    assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
+
+
+def test_a_state_that_was_created_is_no_reset() -> None:
+    rows = past.signs(past.history(read(capture=str(CAPTURE))))
+    resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
+    assert resets == {("shipping", partition) for partition in range(6)}
+    assert {row["group_id"] for row in rows} > {"shipping", "billing"}
+    first = [min(row[n] or "9" for n in ("first_released", "first_archived", "first_reset")) for row in rows]
+    assert first == sorted(first)
+
+
+def test_a_table_leaves_out_what_has_no_value() -> None:
+    made = table(
+        [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}], {"A": "a", "B": "b", "N": "n"}, "c.", ""
+    )
+    assert "Columns without any value: B." in made.html
+    headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
+    assert headings == ["A", "N"]
+    assert made.html.count('<td class="sr-n">') == 2
+    assert made.text.splitlines()[0].split() == ["A", "B", "N"]
+
+
+def test_a_proposal_says_whether_it_is_enough() -> None:
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600)
+    made = propose(case, members=[4, 40], minutes=1, seeds=3)
+    few, many = (next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40))
+    assert (few["drained"], many["drained"]) == ("0 of 3", "3 of 3")
+    assert made.words.startswith("Take 40 members: ")
+    assert "try more" not in made.words
+    few = propose(case, members=[4], minutes=1, seeds=3)
+    assert few.words.startswith("Take 4 members: ")
+    assert few.words.endswith("In none of its runs is the lag gone within 1 min: try more.")
+
+
+# ---- the shelf ------------------------------------------------------------------------------------------
+
+
+def made_run(out: Path, number: int, error: str | None = None) -> Run:
+    at = night(number)
+    run = Run(f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}", "daily", {}, "1", "", at.isoformat(), 1.0, "ok", "", None, error)
+    folder = out / "daily"
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    with shelf.scratch(folder) as half:
+        (half / shelf.RUN).write_text(json.dumps(run.__dict__))
+        shelf.publish(out, folder, half, run)
+    return run
+
+
+def kept(out: Path) -> list[str]:
+    return [run.run_id for run in shelf.runs_of(out / "daily")]
+
+
+def test_retention_by_days_and_by_number(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number) for number in range(6)]
+    gone = shelf.retain(tmp_path / "daily", night(5), None, 2.5)
+    assert (gone, kept(tmp_path)) == (runs[:3][::-1], [run.run_id for run in runs[3:]])
+    shelf.retain(tmp_path / "daily", night(5), 2, None)
+    assert kept(tmp_path) == [run.run_id for run in runs[4:]]
+    shelf.retain(tmp_path / "daily", night(300), None, 1)
+    assert kept(tmp_path) == [runs[5].run_id]
+    assert len(ledger.read(tmp_path)) == 6
+
+
+def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number, "no broker" if number else None) for number in range(4)]
+    shelf.retain(tmp_path / "daily", night(9), 1, 1)
+    assert kept(tmp_path) == [runs[0].run_id, runs[3].run_id]
+
+
+def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number) for number in range(3)]
+    (tmp_path / "daily" / ".half-gone").mkdir()
+    (tmp_path / "daily" / ".half-gone" / "report.html").write_text("<html>")
+    shelf.point_latest(tmp_path / "daily", runs[1].run_id)
+    lines = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:20])
+    assert ledger.read(tmp_path) == runs[:2]
+    with shelf.reserved(tmp_path, "daily", False, print):
+        assert ledger.read(tmp_path) == runs
+        assert (tmp_path / "daily" / "latest").resolve().name == runs[2].run_id
+        assert not list((tmp_path / "daily").glob(".half-*"))
+
+
+def test_an_index_of_nothing(tmp_path: Path) -> None:
+    assert "No report was made here yet" in write_index(tmp_path).read_text()
+    assert sharelag("report", "index", "--out", str(tmp_path / "none")).returncode == 1
+
+
+def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> None:
+    capture = nightly.record_nights(tmp_path / "capture")
+
+    def made(number: int, **more: Any) -> Any:
+        parameters = {"capture": str(capture), "as_of": night(number).isoformat(), **more}
+        return report(
+            "daily", parameters, tmp_path, figures=False, run=without_kernel, now=lambda: night(number)
+        ).verdict
+
+    first = made(3)
+    assert made(4, group=["billing"])["changes"] is None
+    assert made(5)["changes"]["since"] == first["as_of"]
+    with pytest.raises(AssertionError, match="nothing"):
+        assert made(2)["changes"]["comparable"], "nothing to compare: the one before is of a later moment"
+    failed = report("daily", {"capture": str(tmp_path / "none")}, tmp_path, figures=False, run=without_kernel)
+    assert failed.run.error is not None
+    assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# ---- two at once ----------------------------------------------------------------------------------------
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from sharelag.reports import report
+from tests.nightly import without_kernel
+def held(*given):
+    print("begun", flush=True)
+    sys.stdin.readline()
+    return without_kernel(*given)
+made = report("daily", {"capture": sys.argv[1]}, sys.argv[2], figures=False, run=held)
+print(made.run.run_id, flush=True)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process in the middle of a report into ``tmp_path/out``."""
+    capture = nightly.record_nights(tmp_path / "capture")
+    command = [sys.executable, "-c", _HOLDER, str(capture), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        yield process
+        process.kill()
+
+
+def test_of_two_at_once_one_says_so(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    command = ("report", "daily", "--capture", str(tmp_path / "capture"), "--out", str(tmp_path / "out"))
+    done = sharelag(*command, "--overlap", "fail")
+    assert done.returncode == 1
+    assert "another run of report 'daily' is under way" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+
+    def tell(words: str) -> None:
+        said.append(words)
+        holder.communicate("go on\n")
+
+    made = report(
+        "daily", {"capture": str(tmp_path / "capture")}, tmp_path / "out", figures=False, run=without_kernel, tell=tell
+    )
+    assert said == [f"another run of report 'daily' is under way in {tmp_path / 'out'}: waiting for its end"]
+    runs = ledger.read(tmp_path / "out")
+    assert len(runs) == 2
+    assert runs[1] == made.run
+
+
+def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    made = report(
+        "incident",
+        {"capture": str(tmp_path / "capture")},
+        tmp_path / "out",
+        figures=False,
+        run=without_kernel,
+        wait=False,
+    )
+    assert made.run.error is None
+
+
+def test_a_kernel_leaves_nothing_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sockets lie in a folder of their own: in the working folder two runs would take each other's."""
+    place = tmp_path / "work"
+    place.mkdir()
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(place)
+    cells = [new_code_cell("import os; print(os.listdir()); print(os.getcwd())")]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "x.ipynb")
+    ran = execute(tmp_path / "x.ipynb", tmp_path / "out" / "x.ipynb", {}, {}, frozenset())
+    assert ran.error is None
+    assert ran.notebook.cells[-1].outputs[0].text == f"[]\n{place}\n"
+    assert ([*place.iterdir()], [path.name for path in (tmp_path / "out").iterdir()]) == ([], ["x.ipynb"])
+
+
+# ---- which notebooks, which parameters --------------------------------------------------------------------
+
+
+def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
+    for name in notebooks.names():
+        path = notebooks.notebook(name)
+        cells = json.loads(path.read_text())["cells"]
+        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), path
+        assert set(notebooks.declared(path)) >= {
+            "bootstrap_server",
+            "command_config",
+            "capture",
+            "as_of",
+            "over",
+            "previous",
+        }
+        assert notebooks.names()[name]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"sasl_password": "hunter22"}, "looks like a secret"),
+        ({"lag": 3}, "has no parameter 'lag'"),
+    ],
+)
+def test_parameters_that_cannot_be_given(given: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=told) as raised:
+        report("daily", given, tmp_path)
+    assert "hunter22" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_that_is_not_there(tmp_path: Path) -> None:
+    done = sharelag("report", "weekly", "--out", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert "choose one of capacity, daily, incident, proposal" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
+    from sharelag.cli.report import _given, _plain, _word
+
+    (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
+    assert _given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))) == {
+        "over": 30,
+        "group": ["a", "b"],
+        "as_of": "2026-06-01T00:00:00Z",
+    }
+    for value in ("orders", "123", "null", "'", "a: b", "- x", '"q"', ["a", "1"], 3, 2.5, True, "2026-06-01T00:00:00Z"):
+        assert _plain(_word(value)) == value
+    (tmp_path / "p.yaml").write_text("password: {hunter22")
+    with pytest.raises(InputError, match="is no YAML") as raised:
+        _given(tmp_path / "p.yaml", ())
+    assert "hunter22" not in str(raised.value)
+
+
+def test_a_ledger_line_of_another_version_is_passed_over(tmp_path: Path) -> None:
+    run = replace(made_run(tmp_path, 0), run_id="x")
+    with (tmp_path / "ledger.jsonl").open("a") as file:
+        file.write('{"run_id": "y", "of": "another version"}\nnot json\n')
+    ledger.append(tmp_path, run)
+    assert [one.run_id for one in ledger.read(tmp_path)][-1] == "x"
+    assert len(ledger.read(tmp_path)) == 2

@@ -1,0 +1,176 @@
+"""Reports by the command and by plain papermill: of an archive, of a capture, out of the wheel; and how a run fails."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from sharelag import reports
+from sharelag.demo import CAPTURE
+from sharelag.errors import SetupError
+from sharelag.reports import ledger, report
+from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
+from sharelag.reports.execute import execute
+from sharelag.reports.notebooks import notebook
+from tests import nightly
+from tests.command import sharelag
+from tests.nightly import lag_of, night
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]
+PAPERMILL = [sys.executable, "-m", "papermill", "--no-progress-bar", "-k", "python3"]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two nights."""
+    folder = nightly.begin_archive(tmp_path_factory.mktemp("nights") / "archive")
+    for number in range(2):
+        nightly.add_night(folder, number)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked somewhere else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    site = folder / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    # What numba made of the same sources: by their times it knows that they are the same.
+    for path in (ROOT / "sharelag").rglob("*.py"):
+        copy = site / path.relative_to(ROOT)
+        assert copy.read_bytes() == path.read_bytes()
+        os.utime(copy, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    for path in (ROOT / "sharelag").rglob("*.nb[ci]"):
+        place = site / path.relative_to(ROOT)
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy(path, place)
+    return site
+
+
+def verdict_in(path: Path) -> dict[str, Any]:
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    (told,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
+    return dict(told)
+
+
+def lags(told: dict[str, Any]) -> dict[str, int]:
+    return {group["group_id"]: group["lag"] for group in told["groups"]}
+
+
+# ---- by the command, by papermill -----------------------------------------------------------------------
+
+
+def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
+    """With a file of parameters, over which the command line wins."""
+    (tmp_path / "p.yaml").write_text("over: 172800\ngroup: [nobody]\n")
+    given = ["--capture", str(archive), "-f", str(tmp_path / "p.yaml"), "-p", "group", "[billing, shipping]"]
+    done = sharelag("report", "daily", *given, "--as-of", night(0).isoformat(), "--out", str(tmp_path), "--no-figures")
+    assert done.returncode == 0, done.stdout + done.stderr
+    place = tmp_path / "daily" / "latest"
+    assert done.stdout.splitlines()[1] == str(place.resolve() / "report.html")
+    assert lags(json.loads((place / "verdict.json").read_text())) == {n: lag_of(n, 0) for n in nightly.FINISHED}
+    (run,) = ledger.read(tmp_path)
+    assert run.parameters == {
+        "capture": str(archive),
+        "group": ["billing", "shipping"],
+        "over": 172800,
+        "as_of": night(0).isoformat(),
+    }
+
+
+def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.ipynb"
+    command = [*PAPERMILL, str(notebook("daily")), str(out), "-p", "capture", str(archive)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    assert lags(verdict_in(out)) == {name: lag_of(name, 1) for name in nightly.FINISHED}
+
+
+def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path) -> None:
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    homes = "import sharelag, sharelag_widgets as w; print(sharelag.__file__, w.__file__)"
+    assert all(home.startswith(f"{installed}/") for home in run(sys.executable, "-c", homes).split())
+    path = installed / "sharelag" / "reports" / "notebooks" / "daily.ipynb"
+    assert str(path) in run(*COMMAND, "report", "list")
+    run(*PAPERMILL, str(path), "out.ipynb", "-p", "capture", str(CAPTURE))
+    run(*COMMAND, "report", "daily", "--capture", str(CAPTURE), "--no-figures")
+    place = tmp_path / "reports" / "daily" / "latest"
+    told = json.loads((place / "verdict.json").read_text())
+    assert told["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
+    page = (place / "report.html").read_text()
+    assert page.endswith("</html>\n")
+    assert 'id="sr-plotly"' in page
+    assert "data-widget=" in page
+
+
+# ---- how a run fails ------------------------------------------------------------------------------------
+
+
+def own(folder: Path, *sources: str) -> str:
+    cells = [new_code_cell(source) for source in sources]
+    cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(new_notebook(cells=cells), folder / "own.ipynb")
+    return str(folder / "own.ipynb")
+
+
+def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
+    path = own(tmp_path, "seconds = 30", "import time; time.sleep(seconds)")
+    made = report(path, out=tmp_path / "out", figures=False, run=partial(execute, cell_seconds=1))
+    assert made.run.level == "failed"
+    assert (made.run.error or "").startswith("a cell took more than 1 s: ")
+    assert "a cell took more than 1 s" in made.html.read_text()
+
+
+@pytest.mark.parametrize(
+    ("mime", "shown"), [(PLOTLY_MIME, {}), (VERDICT_MIME, {"level": "ok"}), ("application/json", 1)]
+)
+def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
+    """A notebook of one's own may show anything: then the report says so, and the notebook is kept."""
+    path = own(tmp_path, "a = 1", f"from IPython.display import display; display({{{mime!r}: {shown!r}}}, raw=True)")
+    made = report(path, out=tmp_path / "out", figures=False)
+    assert mime in (made.folder / "notebook.ipynb").read_text()
+    if mime == "application/json":
+        assert made.run.error is None
+        return
+    assert (made.run.level, json.loads((made.folder / "verdict.json").read_text())["level"]) == ("failed", "failed")
+    assert "cannot be put on a page" in (made.run.error or "")
+    for name in ("report.html", "mail.html"):
+        assert "This report could not be made." in (made.folder / name).read_text()
+    assert ledger.read(tmp_path / "out") == [made.run]
+
+
+def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "papermill", None)
+        with pytest.raises(SetupError, match=r"reports need papermill: pip install 'sharelag\[report\]'"):
+            importlib.reload(reports)
+    importlib.reload(reports)

@@ -1,0 +1,128 @@
+"""Secrets that were given by a file, the environment, options and parameters appear in nothing that a report leaves."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from sharelag.reports import report
+from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
+from tests.command import sharelag
+
+IN_FILE, IN_JAAS, IN_OPTION, IN_ENVIRONMENT, IN_PARAMETER = (
+    "f1le-s3cret+/=", "j&as<\"'s3cret>", "0ption-s3cret", "env-s3cret-12", "param-s3cret",
+)  # fmt: skip
+ALL = (IN_FILE, IN_JAAS, IN_OPTION, IN_ENVIRONMENT, IN_PARAMETER)
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    """Client properties with secrets, of a cluster that nobody runs."""
+    path = tmp_path / "client.properties"
+    quoted = IN_JAAS.replace('"', '\\\\"')
+    path.write_text(
+        "bootstrap.servers=127.0.0.1:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f"sasl.password={IN_FILE}\n"
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
+        f'password="{quoted}";\n'
+    )
+    return path
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A notebook that says all it knows, and then fails with it."""
+    path = tmp_path / "telling.ipynb"
+    cells = [
+        new_markdown_cell("# Telling\n\nAll it knows."),
+        new_code_cell('command_config = None\nplace = "x"', metadata={"tags": ["parameters"]}),
+        new_code_cell(
+            "import os, sys, json, html, urllib.parse\n"
+            "from pathlib import Path\n"
+            "told = Path(command_config).read_text() + repr(dict(os.environ)) + json.dumps(dict(os.environ))\n"
+            "print(told)\n"
+            "print(told, file=sys.stderr)\n"
+            "from IPython.display import HTML, JSON, display\n"
+            "display(HTML(html.escape(told)), JSON(dict(os.environ)))\n"
+            "display(urllib.parse.quote(told, safe=''))"
+        ),
+        new_code_cell("raise ValueError(told)"),
+    ]
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+def leaks(folder: Path, *more: str) -> list[tuple[str, str]]:
+    """Which secrets are in which files, also in what a page has packed."""
+    found = []
+    texts = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert texts
+    for name, content in list(texts.items()):
+        for number, packed in enumerate(re.findall(rb'<script type="text/plain"[^>]*>([^<]+)<', content)):
+            texts[f"{name}#{number}"] = gzip.decompress(base64.b64decode(packed))
+    texts |= {f"output {number}": text.encode() for number, text in enumerate(more)}
+    for name, content in texts.items():
+        for secret in ALL:
+            forms = {secret, json.dumps(secret)[1:-1], scrub_form(secret)}
+            found += [(name, secret) for form in forms if form.encode() in content]
+    return found
+
+
+def scrub_form(secret: str) -> str:
+    import html
+
+    return html.escape(secret)
+
+
+def test_of_a_notebook_that_tells_everything(
+    own: Path, properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_TOKEN", IN_ENVIRONMENT)
+    said: list[str] = []
+    made = report(
+        str(own),
+        {"command_config": str(properties), "place": "Zürich"},
+        tmp_path / "out",
+        properties={"ssl.key.password": IN_OPTION},
+        figures=False,
+        tell=said.append,
+    )
+    assert made.run.error is not None
+    assert made.run.error.startswith("unexpected ValueError")
+    text = (made.folder / "notebook.ipynb").read_text()
+    # It did reach the kernel, and was told there.
+    assert PROPERTIES in text
+    assert text.count(MASK) > 10
+    assert "Zürich" in made.html.read_text()
+    assert leaks(tmp_path / "out", *said, repr(made)) == []
+
+
+def test_of_the_command_against_a_cluster_that_does_not_answer(properties: Path, tmp_path: Path) -> None:
+    given = ["--command-config", str(properties), "--command-property", f"ssl.key.password={IN_OPTION}", "-v"]
+    out = ["--out", str(tmp_path / "out"), "--no-figures"]
+    done = sharelag("report", "daily", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAILED: ")
+    refused = sharelag("report", "daily", "-p", "sasl_password", IN_PARAMETER, *out)
+    assert refused.returncode == 1
+    assert "looks like a secret" in refused.stderr
+    assert leaks(tmp_path / "out", done.stdout, done.stderr, refused.stdout, refused.stderr) == []
+    assert str(properties) in (tmp_path / "out" / "ledger.jsonl").read_text()
+
+
+def test_what_counts_as_a_secret(properties: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "eight-or-more")
+    monkeypatch.setenv("USE_TOKEN", "true")
+    monkeypatch.setenv("TOKEN_FILE", str(properties))
+    found = secrets_of(properties, {"sasl.oauthbearer.client.secret": "abcd", "client.id": "not-secret"})
+    assert {IN_FILE, "abcd", "eight-or-more"} <= found
+    assert not {"true", "not-secret", str(properties), "PLAIN", "u"} & found
+    assert scrubbed({"a": ["x abcd y", 3], "abcd": None}, found) == {"a": [f"x {MASK} y", 3], MASK: None}
+    assert scrubbed("untouched", frozenset()) == "untouched"
