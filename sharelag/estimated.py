@@ -52,8 +52,8 @@ def service(
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
     share = "all the time, since they are behind" if behind else f"{_BUSY:.0%} of the time, since they keep up"
     assumed.append(
-        f"{mean:.3g} ms of work for each record, exponentially distributed: {len(busy)} of the members ended "
-        f"{rate:.3g} deliveries a second, and were busy {share}"
+        f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, exponentially distributed: "
+        f"{rate:.3g} deliveries a second were ended by members (counted: {len(busy)}) that were busy {share}"
     )
     return Service(mean, "exponential")
 

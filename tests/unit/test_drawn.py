@@ -57,7 +57,7 @@ def test_a_family_has_what_it_is_called_for(family: str) -> None:
         assert all(15 < sum(found) < 40 for found in seen.values())
     else:
         assert {name for name, found in seen.items() if any(found)} <= {family, "skewed" if family == "bursty" else ""}
-        assert sum(seen[family]) >= 36  # where there is one member or one partition, some families show nothing
+        assert sum(seen[family]) >= 32  # where there is one member or one partition, some families show nothing
 
 
 _HAS: dict[str, Callable[[Scenario], bool]] = {
@@ -136,7 +136,9 @@ def test_the_study_can_be_repeated(number: int, stored: dict[tuple[int, str], di
         row = study.row_of(number, study.summary_of(replace(scenario, assignor=assignor), study.SEED), *bound)
         kept = stored[number, assignor]
         # The bound comes from a solver of floating-point numbers.
-        assert row.pop("bound_ms") == pytest.approx(kept["bound_ms"], rel=1e-6)
+        solved, known = row.pop("bound_ms"), kept["bound_ms"]
+        assert (solved is None) == (known is None)
+        assert known is None or solved == pytest.approx(known, rel=1e-6)
         assert row == {name: value for name, value in kept.items() if name != "bound_ms"}, (
             "the simulation or an assignor has changed: make the study anew by `python -m benchmarks assignors`"
         )
