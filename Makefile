@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive check rows capture-data bench lock clean
+.PHONY: help env demo test test-parts test-exhaustive check rows capture-data screenshots pages bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -17,7 +17,7 @@ $(READY): requirements.lock pyproject.toml tools/make_env.py
 	@$(PYTHON) tools/make_env.py $(VENV)
 	@touch $@
 
-demo: $(READY) ## the lag of a recorded cluster: a table here, a page in out/demo/
+demo: $(READY) ## the lag of a recorded cluster: a table here, its daily report in out/demo/
 	@$(BIN)/sharelag demo --out out/demo
 
 test-parts: $(READY)
@@ -46,6 +46,12 @@ rows: ## which requirement rows have passing tests, and which have none
 capture-data: test-parts ## record data/captures again from real brokers: ten minutes
 	@$(BIN)/python -m tests.kafka.record_capture data/captures/demo
 	@$(BIN)/python -m tests.kafka.record_scenarios data/captures/scenarios
+
+screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
+	@$(BIN)/python -m tests.notebooks.screenshots
+
+pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
+	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag
 
 bench: test-parts ## ratios, measured side by side
 	@$(BIN)/python -m benchmarks

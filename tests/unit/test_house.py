@@ -15,7 +15,11 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Names that conda-forge gives to packages of PyPI.
-CONDA_NAMES = {"confluent-kafka": "python-confluent-kafka", "prometheus-client": "prometheus_client"}
+CONDA_NAMES = {
+    "confluent-kafka": "python-confluent-kafka",
+    "kaleido": "python-kaleido",
+    "prometheus-client": "prometheus_client",
+}
 #: What the extras of kafka-python bring along; conda knows no extras.
 CODECS = {"crc32c", "lz4", "python-snappy", "zstandard"}
 

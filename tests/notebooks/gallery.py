@@ -1,0 +1,75 @@
+"""What is shown in ``docs/screenshots`` beside the notebooks, and in which words?
+
+`CELLS` are cells of one notebook: what each shows has its name, and a picture of its own in each theme.
+"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+SETUP = """
+import numpy as np
+import pyarrow as pa
+
+import sharelag
+from sharelag_widgets import AssignmentEditor, LagTable, PartitionGrid, PlotView, WindowStrip
+from sharelag_widgets.dashboards import *
+
+demo, hot = sharelag.open(), sharelag.open("hot_partition")
+poison, storm = sharelag.open("poison"), sharelag.open("redelivery_storm")
+random = np.random.default_rng(7)
+"""
+GRID = """
+count = 2_000
+lag = (10 ** random.normal(2.2, 1.2, count)).astype(np.int64)
+columns = {"group_id": np.repeat([f"team-{n:02d}" for n in range(20)], 100), "partition": np.tile(np.arange(100), 20)}
+columns |= {"topic": np.full(count, "orders"), "topic_id": np.full(count, "A" * 22), "lag": np.where(lag < 20, 0, lag)}
+columns |= {"age_ms": (lag * 40 * 10 ** random.normal(0, 0.3, count)).astype(np.int64)}
+PartitionGrid.of(pa.table(columns))
+"""
+EDITOR = """
+lag = hot.lag("hot-partition").table
+assignment = {
+    row["member_id"]: {"hot-partition-orders": one["partitions"] for one in row["assigned_partitions"]}
+    for row in hot.members("hot-partition").table.to_pylist()
+}
+AssignmentEditor.of(lag, assignment)
+"""
+GROUP = "redelivery-storm"
+STRIP = f'WindowStrip.of(storm.moments("{GROUP}").table, ends=storm.lag("{GROUP}").table)'
+#: Name of the picture, and the code whose output it is of.
+CELLS = {
+    "widget-window-strip": STRIP,
+    "widget-partition-grid": GRID,
+    "widget-assignment-editor": EDITOR,
+    "widget-lag-table": "LagTable.of(demo.lag().table)",
+    "widget-plot-view": 'PlotView.of(storm.timeline(), "lag")',
+    "dashboard-fleet": "FleetView(demo)",
+    "dashboard-group": "GroupView(storm)",
+    "dashboard-window-explorer": "WindowExplorer(storm)",
+    "dashboard-poison-hunt": "PoisonHunt(poison)",
+    "dashboard-imbalance": "ImbalanceView(hot)",
+    "dashboard-what-if": "WhatIfLab(hot)",
+    "dashboard-state-topic": "StateTopicHealth(demo)",
+}
+REPORT = "report-daily"
+WORDS = {
+    "widget-window-strip": "`WindowStrip`: one share partition, offset by offset, with every moment of its past",
+    "widget-partition-grid": "`PartitionGrid`: 2,000 share partitions, a cell each, by lag, age or anything else",
+    "widget-assignment-editor": "`AssignmentEditor`: who has which partition; move them and try what that changes",
+    "widget-lag-table": "`LagTable`: sorted, searched, copied as CSV",
+    "widget-plot-view": "`PlotView`: a plotly figure in a few kilobytes, in the theme of the page",
+    "dashboard-fleet": "`FleetView`: all groups of a cluster",
+    "dashboard-group": "`GroupView`: one group, why it lags and how that came about",
+    "dashboard-window-explorer": "`WindowExplorer`: inside the windows of a group, at any moment",
+    "dashboard-poison-hunt": "`PoisonHunt`: the records that fail again and again, or hold others up",
+    "dashboard-imbalance": "`ImbalanceView`: who has too much to do, and who has nothing",
+    "dashboard-what-if": "`WhatIfLab`: assignors, members and settings, tried in virtual time",
+    "dashboard-state-topic": "`StateTopicHealth`: the topic that all of this comes from",
+    REPORT: "The daily report: one file, alive without Python and without a network",
+}
+
+
+def setup() -> str:
+    """The cell that all others need."""
+    return dedent(SETUP).strip()

@@ -1,0 +1,81 @@
+"""Are the notebooks in order as files: one question each, parameters, no outputs, links that lead somewhere?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import pytest
+
+from tests.notebooks.shipped import FOLDER, NAMES, read
+
+_LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
+
+
+def sources(name: str, kind: str) -> list[str]:
+    return [cell.source for cell in read(name).cells if cell.cell_type == kind]
+
+
+def parameters(name: str) -> dict[str, Any]:
+    (cell,) = [cell for cell in read(name).cells if "parameters" in cell.metadata.get("tags", [])]
+    return {
+        target.id: ast.literal_eval(line.value)
+        for line in ast.parse(cell.source).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_they_are_numbered_without_a_gap() -> None:
+    assert [int(name[:2]) for name in NAMES] == list(range(11))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_run_left_anything_in_it(name: str) -> None:
+    notebook = read(name)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert (cell.outputs, cell.execution_count) == ([], None)
+        assert set(cell.metadata) <= {"tags"}
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < 12_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_cell_says_what_is_looked_at(name: str) -> None:
+    given = parameters(name)
+    assert {"where", "command_config", "as_of"} <= set(given)
+    assert given["command_config"] is None
+    code = [cell for cell in read(name).cells if cell.cell_type == "code"]
+    assert "parameters" in code[0].metadata.tags
+    for text in code[1:]:
+        assigned = {node.id for node in ast.walk(ast.parse(text.source)) if is_assigned(node)}
+        assert not assigned & set(given)
+
+
+def is_assigned(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_a_story_with_one_title_and_no_magic(name: str) -> None:
+    words = sources(name, "markdown")
+    titles = [line for text in words for line in text.splitlines() if line.startswith("# ")]
+    assert len(titles) == 1
+    assert words[0].startswith(titles[0])
+    assert name == "00_start_here" or re.search(r"^\*\*.+\?\*\*$", words[0], re.MULTILINE)
+    for code in sources(name, "code"):
+        ast.parse(code)  # neither %%time nor a shell command
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_to_files_that_are_there(name: str) -> None:
+    links = [link for text in sources(name, "markdown") for link in _LINK.findall(text)]
+    assert not [link for link in links if link.startswith("http") or not (FOLDER / link).is_file()]
+    assert links or name == "10_your_own_cluster"
+
+
+def test_the_first_leads_to_all_others() -> None:
+    assert {f"{name}.ipynb" for name in NAMES[1:]} <= set(_LINK.findall("".join(sources(NAMES[0], "markdown"))))

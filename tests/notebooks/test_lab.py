@@ -1,0 +1,133 @@
+"""Does every notebook run in JupyterLab as it is, without an error, and is what it leaves light and quiet?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Browser, expect
+
+from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.wire.fields import STATE_TOPIC
+from tests.browser.lab import Lab, browser, jupyter_lab  # noqa: F401
+from tests.notebooks.running import IDLE, SAVE, Ran, Running, empty_views
+from tests.notebooks.shipped import NAMES, complaints, copy_of, read
+from tests.unit.told_input import NOW, ToldInput, Write
+from tests.widgets.samples import HOSTILE
+
+#: These show names in every way: tables, causes, charts, strips, linked dashboards.
+WITH_NAMES = ("00_start_here", "02_inside_a_window")
+TAG = "<img src=x onerror=alert("
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("nb")  # a kernel's sockets lie below, and their paths must be short
+    for name in NAMES:
+        copy_of(name, folder)
+    with jupyter_lab(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running(lab: Lab, browser: Browser, request: pytest.FixtureRequest) -> Running:  # noqa: F811
+    chosen = [item.callspec.params["name"] for item in request.session.items if _is_run(item)]
+    return Running(lab, browser, chosen)
+
+
+@pytest.fixture
+def ran(running: Running, name: str) -> Iterator[Ran]:
+    yield running.finished(name)
+    running.close(name)
+
+
+def _is_run(item: pytest.Item) -> bool:
+    return getattr(item, "originalname", "") == test_it_runs_as_it_is.__name__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_as_it_is(ran: Ran) -> None:
+    print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
+    assert complaints(ran.saved) == []
+    code = [cell for cell in ran.saved.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    assert [cell.source for cell in ran.saved.cells] == [cell.source for cell in read(ran.name).cells]
+    assert ran.seconds < 60
+    assert ran.size < 1_000_000
+    widgets = [
+        output
+        for cell in code
+        for output in cell.outputs
+        if "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+    ]
+    assert ran.page.locator(".jp-OutputArea .sl").count() >= len(widgets) > 0 or ran.name[:2] == "08"
+    assert empty_views(ran.page) == []
+    assert ran.page.locator(".sl-failure:visible").count() == 0
+    ran.watched.assert_quiet()
+
+
+@pytest.fixture(scope="module")
+def named(lab: Lab) -> Path:
+    """A capture in which group and topic have names that would like to be more than text."""
+    told = ToldInput(
+        [Write(600, 5, group=HOSTILE), Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+    )
+
+    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
+        tables = {
+            "offsets": told.offsets([]),
+            "past_offsets": told.past_offsets([], [NOW]),
+            "logs": told.logs([]),
+        }
+        return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo("cluster", NOW, {STATE_TOPIC: 1})
+
+    folder = lab.folder / "names"
+    write_capture(folder, told.batches(STATE_TOPIC), finish)
+    return folder
+
+
+def _renamed(table: pa.Table) -> pa.Table:
+    names = pa.array([HOSTILE.replace("alert(1)", "alert(2)")] * len(table))
+    return table.set_column(table.schema.get_field_index("topic"), table.schema.field("topic"), names)
+
+
+@pytest.mark.parametrize("name", WITH_NAMES)
+def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:  # noqa: F811
+    (lab.folder / "hostile").mkdir(exist_ok=True)
+    copy_of(name, lab.folder / "hostile", where=str(named), group=HOSTILE)
+    hostile = Running(lab, browser, [f"hostile/{name}"])
+    ran = hostile.finished(f"hostile/{name}")
+    assert complaints(ran.saved) == []
+    assert ran.page.locator("img[src=x]").count() == 0
+    for number in (1, 2):
+        shown = ran.page.locator(".jp-OutputArea").get_by_text(f"{TAG}{number})>")
+        assert shown.count() > 1
+    assert ran.page.locator(".sl-strip").count() >= 1
+    ran.watched.assert_quiet()
+    hostile.close(f"hostile/{name}")
+
+
+def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, browser: Browser) -> None:  # noqa: F811
+    (lab.folder / "again").mkdir(exist_ok=True)
+    name = "again/02_inside_a_window"
+    copy_of(name.rpartition("/")[2], lab.folder / "again")
+    running = Running(lab, browser, [name])
+    ran = running.finished(name)
+    page, strip = ran.page, ran.page.locator(".jp-Cell .sl-strip").first
+    moment = str(int(strip.get_attribute("data-moment") or 0) - 3)
+    strip.locator("input[type=range]").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    expect(strip).to_have_attribute("data-moment", moment)
+    counts = strip.get_attribute("data-counts") or ""
+    page.wait_for_function(IDLE)
+    page.evaluate(SAVE)
+    ran.watched.complaints.clear()
+    lab.open(ran.watched, f"{name}.ipynb")
+    page.wait_for_function("document.querySelectorAll('.sl-strip[data-loaded]').length >= 2")
+    expect(strip).to_have_attribute("data-moment", moment)
+    expect(strip).to_have_attribute("data-counts", counts)
+    ran.watched.assert_quiet()
+    running.close(name)

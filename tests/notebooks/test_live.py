@@ -1,0 +1,81 @@
+"""Do the notebooks say of a live cluster what Kafka says, when only their parameters are changed?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.describe import DescribedOffset, parse_describe
+from tests.kafka.stage import Stage, steps
+from tests.notebooks.shipped import complaints, papermill, texts
+
+RUN = {"01_lag_today": {}, "02_inside_a_window": {"group": "live"}, "06_what_if": {"group": "live"}}
+
+
+@pytest.fixture(scope="module")
+def described() -> list[DescribedOffset]:
+    """What Kafka's own command said while the notebooks ran; filled by `ran`."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def ran(
+    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, NotebookNode]]:
+    """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in RUN}
+    with KafkaBroker() as broker, Stage(broker.bootstrap_servers, "live") as stage, ThreadPoolExecutor(2) as two:
+        stage.open(3)
+        stage.join(2, seconds=0.03, at_once=5)
+        for _ in steps(12):
+            stage.produce(40)
+        stage.rest()  # they stay, and nothing changes any more
+        described += parse_describe(broker.share_groups_describe(stage.group))
+        started = {name: two.submit(_run, name, broker, folders[name]) for name in RUN}
+        found = {name: run.result() for name, run in started.items()}
+        assert parse_describe(broker.share_groups_describe(stage.group)) == described
+        yield found
+
+
+def _run(name: str, broker: KafkaBroker, folder: Path) -> NotebookNode:
+    return papermill(name, folder, where=broker.bootstrap_servers, **RUN[name])
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> None:
+    assert complaints(ran[name]) == []
+    assert any("live-orders" in text for text in texts(ran[name]))
+
+
+def test_lag_is_what_kafka_prints(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
+    (table,) = [text for text in texts(ran["01_lag_today"]) if text.startswith("Lag of 3 share partitions")]
+    lines = [line.split() for line in table.splitlines()]
+    (heads,) = [line for line in lines if line[:1] == ["GROUP"]]
+    at = [heads.index(name) for name in ("TOPIC", "PARTITION", "START-OFFSET", "LAG")]
+    rows = [[line[n].replace(",", "") for n in at] for line in lines if line[:1] == ["live"]]
+    assert rows == [
+        [row["topic"], str(row["partition"]), str(row["start_offset"]), str(row["lag"])] for row in described
+    ]
+    assert sum(row["lag"] or 0 for row in described) > 100
+
+
+def test_the_window_begins_where_kafkas_does(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
+    code = "\n".join(texts(ran["02_inside_a_window"]))
+    start = described[0]["start_offset"]
+    assert f"offsets=({start}, {start})" in code
+
+
+def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> None:
+    said = texts(ran["06_what_if"])
+    (assumed,) = [text for text in said if "of work for each record" in text]
+    assert re.search(r"^[\d.,]+ ms of work for each record, exponentially distributed", assumed)
+    assert "records of live-orders go on to arrive by chance" in assumed
+    (compared,) = [text for text in said if text.startswith("Compared to simple")]
+    for name in ("lag-proportional", "lag-aware-sticky"):
+        assert re.search(rf"age_p95_ms +{name} ", compared)
