@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sharelag import show
@@ -79,6 +79,8 @@ def measures() -> tuple[str, ...]:
 
 def sentences(comparison: Comparison) -> Iterator[str]:
     """What to know of a comparison."""
+    from sharelag.whatif.compare import each_level
+
     variants = len(set(comparison.runs.column("variant").to_pylist()))
     seeds = len(set(comparison.runs.column("seed").to_pylist()))
     yield (
@@ -86,9 +88,31 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         f"{comparison.baseline}; intervals of {100 * comparison.confidence:g} %, corrected for the variants of a "
         "measure but not for the measures: of many measures one differs by luck"
     )
-    if errors := sorted({error for error in comparison.runs.column("error").to_pylist() if error}):
-        failed = comparison.runs.num_rows - comparison.runs.column("error").null_count
-        yield f"{failed} runs failed and are left out; the first error is: {errors[0]}"
+    yield from too_few(comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1))
+    names = comparison.runs.column_names
+    if "error" in names and (told := comparison.runs.column("error").drop_null().to_pylist()):
+        yield f"runs that failed and are left out: {len(told)}; the first error is: {min(told)}"
+
+
+def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
+    """Where all runs differ by the same, only enough of them tell that from luck: says so if these are fewer.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        With a ``difference`` and its bound ``low``, as `Comparison.differences` and `Moving.answers` have them.
+    seeds : int
+    level : float
+        Confidence of each of the differences.
+    """
+    from sharelag.whatif.comparison.intervals import least_alike
+
+    least = least_alike(level)
+    if seeds < least and any(row["low"] is None and row["difference"] != 0 for row in rows):
+        yield (
+            f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict where all of them differ by the "
+            f"same, or a time is not known: give {least} or more"
+        )
 
 
 def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
@@ -130,6 +154,12 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         f"{row['failed']} failed" if row["failed"] else None,
     ]
     return {**row, **amounts, "by": row["measure"], "verdict": ", ".join(filter(None, verdict)) or None}
+
+
+def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary of a run in words: times with their units."""
+    times = [name for name in measures() if name.endswith("_ms")]
+    return {**row, **{name: _amount(name, row[name]) for name in times}}
 
 
 def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:

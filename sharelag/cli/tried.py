@@ -139,6 +139,20 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return {", ".join(f"{name}={value}" for name, value in one.items()): one for one in combined}
 
 
+def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
+    """All that is to be tried of a scenario, by name."""
+    from sharelag.whatif.autoscaling.text import autoscaled
+    from sharelag.whatif.compare import variants
+
+    tried = variants(
+        scenario,
+        assignors=options["assignor"],
+        members=options["members"] or (),
+        settings=settings_of(options["setting"]),
+    )
+    return autoscaled(tried, options["autoscale"])
+
+
 def scenario_of(options: dict[str, Any]) -> Scenario:
     """The scenario that was named, or continues what an input is in."""
     name = options["scenario"]

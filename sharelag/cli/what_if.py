@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.asked import require_names, require_one_question
+from sharelag.cli.bounded import require_an_end
 from sharelag.cli.output import write
-from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, settings_of
+from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, variants_of
 from sharelag.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 
 if TYPE_CHECKING:
@@ -22,11 +24,11 @@ COLUMNS = {
     "ASSIGNOR": "assignor",
     "MEMBERS": "members",
     "SEED": "seed",
-    "DRAIN-MS": "drain_ms",
+    "DRAIN": "drain_ms",
     "LAG-P50": "lag_p50",
     "LAG-P95": "lag_p95",
     "LAG-MAX": "lag_max",
-    "AGE-P95-MS": "age_p95_ms",
+    "AGE-P95": "age_p95_ms",
     "COMPLETED": "completed",
     "ARCHIVED": "archived",
     "REDELIVERIES": "redeliveries",
@@ -35,12 +37,31 @@ COLUMNS = {
     "IDLE": "idle_members",
     "BUSY": "busy_share",
 }
+#: The same of a timeline.
+TIMELINE_COLUMNS = {
+    "VARIANT": "variant",
+    "ASSIGNOR": "assignor",
+    "MEMBERS": "members",
+    "SEED": "seed",
+    "TIME": "time_ms",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "LOG-START": "log_start_offset",
+    "START-OFFSET": "start_offset",
+    "WINDOW-END": "window_end_offset",
+    "COMPLETE": "delivery_complete_count",
+    "IN-FLIGHT": "in_flight",
+    "END-OFFSET": "end_offset",
+    "LAG": "lag",
+    "AGE": "age_ms",
+    "FETCHING": "fetching",
+}
 
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, SCENARIO, VARIANTS, TRIALS)
 @click.option("--timeline", is_flag=True, help="The lag of each share partition, step by step, instead of sums.")
-@click.option("--show-scenario", is_flag=True, help="Print the scenario for --scenario FILE.json, and run nothing.")
+@click.option("--show-scenario", is_flag=True, help="Print the one scenario that would run, for --scenario FILE.json.")
 def simulate(output: str, **options: Any) -> None:
     """Simulate a share group: with other assignors, members and settings, from where it is now.
 
@@ -48,62 +69,47 @@ def simulate(output: str, **options: Any) -> None:
     bound a difference; no VERDICT: the runs do not say which is better.
     """
     from sharelag import show
-    from sharelag.whatif.autoscaling.text import autoscaled
-    from sharelag.whatif.compare import variants
+    from sharelag.whatif.scenario_json import to_json
 
-    _require_one_question(options)
+    require_one_question(options)
     if options["scenario"] == "list":
         _list(output)
         return
+    require_names(options)
     scenario = scenario_of(options)
+    tried = variants_of(scenario, options)
+    if not options["show_scenario"]:
+        require_an_end(tried, options)
     if options["show_scenario"]:
-        from sharelag.whatif.scenario_json import to_json
-
-        write([to_json(scenario, indent=2)])
-        return
-    tried = variants(
-        scenario,
-        assignors=options["assignor"],
-        members=options["members"] or (),
-        settings=settings_of(options["setting"]),
-    )
-    tried = autoscaled(tried, options["autoscale"])
-    if options["against"]:
+        write(to_json(one, indent=2) for one in tried.values())
+    elif options["against"]:
         _against(tried, output, options)
     elif options["fewest_members"] is not None:
         _search(tried, output, options)
     elif options["compare"]:
         _compare(tried, output, options)
     elif options["timeline"]:
-        write(show.lines(_timelines(tried, options), output))
+        write(show.lines(_timelines(tried, options), output, TIMELINE_COLUMNS))
     else:
-        rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
-        failed = any(row["error"] for row in rows)
-        columns = {"VARIANT": "variant"} if options["setting"] or options["autoscale"] else {}
-        write(show.lines(rows, output, columns | COLUMNS | ({"ERROR": "error"} if failed else {})))
+        _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         click.echo("sharelag: accidents of single members are left out, as their number is another one", err=True)
     for sentence in scenario.assumed:
         click.echo(f"sharelag: assumed: {show.terminal(sentence)}", err=True)
 
 
-def _require_one_question(options: dict[str, Any]) -> None:
-    names = ("against", "compare", "fewest_members", "timeline", "show_scenario")
-    asked = [f"--{name.replace('_', '-')}" for name in names if options[name]]
-    asked += ["--sweep"] if options["sweep"] and not options["compare"] else []
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} do not go together.")
-    if options["fewest_members"] and options["members"]:
-        raise click.UsageError("--fewest-members searches their number: leave --members out, or use --between.")
-    if options["fewest_members"] and options["autoscale"]:
-        raise click.UsageError("--fewest-members searches the number that --autoscale changes: choose one of them.")
-    if options["seed"] and options["seeds"]:
-        raise click.UsageError("choose --seed or --seeds, not both.")
-    if (options["baseline"] or options["measure"]) and not options["compare"]:
-        raise click.UsageError("--baseline and --measure are of --compare: add it.")
-
-
 # ---- answers ------------------------------------------------------------------------------------------
+
+
+def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag import show, trials
+
+    rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
+    failed = any(row["error"] for row in rows)
+    columns = {"VARIANT": "variant"} if options["setting"] or options["autoscale"] else {}
+    if output == "human":
+        rows = [trials.run_for_people(row) for row in rows]
+    write(show.lines(rows, output, columns | COLUMNS | ({"ERROR": "error"} if failed else {})))
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
@@ -140,11 +146,8 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag import show, trials
-    from sharelag.errors import InputError
     from sharelag.whatif.compare import compared
 
-    if unknown := [name for name in options["measure"] if name not in trials.measures()]:
-        raise InputError(f"{unknown[0]!r} is not measured: choose among {', '.join(trials.measures())}")
     comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
     rows = list(trials.compared_rows(comparison, chosen))
@@ -184,11 +187,12 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
         rows += trials.moving_rows(name, should_move(scenario, seeds, confidence=options["confidence"]))
-    if output == "human":
-        rows = [trials.moving_for_people(row) for row in rows]
-    write(show.lines(rows, output, trials.MOVING_COLUMNS))
+    told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
+    write(show.lines(told, output, trials.MOVING_COLUMNS))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     click.echo(f"sharelag: {words}", err=True)
+    for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
+        click.echo(f"sharelag: {sentence}", err=True)
 
 
 def _list(output: str) -> None:

@@ -28,7 +28,7 @@ from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.scenario import Scenario
 
-__all__ = ["Comparison", "Progress", "compare", "compared", "variants"]
+__all__ = ["Comparison", "Progress", "compare", "compared", "each_level", "require_baseline", "variants"]
 
 #: Is told how many runs are done, and of how many.
 Progress = Callable[[int, int], object]
@@ -74,7 +74,7 @@ class Comparison:
         wins = dict.fromkeys(by_variant, 0)
         for one, other in pairs:
             values, others = _paired(by_variant[one], by_variant[other])
-            better = is_better(values, others, MEASURED[measure], _each(self.confidence, len(pairs)))
+            better = is_better(values, others, MEASURED[measure], each_level(self.confidence, len(pairs)))
             if better is not None:
                 wins[one if better else other] += 1
         return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
@@ -115,7 +115,7 @@ def compare(
         There is nothing to compare, a seed comes twice, or a scenario cannot be run.
     """
     plan = grid(variants, seeds, optimal=optimal)
-    _require_baseline(list(variants), baseline)
+    require_baseline(list(variants), baseline)
     rows = []
     for done, planned in enumerate(plan.runs):
         if progress is not None:
@@ -143,7 +143,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         There is no run, a variant has the same seed twice, or runs are not of the same duration.
     """
     names = _require_runs(runs)
-    baseline = _require_baseline(names, baseline)
+    baseline = require_baseline(names, baseline)
     if not 0 < confidence < 1:
         raise InputError(f"a confidence of {confidence} is none: give a number between 0 and 1, such as 0.95")
     failed = _failed(runs)
@@ -161,7 +161,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         for name in names:
             if name != baseline:
                 values, others = _paired(by_variant[name], by_variant[baseline])
-                level = _each(confidence, len(names) - 1)
+                level = each_level(confidence, len(names) - 1)
                 told = {"variant": name, "baseline": baseline, "measure": measure, "confidence": confidence}
                 told |= _difference(values, others, level)
                 differences.append(told | {"better": is_better(values, others, how, level)})
@@ -172,6 +172,24 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         baseline,
         confidence,
     )
+
+
+def each_level(confidence: float, comparisons: int) -> float:
+    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    return 1 - (1 - confidence) / max(comparisons, 1)
+
+
+def require_baseline(names: list[str], baseline: str | None) -> str:
+    """The variant to compare to: the first when none is given.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    if baseline is not None and baseline not in names:
+        raise InputError(f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}")
+    return names[0] if baseline is None else baseline
 
 
 def _require_runs(runs: pa.Table) -> list[str]:
@@ -189,12 +207,6 @@ def _require_runs(runs: pa.Table) -> list[str]:
             "compared: give all scenarios the same duration_ms"
         )
     return list(dict.fromkeys(name for name, _ in keys))
-
-
-def _require_baseline(names: list[str], baseline: str | None) -> str:
-    if baseline is not None and baseline not in names:
-        raise InputError(f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}")
-    return names[0] if baseline is None else baseline
 
 
 def _failed(runs: pa.Table) -> dict[str, int]:
@@ -234,8 +246,3 @@ def _difference(values: Floats, others: Floats, level: float) -> dict[str, float
         "ratio_low": ratio.low,
         "ratio_high": ratio.high,
     }
-
-
-def _each(confidence: float, comparisons: int) -> float:
-    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
-    return 1 - (1 - confidence) / max(comparisons, 1)

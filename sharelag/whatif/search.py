@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison.intervals import of_mean
+from sharelag.whatif.comparison.intervals import Interval, least_alike, of_one_side
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.scenario import Scenario
@@ -31,7 +31,7 @@ PROBES = pa.schema(
         ("n", pa.int32()),  # runs in which the measure is known
         ("unknown", pa.int32()),  # runs in which it is not, such as the drain time of a run that never drained
         ("mean", pa.float64()),  # null where any run is unknown
-        ("low", pa.float64()),  # the mean is not below, with the goal's confidence
+        ("low", pa.float64()),  # the mean is not below, with the goal's confidence; null: too few runs, all the same
         ("high", pa.float64()),  # nor is it above, with the same
         ("met", pa.bool_()),  # null: the runs do not say
     ]
@@ -117,6 +117,13 @@ class Found:
         """Numbers of members of which the runs do not say whether they meet the goal: more seeds may tell."""
         return tuple(row["members"] for row in self.probes.to_pylist() if row["met"] is None)
 
+    @property
+    def alike(self) -> tuple[int, ...]:
+        """Those of which all runs are the same, and too few to say that this is no luck."""
+        return tuple(
+            row["members"] for row in self.probes.to_pylist() if row["mean"] is not None and row["low"] is None
+        )
+
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
         if self.members is None:
@@ -126,6 +133,9 @@ class Found:
             said += f", {100 * self.goal.confidence:g} % sure"
         if self.undecided:
             said += f"; not decided by these seeds: {', '.join(map(str, self.undecided))}"
+        if self.alike:
+            least = least_alike(2 * self.goal.confidence - 1)
+            said += f" (all runs of {', '.join(map(str, self.alike))} are the same, which takes {least} seeds to tell)"
         if not self.monotone:
             said += "; more members are not always better here, see the probes"
         return said
@@ -220,14 +230,16 @@ def _probe(
     runs = as_runs(plan, rows)
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
     unknown = int(np.isnan(values).sum())
-    # Each bound leaves out one side only.
-    found = of_mean(values, 2 * goal.confidence - 1)
+    found = of_one_side(values, goal.confidence)
     told = {"members": count, "n": len(values) - unknown, "unknown": unknown, **found._asdict()}
-    return told | {"met": _met(found.low, found.high, goal)}, runs
+    return told | {"met": _met(found, goal)}, runs
 
 
-def _met(low: float | None, high: float | None, goal: Goal) -> bool | None:
+def _met(found: Interval, goal: Goal) -> bool | None:
+    _, low, high = found
     if low is None or high is None:
+        if found.mean is not None:
+            return None  # all runs are the same, and too few to say that this is no luck
         # What never happened has no mean: it is beyond every limit.
         return goal.above if MEASURED[goal.measure].censored else None
     if goal.above:

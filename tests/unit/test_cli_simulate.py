@@ -14,6 +14,10 @@ from click.testing import CliRunner, Result
 
 from sharelag.cli.what_if import simulate
 from sharelag.demo import CAPTURE
+from sharelag.model import Window
+from sharelag.whatif.comparison.size import size
+from sharelag.whatif.named import named, names
+from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
 
@@ -53,7 +57,7 @@ def test_every_format_says_the_same(output: str) -> None:
     assert answer.exit_code == 0, answer.output
     if output == "human":
         heading, line = answer.stdout.splitlines()
-        told: Any = dict(zip(heading.split(), line.split(), strict=True))
+        told: Any = {name: line[heading.index(name) :].split(" ")[0] for name in heading.split()}
         assert (told["SCENARIO"], told["ARCHIVED"], told["REDELIVERIES"]) == ("delivery-limit", "1", "4")
         return
     if output == "csv":
@@ -157,7 +161,7 @@ def test_a_comparison_for_people() -> None:
 
 
 def test_the_fewest_members_are_searched() -> None:
-    given = ("--scenario", "idle-members", "--duration", "20", "--seeds", "3", "--between", "1,9")
+    given = ("--scenario", "idle-members", "--duration", "20", "--seeds", "5", "--between", "1,9")
     lines = rows(*given, "--assignor", "simple", "--assignor", "sticky", "--fewest-members", "lag_end<18000")
     assert {line["variant"] for line in lines} == {"simple", "sticky"}
     mine = [line for line in lines if line["variant"] == "simple"]
@@ -169,6 +173,54 @@ def test_the_fewest_members_are_searched() -> None:
     told = run(*given, "--fewest-members", "lag_end<18000")
     assert [line.split()[-1] for line in told.stdout.splitlines()].count("fewest") == 1
     assert f"as it is: {answer['members']} members keep lag_end <= 18000, 95 % sure" in told.stderr
+
+
+def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:
+    given = ("--scenario", "gaps", "--fewest-members", "redeliveries<=0", "--between", "1,2")
+    told = run(*given, "--seeds", "2")
+    assert "% sure" not in told.stderr
+    assert (
+        "not decided by these seeds: 1, 2 (all runs of 1, 2 are the same, which takes 5 seeds to tell)" in told.stderr
+    )
+    assert "1 member keeps redeliveries <= 0, 95 % sure" in run(*given, "--seeds", "5").stderr
+
+
+def test_seeds_too_few_for_a_verdict_are_said() -> None:
+    """Nothing is left to chance in it: all seeds differ by the same."""
+    given = ("--scenario", "delivery-limit", "--setting", "share.delivery.count.limit=2,5", "--compare")
+    few, enough = (run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6"))
+    assert "sharelag: 3 seeds are too few for a verdict where all of them differ by the same" in few.stderr
+    assert "give 6 or more" in few.stderr
+    assert "worse" not in few.stdout
+    assert "too few" not in enough.stderr
+    assert enough.stdout.splitlines()[-1].endswith("worse")
+    # Of more variants each takes more.
+    three = run(*given[:2], "--setting", "share.delivery.count.limit=2,3,5", "--compare", "--seeds", "3")
+    assert "give 7 or more" in three.stderr
+
+
+def test_seeds_too_few_for_a_move_are_said() -> None:
+    given = ("--scenario", "idle-members", "--duration", "60", "--against", "consumer-group")
+    few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
+    assert "sharelag: 2 seeds are too few for a verdict where all of them differ by the same" in few.stderr
+    assert not [line for line in few.stdout.splitlines() if line.endswith("share group")]
+    assert "too few" not in enough.stderr
+    assert [line for line in enough.stdout.splitlines() if line.endswith("share group")]
+
+
+def test_people_read_times_with_their_units() -> None:
+    heading, line = run("--scenario", "idle-members").stdout.splitlines()
+    assert "-MS" not in heading
+    (row,) = rows("--scenario", "idle-members")
+    drain, age = (f"{row[name] / 1000:.3g} s" for name in ("drain_ms", "age_p95_ms"))
+    assert row["drain_ms"] > 1000
+    assert drain in line
+    assert age in line
+    heading, _, second, *_ = run("--scenario", "delivery-limit", "--timeline").stdout.splitlines()
+    assert "-MS" not in heading
+    assert heading.split()[4] == "TIME"
+    assert "0.1 s" in second
+    assert len(heading.split()) == len(rows("--scenario", "delivery-limit", "--timeline")[0])
 
 
 def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
@@ -184,6 +236,16 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
     file.write_text(json.dumps(told))
     assert "asignor: there is no such key" in str(run("--scenario", str(file)).exception)
     assert "cannot be read" in str(run("--scenario", str(tmp_path / "none.json")).exception)
+
+
+def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
+    tried = ("--members", "2", "--assignor", "sticky", "--setting", "share.delivery.count.limit=7")
+    shown = json.loads(run("--scenario", "delivery-limit", "--show-scenario", *tried, "--autoscale", "fixed:3").stdout)
+    assert shown["settings"]["limits"]["delivery_count_limit"] == 7
+    assert (shown["assignor"], len(shown["members"]), shown["autoscaler"]["replicas"]) == ("sticky", 2, 3)
+    several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3")
+    assert several.exit_code == 2
+    assert "--show-scenario prints one scenario, and these are 2: 2 members, 3 members" in several.stderr
 
 
 def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
@@ -206,7 +268,27 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--sweep", "x", "--timeline"), "--timeline and --sweep do not go together"),
         (("--fewest-members", "lag_end<1", "--members", "2"), "leave --members out"),
         (("--seed", "1", "--seeds", "2"), "choose --seed or --seeds"),
-        (("--baseline", "x"), "--baseline and --measure are of --compare"),
+        (("--seed", "1", "--seed", "1"), "a --seed comes twice"),
+        (("--baseline", "x"), "--baseline is of --compare: add it"),
+        (("--measure", "moves"), "--measure is of --compare: add it"),
+        (("--optimal",), "--optimal is of --compare: add it"),
+        (("--optimal", "--against", "consumer-group"), "--optimal is of --compare"),
+        (("--optimal", "--fewest-members", "lag_end<1"), "--optimal is of --compare"),
+        (("--between", "1,4"), "--between is of --fewest-members"),
+        (("--between", "1,64"), "--between is of --fewest-members"),  # the default, but given
+        (("--confidence", "0.9"), "--confidence is of --compare or --against or --fewest-members"),
+        (("--confidence", "0.9", "--timeline"), "--confidence is of --compare or"),
+        (("--compare", "--measure", "drain_over_optimal"), "takes the runs of --optimal: add it"),
+        (("--fewest-members", "lag_end<1", "--seeds", "1"), "takes two seeds at least"),
+        (("--fewest-members", "lag_end<1", "--seed", "7"), "takes two seeds at least"),
+        (("--show-scenario", "--seeds", "2"), "leave --seed and --seeds out"),
+        (("--capture", SLOW), "--capture is of an input, and --scenario starts from elsewhere: leave one of them out"),
+        (("--group", "x", "--topic", "t"), "--group and --topic are of an input, and --scenario"),
+        (("--all-groups",), "--all-groups is of an input"),
+        (("--as-of", "2026-11-21T03:10:00Z"), "--as-of is of an input"),
+        (("--service-ms", "3"), "--service-ms is of an input"),
+        (("--over", "60"), "--over is of an input"),
+        (("--engine", "local"), "--engine is of an input"),
         (("--setting", "share.delivery.count.limit"), "--setting takes NAME=VALUE"),
         (("--between", "5,1"), "are not two numbers of members"),
         (("--members", "5,5"), "are not numbers of members"),
@@ -231,6 +313,83 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
     answer = run("--scenario", "gaps", "--seeds", "2", *given)
     assert answer.exit_code == 1
     assert told in str(answer.exception)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--assignor", "nothing"), "there is no assignor 'nothing'"),
+        (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
+        (("--setting", "share.delivery.count.limit=many"), "share.delivery.count.limit cannot be 'many'"),
+        (("--autoscale", "keda:threshold=0"), "threshold is '0'"),
+        (("--compare", "--members", "2,4", "--baseline", "8 members"), "choose one of '2 members', '4 members'"),
+        (("--compare", "--measure", "nothing"), "'nothing' is not measured"),
+        (("--fewest-members", "soon"), "'soon' is no goal"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_is_read(
+    given: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.cli.tried._from_input", lambda _: pytest.fail("the input was read for nothing"))
+    answer = run("--capture", SLOW, *given)
+    assert answer.exit_code == 1
+    assert told in str(answer.exception)
+
+
+def test_the_list_takes_nothing_else() -> None:
+    answer = run("--scenario", "list", "--members", "3", "--compare")
+    assert answer.exit_code == 2
+    assert "--scenario list runs nothing: leave --members and --compare out" in answer.stderr
+
+
+# ---- what does not end --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--duration", "1e9"), ("a run has about", "give a shorter --duration")),
+        (("--duration", "1e5", "--seeds", "500"), ("500 runs have about", "--sweep DIR", "fewer --seeds")),
+        (("--duration", "1e5", "--compare", "--seeds", "150", "--optimal"), ("300 runs have about", "--sweep DIR")),
+        (("--duration", "1e5", "--fewest-members", "lag_end<9", "--seeds", "90"), ("630 runs have about",)),
+        (("--duration", "1e9", "--sweep", "x"), ("a run has about", "larger record batches")),
+    ],
+)
+def test_what_would_not_end_is_refused(
+    given: tuple[str, ...], told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.cli.what_if._runs", lambda *_: pytest.fail("it was begun"))
+    answer = run("--scenario", "slow-producer", *given)
+    assert answer.exit_code == 1
+    assert all(one in str(answer.exception) for one in told), answer.exception
+
+
+def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    class BegunError(Exception):
+        pass
+
+    def begin(*_: Any) -> Any:
+        raise BegunError
+
+    monkeypatch.setattr("sharelag.cli.what_if._runs", begin)
+    given = ("--scenario", "slow-producer", "--duration", "1e5", "--seeds", "500")
+    assert isinstance(run(*given, "--sweep", "x").exception, BegunError)
+    assert isinstance(run(*given[:4]).exception, BegunError)
+    assert run(*given, "--show-scenario", "--duration", "1e9").exit_code == 2
+    assert run(*given[:2], "--show-scenario", "--duration", "1e9").exit_code == 0  # whoever wants to edit it
+
+
+def test_the_work_of_a_run_is_foreseen() -> None:
+    """Batches, a tenth of the records, polls that bring none, and rows of the timeline; no more than there are."""
+    members = (Member(count=2), Member("gone", leave_ms=10_000, fetch_max_wait_ms=1000))
+    log = PartitionStart(130, 20, Window(0, 0, 0, 30, 0, 0, 0), 10)
+    burst = Producer("t", 10, batch_records=5, begin_ms=10_000, end_ms=30_000, bursts=(Burst(0, 20_000, 3),))
+    half = Producer("t", 1, day=(1.0, 0.0) * 12)
+    scenario = Scenario((Topic("t", 1, starts=(log,)),), members, (burst, half), duration_ms=20_000, step_ms=100)
+    assert size(scenario) == pytest.approx((10 + 60 + 10) + (100 + 300 + 10) / 10 + (40 + 40 + 10) + 200)
+    named_ones = {name: size(named(name)) for name in names()}
+    assert max(named_ones, key=named_ones.__getitem__) in ("burst", "uneven")
+    assert 20 * max(named_ones.values()) < 20_000_000
 
 
 def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ from sharelag.whatif.fixed import with_assignment
 from sharelag.whatif.named import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulate import _Run, simulate
+from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.unit.test_lag import offsets
@@ -157,6 +158,28 @@ def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other
     delivered = {row["member"] for row in result.deliveries.to_pylist() if row["partition"] == moved}
     assert delivered == {"a", "b"}
     assert only(result.summary)["redeliveries"] == 0
+
+
+@pytest.mark.row("GRP-06")
+def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
+    """Two join, one subscribes to another topic, one is not heard of any more, a topic gets a partition: five.
+
+    Kafka makes it six: the new partition can be assigned when its share state was created, which is a change as well.
+    """
+    scenario = Scenario(
+        (Topic("t", 3, added_ms=(60_000,)), Topic("u", 1)),
+        (Member("a", topics=("t",)), Member("b", join_ms=1000)),
+        settings=Settings(assignment_interval_ms=0),
+        faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
+        duration_ms=70_000,
+    )
+    run, seen = _Run(scenario, 0, requests=False), [(0, 0)]
+    for time in range(70_000):
+        run.clock.run(time * MS)
+        if run.coordinator.group_epoch != seen[-1][1]:
+            seen.append((time, run.coordinator.group_epoch))
+    # The session of b ends 45 s after its last heartbeat; each of the others is a heartbeat, and its way there.
+    assert seen == [(0, 0), (1, 1), (1001, 2), (5001, 3), (46_001, 4), (60_001, 5), (60_002, 6)]
 
 
 @pytest.mark.row("GRP-09")

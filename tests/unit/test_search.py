@@ -93,6 +93,31 @@ def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) 
     assert row["mean"] < 1000 < row["high"]
 
 
+@pytest.mark.parametrize(("confidence", "enough"), [(0.6, 2), (0.95, 5), (0.99, 7)])
+def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
+    told: Callable[..., Found], confidence: float, enough: int
+) -> None:
+    """Student's t has no spread to judge by there, and would be sure of anything after two runs."""
+    goal = Goal("redeliveries", 0, confidence=confidence)
+    found = told(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))
+    assert (found.members, found.undecided, found.alike) == (1, (), ())
+    assert f"{100 * confidence:g} % sure" in str(found)
+    if enough == 2:
+        return
+    found = told(lambda *_: 0, goal, seeds=range(enough - 1), between=(1, 4))
+    assert (found.members, found.undecided, found.alike) == (None, (1, 2, 4), (1, 2, 4))
+    assert "% sure" not in str(found)
+    assert f"all runs of 1, 2, 4 are the same, which takes {enough} seeds to tell" in str(found)
+    row = found.probes.to_pylist()[0]
+    assert (row["mean"], row["low"], row["high"], row["met"]) == (0, None, None, None)
+    # A miss takes as many; what never drained is a miss however few they are.
+    missed = told(lambda *_: 5, goal, seeds=range(enough - 1), between=(1, 2))
+    assert missed.undecided == (1, 2)
+    late = Goal("drain_ms", 10_000, confidence=confidence)
+    assert told(lambda *_: None, late, seeds=range(2), between=(1, 2)).undecided == ()
+    assert told(lambda *_: 9000, late, seeds=range(2), between=(1, 2)).undecided == (1, 2)
+
+
 def test_more_confidence_asks_for_more(told: Callable[..., Found]) -> None:
     ages = lambda count, seed: 4000 / count + 200 * (seed % 2 * 2 - 1)  # noqa: E731
     found = [told(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members for level in (0.6, 0.99)]

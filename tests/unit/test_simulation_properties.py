@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from random import Random
 
 import pyarrow.compute as pc
@@ -17,14 +18,15 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import drop_superseded, window_items
+from sharelag.whatif.named import named
 from sharelag.whatif.partition.values import Acquired, Limits
-from sharelag.whatif.scenario import Member
+from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Producer, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.simulation_ledger import TERMINAL, Ledger, audited
 from tests.simulation_scenarios import EVERYTHING, random_scenario
-from tests.unit.test_simulate import digest, only
+from tests.unit.test_simulate import TABLES, digest, only
 
 seeds = st.integers(0, 10**9)
 
@@ -139,3 +141,50 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
     here += [digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)) for n in range(4)]
     assert told == [here, here]
     assert len(set(here)) == 5
+
+
+#: Work and arrivals by chance, records that fail, a member that dies: all streams of chance are asked.
+CHANCE = Scenario(
+    (Topic("t", 3, backlog=(200, 50, 0), batch_records=10),),
+    (
+        Member(
+            count=3,
+            service=Service(30, "lognormal", 0.8, slow_share=0.05, slow_factor=10),
+            behaviour=Behaviour(0.9, 0.06, 0.02, 0.02, crash=0.02, restart_ms=1000),
+            max_poll_records=20,
+        ),
+    ),
+    (Producer("t", 40, batch_records=4, keys=50, key_skew=1.1, transaction_batches=3, abort_share=0.2),),
+    Settings(Limits(lock_duration_ms=3000), session_timeout_ms=6000, isolation_level="read_committed"),
+    poison=(Poison("t", 0, 30), Poison("t", 1, 7, "silent")),
+    faults=(Fault(9000, "crash", "member-1"), Fault(12_000, "leader_change", topic="t")),
+    brokers=2,
+    duration_ms=20_000,
+)
+
+
+def values(result: SimulationResult) -> str:
+    """A digest of every value of every table, however pyarrow keeps them."""
+    tables = [*(getattr(result, name) for name in TABLES), result.records()]
+    return sha256(repr([table.to_pylist() for table in tables]).encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "committed"),
+    [
+        (
+            replace(named("uneven"), duration_ms=20_000),
+            "c95efcdffa016ad7a2c666bfec47258480d86d63832548a2b44eeab3035dd69a",
+        ),
+        (
+            CHANCE,
+            "8055ff838aed0a7020d6a614ddcc746c9e0d0dad5a6e75408733e6f260f74f52",
+        ),
+    ],
+    ids=["uneven", "chance"],
+)
+def test_the_same_seed_gives_what_it_gave_on_the_machine_that_this_was_committed_on(
+    scenario: Scenario, committed: str
+) -> None:
+    """When it fails, simulations are others than before: on purpose, or by a library or a machine."""
+    assert values(simulate(scenario, 7, requests=True)) == committed

@@ -92,6 +92,12 @@ def _count(kind: str, name: str, value: str) -> int:
     return int(value)
 
 
+def _some(kind: str, name: str, value: str) -> int:
+    if not (count := _count(kind, name, value)):
+        raise InputError(f"{kind}: {name} is {value!r}: give a whole number from 1 on, such as {_EXAMPLE}")
+    return count
+
+
 def _part(kind: str, name: str, value: str) -> float:
     try:
         number = float(value)
@@ -102,8 +108,20 @@ def _part(kind: str, name: str, value: str) -> float:
     return number
 
 
+def _share(kind: str, name: str, value: str) -> float:
+    if not 0 < (share := _part(kind, name, value)) <= 1:
+        raise InputError(f"{kind}: {name} is {value!r}: give a number above 0 and at most 1, such as 0.8")
+    return share
+
+
 def _seconds(kind: str, name: str, value: str) -> int:
     return round(_part(kind, name, value) * 1000)
+
+
+def _span(kind: str, name: str, value: str) -> int:
+    if not (milliseconds := _seconds(kind, name, value)):
+        raise InputError(f"{kind}: {name} is {value!r}: give seconds, 0.001 at least")
+    return milliseconds
 
 
 def _yes(kind: str, name: str, value: str) -> bool:
@@ -119,26 +137,27 @@ def _word(_kind: str, _name: str, value: str) -> str:
 _EXAMPLE = "keda:threshold=100,min=1,max=20"
 _SHARED: dict[str, Callable[[str, str, str], Any]] = {
     "min": _count,
-    "max": _count,
+    "max": _some,
     "metric": _word,
     "startup": _seconds,
-    "sync": _seconds,
+    "sync": _span,
     "tolerance": _part,
     "stabilization": _seconds,
 }
 #: What each can be given, and how it is read.
 _KINDS: dict[str, dict[str, Callable[[str, str, str], Any]]] = {
     "keda": {
-        "threshold": _count,
+        "threshold": _some,
         "activation": _count,
-        "polling": _seconds,
+        "polling": _span,
         "cooldown": _seconds,
         "refresh": _seconds,
         "cached": _yes,
         "limit-to-partitions": _yes,
         **_SHARED,
     },
-    "target-age": {"goal": _seconds, "utilization": _part, "window": _seconds, **_SHARED},
+    # It measures what members do, so it keeps one at least.
+    "target-age": {"goal": _span, "utilization": _share, "window": _span, **_SHARED, "min": _some},
     "fixed": {},
 }
 _FIELDS = {

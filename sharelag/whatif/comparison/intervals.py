@@ -5,6 +5,7 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
+from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,23 @@ def of_difference(differences: Floats, level: float) -> Interval:
     if found.mean and found.low == found.high and not _is_signed(differences, level):
         return Interval(found.mean)
     return found
+
+
+def of_one_side(values: Floats, confidence: float) -> Interval:
+    """Bounds of a mean, each of which leaves out one side only: to hold it against a limit.
+
+    Where all values are the same, there has to be no luck in that, as with `of_difference`: else there are no bounds.
+    """
+    level = 2 * confidence - 1
+    found = of_mean(values, level)
+    if found.mean is not None and found.low == found.high and len(values) < least_alike(level):
+        return Interval(found.mean)
+    return found
+
+
+def least_alike(level: float) -> int:
+    """From how many runs on it is no luck that all of them are on one side (two-sided exact sign test)."""
+    return 1 + ceil(-log2(1 - level))
 
 
 def of_ratio(values: Floats, others: Floats, level: float) -> Interval:

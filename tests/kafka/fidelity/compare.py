@@ -83,7 +83,8 @@ def table(comparisons: Sequence[Comparison]) -> str:
     shown.add_column("misses")
     for one in comparisons:
         scenario, errors = one.experiment.scenario, one.errors
-        cells = [scenario.name, str(scenario.topics[0].partitions), str(len(scenario.each_member()))]
+        fitted = " (calibration)" if one.experiment.calibration else ""
+        cells = [scenario.name + fitted, str(scenario.topics[0].partitions), str(len(scenario.each_member()))]
         for name, our, their in zip(errors, one.simulated, one.real, strict=False):
             numbers = (our / 1000, their / 1000) if name == "drain" else (our, their)
             cells += [f"{number:.2f}" if name == "drain" else f"{number:g}" for number in numbers]
@@ -93,7 +94,12 @@ def table(comparisons: Sequence[Comparison]) -> str:
     with console.capture() as capture:
         console.print(shown)
     reasons = [f"{one.experiment.name}, {name}: {why}" for one in comparisons for name, _, why in one.experiment.misses]
-    return "\n".join([capture.get(), *reasons])
+    fits = [
+        f"{one.experiment.name}: calibration, Costs.{one.experiment.calibration} was fitted to it"
+        for one in comparisons
+        if one.experiment.calibration
+    ]
+    return "\n".join([capture.get(), *fits, *reasons])
 
 
 def _medians(runs: Sequence[Run]) -> tuple[float, float, float]:

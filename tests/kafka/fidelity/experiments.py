@@ -43,10 +43,14 @@ class Experiment:
     scenario
     misses
         Where the simulator is known to be farther off than it should be: a measure, how far at most, and why.
+    calibration
+        What of `sharelag.whatif.scenario.Costs` was fitted to what brokers did in this experiment: that the simulator
+        is near it there says little. Empty: nothing was, and it is a test.
     """
 
     scenario: Scenario
     misses: tuple[tuple[str, float, str], ...] = ()
+    calibration: str = ""
 
     @property
     def name(self) -> str:
@@ -244,7 +248,8 @@ _COSTS = (
             "hardly any work, ten records a poll: what it costs to ask",
             [8000],
             (Member(service=Service(0.05), max_poll_records=10),),
-        )
+        ),
+        calibration="fetch_ms",
     ),
     Experiment(
         _scenario(
@@ -252,6 +257,7 @@ _COSTS = (
             "little work, and a commit after each record: what it costs to write",
             [500] * 3,
             (Member(count=3, service=Service(1), behaviour=Behaviour(commit="record"), max_poll_records=50),),
-        )
+        ),
+        calibration="write_ms",
     ),
 )

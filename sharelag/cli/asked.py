@@ -1,0 +1,116 @@
+"""Is one question asked, and has each option that was given a part in it? What would be ignored is wrong usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from sharelag.cli.tried import variants_of
+
+#: What says where an input is and what is taken of it; a scenario has all that itself.
+_OF_INPUT = (
+    *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
+    *("group", "all_groups", "topic", "as_of", "engine", "timeout", "service_ms", "over"),
+)
+#: Of which questions options are that others do not go by.
+_OF = {
+    "baseline": ("compare",),
+    "measure": ("compare",),
+    "optimal": ("compare",),
+    "between": ("fewest_members",),
+    "confidence": ("compare", "against", "fewest_members"),
+}
+_QUESTIONS = ("against", "compare", "fewest_members", "timeline", "show_scenario")
+
+
+def require_one_question(options: dict[str, Any]) -> None:
+    """Look at what was given to the command that runs, before anything is read.
+
+    Raises
+    ------
+    click.UsageError
+        With what to leave out or to add.
+    """
+    given = _given()
+    if options["scenario"] == "list":
+        if others := [name for name in given if name not in ("scenario", "output")]:
+            raise click.UsageError(f"--scenario list runs nothing: leave {_flags(others)} out.")
+        return
+    if options["scenario"] is not None and (of_input := [name for name in _OF_INPUT if name in given]):
+        are = "are" if len(of_input) > 1 else "is"
+        raise click.UsageError(
+            f"{_flags(of_input)} {are} of an input, and --scenario starts from elsewhere: leave one of them out."
+        )
+    _require_one(options)
+    for name, questions in _OF.items():
+        if name in given and not any(options[question] for question in questions):
+            raise click.UsageError(f"--{name} is of {_flags(questions, 'or')}: add it, or leave --{name} out.")
+    _require_seeds(options)
+
+
+def require_names(options: dict[str, Any]) -> None:
+    """Look whether all that is tried and asked for exists, before an input is read for nothing.
+
+    Raises
+    ------
+    InputError
+        An assignor, a setting or its value, an autoscaler, the baseline, a measure or a goal cannot be.
+    click.UsageError
+        Several scenarios are to be shown, or a setting is not written as one.
+    """
+    from sharelag.errors import InputError
+    from sharelag.trials import measures
+    from sharelag.whatif.compare import require_baseline
+    from sharelag.whatif.comparison.tables import OVER_OPTIMAL
+    from sharelag.whatif.scenario import Member, Scenario, Topic
+    from sharelag.whatif.search import Goal
+
+    # What variants are called does not depend on what they are variants of.
+    names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
+    if options["show_scenario"] and len(names) > 1:
+        raise click.UsageError(f"--show-scenario prints one scenario, and these are {len(names)}: {', '.join(names)}.")
+    require_baseline(names, options["baseline"])
+    for name in options["measure"]:
+        if name not in measures():
+            raise InputError(f"{name!r} is not measured: choose among {', '.join(measures())}")
+        if name in OVER_OPTIMAL.names and not options["optimal"]:
+            raise click.UsageError(f"--measure {name} takes the runs of --optimal: add it.")
+    if options["fewest_members"] is not None:
+        Goal.parse(options["fewest_members"], options["confidence"])
+
+
+def _require_one(options: dict[str, Any]) -> None:
+    asked = [name for name in _QUESTIONS if options[name]]
+    asked += ["sweep"] if options["sweep"] and not options["compare"] else []
+    if len(asked) > 1:
+        raise click.UsageError(f"{_flags(asked)} do not go together.")
+    if options["fewest_members"] and options["members"]:
+        raise click.UsageError("--fewest-members searches their number: leave --members out, or use --between.")
+    if options["fewest_members"] and options["autoscale"]:
+        raise click.UsageError("--fewest-members searches the number that --autoscale changes: choose one of them.")
+
+
+def _require_seeds(options: dict[str, Any]) -> None:
+    named, count = options["seed"], options["seeds"]
+    if named and count:
+        raise click.UsageError("choose --seed or --seeds, not both.")
+    if options["show_scenario"] and (named or count):
+        raise click.UsageError("--show-scenario runs nothing: leave --seed and --seeds out.")
+    if len(set(named)) < len(named):
+        raise click.UsageError("a --seed comes twice, and would count twice: give each once.")
+    if options["fewest_members"] and (count or len(named)) == 1:
+        raise click.UsageError("--fewest-members takes two seeds at least: one run does not tell what is luck.")
+
+
+def _given() -> list[str]:
+    """The options that somebody gave, in the order of the help; those of the environment are not of this question."""
+    context = click.get_current_context()
+    names = [one.name for one in context.command.params if one.name is not None]
+    return [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def _flags(names: Iterable[str], word: str = "and") -> str:
+    return f" {word} ".join(f"--{name.replace('_', '-')}" for name in names)

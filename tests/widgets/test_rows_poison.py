@@ -1,0 +1,30 @@
+"""What the texts of the KIPs say of records that fail in every delivery, as the dashboard of them lists it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic
+from sharelag.whatif.simulate import simulate
+from sharelag.workbench import Workbench
+from sharelag_widgets.dashboards import PoisonHunt
+from tests.unit.simulated_input import SimulatedInput
+
+
+@pytest.mark.row("RST-12")
+def test_gl_12_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
+    """Of three records nobody acknowledges the first, whoever gets the second releases it, and the third is fine."""
+    scenario = Scenario(
+        (Topic("t", 1, backlog=3),),
+        (Member(service=Service(10), max_poll_records=1),),
+        poison=(Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release")),
+        duration_ms=20_000,
+    )
+    hunt = PoisonHunt(Workbench(SimulatedInput(simulate(scenario))), "what-if")
+    (listed,) = hunt.found.to_pylist()
+    assert (listed["first_offset"], listed["last_offset"], listed["delivery_count"]) == (1, 1, 5)
+    assert (listed["state"], listed["left"]) == ("archived", None)
+    (why,) = [row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"]
+    told = {one["name"]: one["value"] for one in why["evidence"]}
+    assert (told["archived at the limit"], told["limit"]) == ("1", "5")
+    assert "archived at the limit" in hunt.causes.children[1].value
