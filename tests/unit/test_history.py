@@ -214,7 +214,7 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     source = CaptureInput(CAPTURE)
     records = pa.Table.from_batches([batch.records for batch in decoded(source)])
     history = history_arrow(records)
-    assert history.num_rows == records.num_rows == 1687
+    assert history.num_rows == records.num_rows == 1780
     for as_of in (datetime(2100, 1, 1, tzinfo=UTC), history.column("record_timestamp")[700].as_py()):
         known = up_to(records, as_of)
         last: dict[SharePartition, Any] = {}

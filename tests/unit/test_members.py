@@ -167,17 +167,17 @@ def test_the_recorded_group_at_its_second_rebalance() -> None:
     batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
     records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
     told = {}
-    for millisecond in (383, 385, 388):
-        moment = datetime(2026, 11, 21, 6, 3, 11, millisecond * 1000, tzinfo=UTC)
+    for millisecond in (597, 600, 604):
+        moment = datetime(2026, 11, 21, 11, 44, 30, millisecond * 1000, tzinfo=UTC)
         members = [row for row in members_arrow(records, moment).to_pylist() if row["group_id"] == "billing"]
         told[millisecond] = {
             row["member_id"][:2]: (row["member_epoch"], [len(t["partitions"]) for t in row["assigned_partitions"]])
             for row in members
         }
     assert told == {
-        383: {"TD": (6, [6, 4])},
-        385: {"TD": (6, [6, 4]), "oQ": (7, [2, 3])},
-        388: {"TD": (7, [4, 1]), "oQ": (7, [2, 3])},
+        597: {"+W": (7, [4, 6])},
+        600: {"+W": (7, [4, 6]), "u3": (8, [5])},
+        604: {"+W": (8, [4, 1]), "u3": (8, [5])},
     }
     assert members_arrow(records).num_rows == 0
     assert {row["state"] for row in groups_arrow(records).to_pylist()} == {"Empty"}
