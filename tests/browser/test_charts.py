@@ -136,11 +136,13 @@ def test_every_name_is_text(name: str, opened: Opened) -> None:
     assert page.inner_text("h1") == name
     assert page.locator("img, .main-svg a").count() == 0
     short = f"{visible[:17]}…{visible[-16:]}" if len(visible) > 34 else visible
-    for number in range(len(FIGURES)):
+    for number, figure in enumerate(FIGURES):
+        if figure == "state_record":  # of partitions of the state topic, which have no names
+            continue
         chart = page.query_selector(f"#chart-{number}")
         assert chart is not None
         texts = " ".join(chart.evaluate(TEXT)).replace("\u2068", "").replace("\u2069", "")
-        assert short.replace(" ", "") in texts.replace(" ", "").replace("\u00a0", ""), list(FIGURES)[number]
+        assert short.replace(" ", "") in texts.replace(" ", "").replace("\u00a0", ""), figure
     whole = "".join(page.query_selector("#chart-1").evaluate(HOVERED))  # type: ignore[union-attr]
     assert visible.replace(" ", "") in whole.replace(" ", "").replace("\u2068", "").replace("\u2069", "")
     assert seen.complaints == []

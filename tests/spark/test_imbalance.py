@@ -20,7 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 
 #: Two members of one group, one of which has just come.
-MOMENT = datetime(2026, 11, 21, 6, 3, 11, 390_000, tzinfo=UTC)
+MOMENT = datetime(2026, 11, 21, 11, 44, 30, 604_000, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")

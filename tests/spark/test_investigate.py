@@ -19,7 +19,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 
 SOURCE = CaptureInput(CAPTURE)
-THEN = datetime(2026, 11, 21, 6, 3, 5, tzinfo=UTC)
+THEN = datetime(2026, 11, 21, 11, 44, 31, tzinfo=UTC)
 
 
 def tables(evidence: Evidence) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_the_evidence_is_the_same(spark: SparkSession, as_of: Any) -> None:
 
 def test_the_history_is_the_same(spark: SparkSession) -> None:
     local, on_spark = engine.history(SOURCE, "local"), engine.history(SOURCE, "spark")
-    assert on_spark.table.num_rows == 1687
+    assert on_spark.table.num_rows == 1780
     assert on_spark.table.equals(local.table)
 
 
