@@ -24,6 +24,8 @@ _ONE_NODE = {
     "transaction.state.log.num.partitions": "1",
 }
 _FOR_TESTS = {
+    # Tests write records of long ago, which stay until somebody deletes them.
+    "log.retention.check.interval.ms": "86400000",
     "auto.create.topics.enable": "false",
     # Members join, and get their partitions at the next heartbeat: the default of 5 s is waiting, not testing.
     "group.initial.rebalance.delay.ms": "0",

@@ -286,7 +286,7 @@ def test_a_topic_that_vanishes_meanwhile_takes_no_other_with_it(broker: KafkaBro
 
 
 def test_offsets_of_the_past(broker: KafkaBroker, topic: str) -> None:
-    create_topics(broker.bootstrap_servers, {topic: 3})
+    create_topics(broker.bootstrap_servers, {topic: 3}, {"retention.ms": "-1"})
     old, new = 1_700_000_000_000, 1_700_000_100_000
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for moment in (old, new):

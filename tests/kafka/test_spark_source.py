@@ -35,7 +35,9 @@ KEPT = {0: range(COUNT), 1: range(10, COUNT)}
 def topic(broker: KafkaBroker, spark: SparkSession) -> str:
     register(spark)
     name = f"spark-{uuid4().hex[:8]}"
-    create_topics(broker.bootstrap_servers, {name: 2, f"{name}-empty": 1, f"{name}-other": 1})
+    topics = {name: 2, f"{name}-empty": 1, f"{name}-other": 1}
+    # Its records are years old: retention would delete them as soon as it looks.
+    create_topics(broker.bootstrap_servers, topics, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for n in range(COUNT):
         for partition in (0, 1):
