@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+# Most tests wait for somebody: a broker, a browser, a kernel. Each process has its own.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help env demo test test-parts test-exhaustive check rows capture-data screenshots pages bench lock clean
@@ -27,17 +29,17 @@ test-parts: $(READY)
 	@$(BIN)/python -m tests.browser.lab
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
-	@$(PYTEST)
+	@$(PYTEST) $(SIDE_BY_SIDE)
 
 test-exhaustive: test-parts ## the same, with the full numbers of random cases
-	@$(PYTEST) --exhaustive
+	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
 check: $(READY) ## format, lint, types, import layers, fast tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(PYTEST) -q tests/unit
+	@$(PYTEST) -q $(SIDE_BY_SIDE) tests/unit
 
 rows: ## which requirement rows have passing tests, and which have none
 	-@test -f out/rows.json || $(MAKE) test

@@ -59,16 +59,20 @@ class _RowRecorder:
     def __init__(self) -> None:
         self.outcomes: dict[str, dict[str, bool]] = {}
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
-        report = yield
-        for marker in item.iter_markers("row"):
-            for row in marker.args:
-                tests = self.outcomes.setdefault(row, {})
-                tests[item.nodeid] = tests.get(item.nodeid, True) and report.passed
-        return report
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # What a report carries along reaches this process also when another one ran the test.
+        for item in items:
+            item.user_properties += [("row", row) for marker in item.iter_markers("row") for row in marker.args]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, row in report.user_properties:
+            if name == "row":
+                tests = self.outcomes.setdefault(str(row), {})
+                tests[report.nodeid] = tests.get(report.nodeid, True) and report.passed
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return  # one of several processes, which knows its own tests only
         chosen = (
             session.config.option.keyword
             or session.config.option.markexpr
