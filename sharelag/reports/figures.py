@@ -9,12 +9,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tenacity import retry, stop_after_attempt
+
 from sharelag.reports.blocks import PLOTLY_MIME
 
 #: Pixels of a picture's width, and how many times as many a PNG has.
 _WIDTH, _SCALE = 960, 2
 #: Seconds for a picture.
 _PATIENCE = 60
+#: A browser that has just started now and then runs the script before its page is there; the next one does not.
+_TRIES = 3
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "msedge")
 
 
@@ -59,12 +63,16 @@ def draw(notebook: Any, folder: Path) -> str | None:
     library = folder / "plotly.js"
     packed = resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
     library.write_bytes(gzip.decompress(packed))
+    options = {"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE}
+
+    @retry(stop=stop_after_attempt(_TRIES), reraise=True)
+    def write() -> None:
+        errors = kaleido.write_fig_from_object_sync(specs, kopts=options, cancel_on_error=False)
+        if errors:
+            raise errors[0]
+
     try:
-        kaleido.write_fig_from_object_sync(
-            specs,
-            kopts={"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE},
-            cancel_on_error=True,
-        )
+        write()
     except Exception as error:  # whatever a browser may have: the report holds without pictures
         shutil.rmtree(folder)
         return f"the browser {browser} could not draw them ({type(error).__name__}): see that it starts"
