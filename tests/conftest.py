@@ -25,7 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("exhaustive" if config.getoption("--exhaustive") else "quick")
+    exhaustive = config.getoption("--exhaustive")
+    settings.load_profile("exhaustive" if exhaustive else "quick")
+    if exhaustive:  # the full numbers take their time
+        config.option.timeout = 24 * 3600
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
 
 

@@ -15,10 +15,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,37 +230,53 @@ class Lab(NamedTuple):
 
 @contextmanager
 def jupyter_lab(folder: Path) -> Iterator[Lab]:
-    """A JupyterLab over the notebooks in a folder; its settings and runtime files go to folders beside it."""
+    """A JupyterLab over the notebooks in a folder; its settings go to a folder beside it."""
     apart = folder.parent / f"{folder.name}-jupyter"
-    env = os.environ | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    env |= {"JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces")}
-    env |= {
-        "IPYTHONDIR": str(apart / "ipython"),
-        "JUPYTER_PREFER_ENV_PATH": "1",
-        "PATH": f"{_BIN}:{os.environ['PATH']}",
-    }
-    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     _settings(apart / "settings")
-    port, token, log = _free_port(), secrets.token_hex(16), apart / "lab.log"
-    command = [str(_BIN / "jupyter-lab"), "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
+    env = {"JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces")}
+    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"}
+    port, token = free_port(), secrets.token_hex(16)
+    command = ["jupyter-lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
     command += ["--KernelManager.transport=ipc", "--LabApp.news_url=None"]
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            command, env=env, cwd=folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_for(f"{url}/api?token={token}", server, log)
+    url = f"http://127.0.0.1:{port}"
+    with jupyter_server(command, env, folder, apart, f"{url}/api?token={token}"):
         yield Lab(url, token, folder)
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
+
+
+@contextmanager
+def jupyter_server(
+    command: Sequence[str], env: Mapping[str, str], folder: Path, apart: Path, ready: str
+) -> Iterator[None]:
+    """A server of Jupyter, at work in a folder; what it keeps goes to the folder ``apart``. Ends with its kernels."""
+    env = os.environ | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")} | dict(env)
+    env |= {"IPYTHONDIR": str(apart / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env |= {"JUPYTER_PREFER_ENV_PATH": "1", "PATH": f"{_BIN}:{os.environ['PATH']}"}
+    # The path of a kernel's socket may have 107 bytes, and folders of tests lie deep.
+    with tempfile.TemporaryDirectory(prefix="sl-", ignore_cleanup_errors=True) as runtime:
+        env["JUPYTER_RUNTIME_DIR"] = runtime
+        apart.mkdir(exist_ok=True)
+        log = apart / "server.log"
+        with log.open("wb") as out:
+            server = subprocess.Popen(
+                [str(_BIN / command[0]), *command[1:]],
+                env=env,
+                cwd=folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
-            server.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+            _wait_for(ready, server, log)
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
 
 
 def _settings(folder: Path) -> None:
@@ -280,7 +297,7 @@ def _settings(folder: Path) -> None:
         path.write_text(json.dumps(setting))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -290,13 +307,13 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: flo
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if server.poll() is not None:
-            raise RuntimeError(f"JupyterLab ended with code {server.returncode}:\n{log.read_text()[-3000:]}")
+            raise RuntimeError(f"The server ended with code {server.returncode}:\n{log.read_text()[-3000:]}")
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise TimeoutError(f"JupyterLab did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}")
+    raise TimeoutError(f"The server did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("lab")  # a kernel's sockets lie below, and their paths must be short
+    folder = tmp_path_factory.mktemp("lab")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, folder / "dashboards.ipynb")

@@ -21,7 +21,7 @@ SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:sav
 _SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
 # It takes ten seconds; a busy machine takes its time.
 IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-_PATIENCE = 240_000
+_PATIENCE = 120_000
 
 
 @dataclass

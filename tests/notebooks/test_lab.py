@@ -24,7 +24,7 @@ TAG = "<img src=x onerror=alert("
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("nb")  # a kernel's sockets lie below, and their paths must be short
+    folder = tmp_path_factory.mktemp("nb")
     for name in NAMES:
         copy_of(name, folder)
     with jupyter_lab(folder) as running:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.lab import Watched, _free_port, _wait_for, axe_violations, browser  # noqa: F401
+from tests.browser.lab import Watched, axe_violations, browser, free_port, jupyter_server  # noqa: F401
 from tests.notebooks.running import empty_views
 from tests.notebooks.shipped import FOLDER, ROOT
 
@@ -22,27 +17,11 @@ SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Voila over the notebooks, started as `make pages` does."""
-    apart = tmp_path_factory.mktemp("v")  # short: a kernel's sockets lie below
-    env = os.environ | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    env |= {"IPYTHONDIR": str(apart / "ipython"), "JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    env |= {"JUPYTER_PATH": str(ROOT / "widgets"), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    port, log = _free_port(), apart / "voila.log"
-    command = [str(Path(sys.executable).parent / "voila"), str(FOLDER), "--no-browser", f"--port={port}"]
-    command += ["--Voila.ip=127.0.0.1", "--template=sharelag"]
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            command, env=env, cwd=apart, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        _wait_for(f"http://127.0.0.1:{port}", server, log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    apart, port = tmp_path_factory.mktemp("voila"), free_port()
+    command = ["voila", str(FOLDER), "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1", "--template=sharelag"]
+    url = f"http://127.0.0.1:{port}"
+    with jupyter_server(command, {"JUPYTER_PATH": str(ROOT / "widgets")}, apart, apart, url):
+        yield url
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
