@@ -95,7 +95,7 @@ def cause_figure(records: pa.Table, theme: Theme = "light", most: int = 30, as_o
         as_of=as_of,
         unit=unit,
         unknown=f"Not known: {told}." if told else "",
-        facts=rows.left_out(max(len(records) - most, 0), "cause", "that are less severe"),
+        facts=rows.left_out(max(len(records) - most, 0), "cause", "with less severity"),
     )
     labels = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
     traces = [trace for severity in SEVERITIES for trace in _traces(plain, severity, theme)]

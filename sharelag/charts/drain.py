@@ -134,7 +134,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in words, without a point."
         if unknown
         else "",
-        facts=rows.left_out(others, "share partition", "that is less urgent"),
+        facts=rows.left_out(others, "share partition", "with less urgency"),
     )
     axis = {"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]}
     return figure(

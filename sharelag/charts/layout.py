@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -143,6 +143,7 @@ def empty(why: str, story: Story, theme: Theme) -> Any:
     """A figure that says why there is nothing to draw."""
     note = {"text": text.escaped(why), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
     hidden = {"visible": False}
+    story = replace(story, unknown=story.unknown or "Nothing is drawn.")
     return figure([], story, theme, 80, False, annotations=[note], xaxis=hidden, yaxis=hidden)
 
 

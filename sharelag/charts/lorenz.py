@@ -115,7 +115,7 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
         unknown=f"Not known: the {measure} of {text.counted(unknown, 'share partition')}; not on the curves."
         if unknown
         else "",
-        facts=rows.left_out(max(len(uneven) - most, 0), "group", "that is more even")
+        facts=rows.left_out(max(len(uneven) - most, 0), "group", "with a more even share")
         + rows.left_out(even, "group", f"without any {measure}"),
     )
     if not len(uneven):

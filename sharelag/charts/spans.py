@@ -116,7 +116,7 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
         as_of=as_of,
         unit="Window span in offsets: from the effective start offset to the window's end, as persisted.",
         unknown=_unknown(records),
-        facts=rows.left_out(others, "window", "that is narrower")
+        facts=rows.left_out(others, "window", "with fewer offsets")
         + (("The limit is Kafka's default: nobody told the settings in force.",) if assumed else ()),
     )
     return figure(

@@ -181,12 +181,15 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag import show, trials
+    from sharelag.cli.counted import counted
     from sharelag.whatif.consumer_group import should_move
 
     seeds = seeds_of(options, SEEDS)
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
-        rows += trials.moving_rows(name, should_move(scenario, seeds, confidence=options["confidence"]))
+        with counted() as progress:
+            moving = should_move(scenario, seeds, confidence=options["confidence"], progress=progress)
+        rows += trials.moving_rows(name, moving)
     told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
     write(show.lines(told, output, trials.MOVING_COLUMNS))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"

@@ -146,7 +146,7 @@ def poison_records(facts: Facts) -> Found:
     evidence = {
         "one delivery left": last,
         "archived at the limit": facts.given_up,
-        "highest delivery count": facts.observed("max_delivery_count"),
+        "highest delivery count of what waits": facts.observed("max_delivery_count"),
         "limit": limit,
     }
     held = np.where(last > 0, last, facts.head_length)

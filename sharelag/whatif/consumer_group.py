@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import Floats, is_better, of_difference, of_mean
 from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.scenario import Scenario
@@ -121,6 +122,7 @@ def should_move(
     seeds: Iterable[int] = range(10),
     settings: ConsumerSettings | None = None,
     confidence: float = 0.95,
+    progress: Progress | None = None,
 ) -> Moving:
     """Run a scenario as a consumer group and as a share group, under the same chance, and compare them.
 
@@ -132,6 +134,8 @@ def should_move(
         Of the consumer group.
     confidence : float
         Of each interval (Student's t, over the differences seed by seed).
+    progress : callable, optional
+        Called with the runs done and all runs.
 
     Returns
     -------
@@ -145,14 +149,12 @@ def should_move(
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError("give at least one seed, and each of them once")
-    rows = [
-        _row(variant, result)
-        for seed in seeds
-        for variant, result in (
-            (CONSUMER, consumer_group_twin(scenario, seed, settings)),
-            (SHARE, simulate(scenario, seed)),
-        )
-    ]
+    rows = []
+    for seed in seeds:
+        rows.append(_row(CONSUMER, consumer_group_twin(scenario, seed, settings)))
+        rows.append(_row(SHARE, simulate(scenario, seed)))
+        if progress is not None:
+            progress(len(rows), 2 * len(seeds))
     runs = pa.Table.from_pylist(rows, schema=RUNS)
     answers = [_answer(name, measure, runs, confidence) for name, measure in _MEASURES.items()]
     return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))

@@ -467,7 +467,11 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
 
 def test_should_we_move() -> None:
     """Four partitions and twelve members: a share group is thrice as fast, and does not keep the order."""
-    moving = should_move(replace(named("idle-members"), duration_ms=60_000), range(6))
+    told: list[tuple[int, int]] = []
+    moving = should_move(
+        replace(named("idle-members"), duration_ms=60_000), range(6), progress=lambda *done: told.append(done)
+    )
+    assert told == [(2 * n, 12) for n in range(1, 7)]
     told = {row["measure"]: row for row in moving.answers.to_pylist()}
     assert told["idle_members"]["consumer_group"] == 8
     assert told["idle_members"]["share_group"] == 0

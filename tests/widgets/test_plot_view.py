@@ -43,6 +43,15 @@ def test_the_figure_is_what_was_given_and_can_be_another() -> None:
     assert view.summary() == "Lag: lag"
 
 
+def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
+    made = go.Figure(layout={"title": {"text": "<b>Lag</b> of a &amp; b,<br>now"}})
+    for name in ("<i>lag</i>", "age", "<i>lag</i>"):
+        made.add_scatter(x=[1], y=[1], name=name)
+    assert PlotView(made).summary() == "Lag of a & b, now: lag, age"
+    ours = sharelag.open().lag()
+    assert PlotView.of(ours).alt == ours.figure(None, "light").layout.meta["title"]
+
+
 def test_plotly_crosses_when_it_is_asked_for() -> None:
     view, sent = PlotView(figure(2)), []
     view.send = lambda content, buffers=None: sent.append((content, buffers))  # type: ignore[method-assign]

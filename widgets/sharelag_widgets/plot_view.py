@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import traitlets
+from jinja2.filters import do_striptags
 
 from sharelag.errors import InputError, SetupError
 
@@ -91,8 +92,7 @@ class PlotView(View):
         specs = {"spec": _without_arrays(self._figure, arrays)}
         if dark is not None:
             specs["dark"] = _without_arrays(_plain(dark), arrays)
-        title = self._figure.get("layout", {}).get("title", {})
-        words = title.get("text", "") if isinstance(title, Mapping) else str(title)
+        words = _title(self._figure.get("layout", {}))
         drawn = bool(self._figure.get("data"))
         with self.hold_sync():
             self.note = "" if drawn else "There is nothing to draw: the figure has no traces."
@@ -109,7 +109,8 @@ class PlotView(View):
     def summary(self) -> str:
         """What is drawn, in a sentence."""
         traces = [trace.get("name") or trace.get("type", "scatter") for trace in self._figure.get("data", [])]
-        return self.note or f"{self.alt}: {', '.join(map(str, traces))}"
+        named = dict.fromkeys(_plain_text(str(trace)) for trace in traces)  # each once, in their order
+        return self.note or f"{self.alt}: {', '.join(named)}"
 
     def _picked(self, trait: str) -> dict[str, Any]:
         if trait == "picked_keys":
@@ -143,6 +144,18 @@ def _plain(figure: Any) -> dict[str, Any]:
         raise SetupError("charts need plotly: pip install 'sharelag[notebook]'") from missing
     found: dict[str, Any] = json.loads(to_json(figure, validate=False))
     return found
+
+
+def _title(layout: Mapping[str, Any]) -> str:
+    title, meta = layout.get("title", {}), layout.get("meta", {})
+    if isinstance(meta, Mapping) and "title" in meta:
+        return str(meta["title"])  # our own figures have it in plain text
+    return _plain_text(str(title.get("text", "") if isinstance(title, Mapping) else title))
+
+
+def _plain_text(text: str) -> str:
+    """A text of plotly without its tags."""
+    return do_striptags(text.replace("<br>", " "))
 
 
 def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
