@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +59,11 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
     Told
         Names are escaped for a terminal, not for HTML.
     """
-    rows = causes.to_pylist()
+    of: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in causes.to_pylist():
+        of[row["group_id"]].append(row)
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
-        mine = [row for row in rows if row["group_id"] == group["group_id"]]
+        mine = of[group["group_id"]]
         state = _state(evidence, group, bool(mine))
         yield Told(terminal(group["group_id"]), state, tuple(map(_told_cause, mine)))
 
@@ -100,8 +103,8 @@ def _state(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> str:
     parts = [f"lag {lag}{unknown} in {count} share partition{'s' * (count != 1)}"]
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
-    if drain := _drain(progress.to_pylist()):
-        parts.append(drain)
+    if not _nobody(evidence, group["group_id"]) and (drain := _drain(progress.to_pylist())):
+        parts.append(drain)  # the rates seen are of those who have left
     if not has_causes:
         parts.append(_nothing_found(evidence, group["group_id"]))
     return ", ".join(parts)

@@ -120,6 +120,7 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     since = {row["group_id"]: iso(row["emptied"]) for row in evidence.groups.to_pylist()}
     state = {group.group: group.state for group in told(evidence, NOTHING)}
     assert state["billing"].endswith(f", nobody is in the group since {since['billing']}")
+    assert "drains" not in state["billing"]  # the rates seen were of members who are gone
     assert f"nobody is in the group since {since['analytics']}, but not all is known: " in state["analytics"]
     assert state["refunds"].endswith(", nothing wrong")  # nothing waits there
     unseen = evidence.groups.set_column(

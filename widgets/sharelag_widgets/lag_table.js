@@ -55,7 +55,8 @@ function build({ model, root, link, say, later }) {
   }
   async function copyRows() {
     const chosen = picks.rows();
-    const among = chosen.length && !picks.elsewhere ? Array.from(rows).filter((row) => new Set(chosen).has(row)) : rows;
+    const wanted = new Set(chosen);
+    const among = wanted.size && !picks.elsewhere ? Array.from(rows).filter((row) => wanted.has(row)) : rows;
     const text = csv(columns, get("names"), among);
     root.dataset.copied = text.length;
     try {

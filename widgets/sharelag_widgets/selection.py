@@ -68,7 +68,7 @@ class Selection(traitlets.HasTraits):
     @traitlets.validate("offsets")
     def _offsets_fit(self, proposal: Any) -> tuple[int, int] | None:
         value = proposal["value"]
-        if value is not None and (len(value) != 2 or value[0] > value[1]):
+        if value is not None and (len(value) != 2 or None in value or value[0] > value[1]):
             raise InputError(f"{value!r} are no offsets: give the first and the last, both inclusive")
         return None if value is None else (int(value[0]), int(value[1]))
 
