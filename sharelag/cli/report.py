@@ -137,10 +137,12 @@ def index_(out: Path) -> None:
     """Write OUT/index.html again, which every run does, too."""
     from sharelag.errors import InputError
     from sharelag.reports.ledger import write_index
+    from sharelag.reports.shelf import shared
 
     if not out.is_dir():
         raise InputError(f"there is no folder {out}: make a report first (sharelag report daily --out {out})")
-    click.echo(str(write_index(out)))
+    with shared(out):
+        click.echo(str(write_index(out)))
 
 
 @report.command("schedule")

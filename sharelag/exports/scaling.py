@@ -72,7 +72,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
             "group": str(group),
             "lag": int(sums[place]) if is_known[place] else None,
             "lag_excluding_stuck": int(left[place]) if is_known[place] else None,
-            "age_seconds": None if np.isnan(age[place]) else float(age[place]) / 1000,
+            "age_seconds": float(age[place]) / 1000 if is_known[place] and not np.isnan(age[place]) else None,
             "members": None if np.isnan(members[place]) else int(members[place]),
             "unknown_lags": int(unknown[place]),
             "as_of": iso(evidence.as_of),
@@ -88,8 +88,8 @@ def consumers(told: Mapping[str, Any], target: float) -> int | None:
 
 
 def _ages(facts: Facts, of: NDArray[np.int64]) -> Floats:
-    """Of each group the greatest age among the share partitions with a lag; NaN where one of them is not known."""
-    age = np.where(np.isnan(facts.lag("effective_lag")), 0, facts.progress("age_ms"))
+    """Of each group the greatest age among the share partitions whose lag is known; NaN where one of theirs is not."""
+    age = np.where(np.isnan(facts.lag("effective_lag")), -np.inf, facts.progress("age_ms"))
     greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
-    return np.where(np.isposinf(greatest), np.nan, greatest)
+    return np.where(np.isinf(greatest), np.nan, greatest)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from sharelag.errors import InputError
+from sharelag.model import iso
 from sharelag.reports.secrets import is_secret_name
 
 _HERE = Path(__file__).resolve().parent
@@ -82,7 +85,24 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
             )
         if name not in known:
             raise InputError(f"{path.stem} has no parameter {name!r}: choose from {', '.join(known)}")
-    return {name: value for name, value in parameters.items() if value != known[name]}
+    given = {name: _as_json(name, value) for name, value in parameters.items()}
+    return {name: value for name, value in given.items() if value != known[name]}
+
+
+def _as_json(name: str, value: Any) -> Any:
+    """A value as ledger and verdict hold it; YAML makes moments of what looks like one."""
+    try:
+        return json.loads(json.dumps(value, default=_moment, allow_nan=False))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"the parameter {name!r} is no value of JSON: give a text, a number, or a list of them"
+        ) from None
+
+
+def _moment(value: Any) -> str:
+    if not isinstance(value, datetime):
+        raise TypeError
+    return iso(value if value.tzinfo else value.replace(tzinfo=UTC))
 
 
 def _about(path: Path) -> str:

@@ -114,7 +114,8 @@ def report(
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)  # type: ignore[no-untyped-call]
         place = shelf.publish(folder_of, folder, half, made)
         shelf.retain(folder, started, keep, keep_days)
-        write_index(folder_of)
+        with shelf.shared(folder_of):  # else one that read the ledger earlier could write its index later
+            write_index(folder_of)
     return Report(made, place, ran.verdict)
 
 

@@ -84,7 +84,7 @@ def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
     """Make a whole run the newest one."""
     place = folder / "runs" / run.run_id
     half.rename(place)
-    with _shared(out):
+    with shared(out):
         ledger.append(out, run)
     point_latest(folder, run.run_id)
     return place
@@ -152,7 +152,7 @@ def put_in_order(out: Path, name: str) -> None:
     for left in folder.glob(".latest-*"):
         left.unlink(missing_ok=True)
     runs = runs_of(folder)
-    with _shared(out):
+    with shared(out):
         noted = {run.run_id for run in ledger.read(out)}
         for run in runs:
             if run.run_id not in noted:
@@ -161,6 +161,6 @@ def put_in_order(out: Path, name: str) -> None:
         point_latest(folder, runs[-1].run_id)
 
 
-def _shared(out: Path) -> FileLock:
+def shared(out: Path) -> FileLock:
     """What reports of all names write to; for moments only."""
     return FileLock(out / ".lock")

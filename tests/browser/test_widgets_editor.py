@@ -170,6 +170,7 @@ def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_
     desk.settle()
     assert view.picked_rows.column("partition").to_pylist() == [1]
     line(desk, "member-1").get_by_role("button", name="Remove member-1").evaluate("one => one.click()")
+    desk.settle()  # else the chip may be replaced between being found and being clicked
     chip(desk, "member-2", "refunds-2").evaluate("one => one.click()")  # as a screen reader does
     desk.settle()
     assert "member-1" not in view.assignment

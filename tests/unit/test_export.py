@@ -225,6 +225,7 @@ def test_what_more_consumers_would_not_finish_is_left_out() -> None:
     (told,) = scaling(investigate.gather(CaptureInput(SCENARIOS / "no_members"), "local")).values()
     assert (told["lag"], told["lag_excluding_stuck"], told["members"]) == (240, 240, 0)
     (told,) = scaling(investigate.gather(CaptureInput(SCENARIOS / "not_started"), "local")).values()
+    assert told["age_seconds"] is None
     assert (told["lag"], told["lag_excluding_stuck"], told["unknown_lags"]) == (None, None, 4)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -373,6 +373,8 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
     [
         ({"sasl_password": "hunter22"}, "looks like a secret"),
         ({"lag": 3}, "has no parameter 'lag'"),
+        ({"over": float("nan")}, "'over' is no value of JSON"),
+        ({"as_of": date(2026, 6, 1)}, "'as_of' is no value of JSON"),
     ],
 )
 def test_parameters_that_cannot_be_given(given: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -400,6 +402,10 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     }
     for value in ("orders", "123", "null", "'", "a: b", "- x", '"q"', ["a", "1"], 3, 2.5, True, "2026-06-01T00:00:00Z"):
         assert _plain(_word(value)) == value
+    (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
+    daily = notebooks.notebook("daily")
+    assert notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))["as_of"] == "2026-06-01T00:00:00.000Z"
+    assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     (tmp_path / "p.yaml").write_text("password: {hunter22")
     with pytest.raises(InputError, match="is no YAML") as raised:
         _given(tmp_path / "p.yaml", ())
