@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.shown import Shown
 
 ISOLATION = "share.isolation.level"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Shown):
     """Tables of `sharelag.schemas`, of the same share partitions. Those that could not be had are empty."""
 
     as_of: datetime

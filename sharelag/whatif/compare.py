@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.shown import Shown
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import Floats, is_better, median, of_difference, of_mean, of_ratio
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
@@ -35,7 +36,7 @@ Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """What came of it, as tables of `sharelag.whatif.comparison.tables`.
 
     Attributes

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import Floats, is_better, of_difference, of_mean
 from sharelag.whatif.comparison.tables import MEASURED, Measure
@@ -78,7 +79,7 @@ _MEASURES = {
 
 
 @dataclass(frozen=True)
-class Moving:
+class Moving(Shown):
     """What came of it.
 
     Attributes

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from sharelag.errors import InputError
+from sharelag.shown import Shown
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
@@ -107,7 +108,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Scenario(Shown):
     """All that `sharelag.whatif.simulate` needs, but for the seed.
 
     Attributes

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.errors import InputError
+from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import Interval, least_alike, of_one_side
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -88,7 +89,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Found:
+class Found(Shown):
     """The answer.
 
     Attributes

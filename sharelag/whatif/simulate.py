@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.model import SharePartition
+from sharelag.shown import Shown
 from sharelag.whatif.scenario import Fault, Scenario, Service, Topic
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.brokers import Brokers
@@ -37,7 +38,7 @@ _COLD_MS = 300_000
 
 
 @dataclass(frozen=True)
-class SimulationResult:
+class SimulationResult(Shown):
     """What happened, as tables of `sharelag.whatif.simulation.tables` and `summary`.
 
     Attributes

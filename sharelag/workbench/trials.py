@@ -1,17 +1,21 @@
-"""What did simulations find? Comparisons, searches and moves as a `Result`, which shows itself."""
+"""What is in a value that is no `Result`? What simulations take and find, and evidence, as one that shows itself."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from sharelag import charts, trials
+from sharelag import charts, show, trials
 from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
 from sharelag.whatif.compare import Comparison
-from sharelag.whatif.consumer_group import Moving
+from sharelag.whatif.consumer_group import ConsumerGroupResult, Moving
+from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Found
 from sharelag.whatif.simulate import SimulationResult
 from sharelag.workbench.result import Result
@@ -38,13 +42,14 @@ _MEANS = {
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
 
-def told(found: Comparison | Found | Moving | SimulationResult) -> Result:
-    """What simulations found, as a table that shows itself in a notebook.
+def told(found: Comparison | Found | Moving | SimulationResult | ConsumerGroupResult | Scenario | Evidence) -> Result:
+    """What simulations take and find, as a table that shows itself in a notebook.
 
     Parameters
     ----------
     found
-        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move`` or ``simulate``.
+        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move``, ``simulate`` or a scenario; or the
+        evidence behind a workbench's answers.
 
     Returns
     -------
@@ -66,13 +71,65 @@ def told(found: Comparison | Found | Moving | SimulationResult) -> Result:
         rows = [trials.moving_for_people(row) for row in trials.moving_rows("", found)]
         columns = {heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"}
         return _result("Consumer group or share group?", rows, columns, (trials.MOVING,))
-    if isinstance(found, SimulationResult):
+    if isinstance(found, SimulationResult | ConsumerGroupResult):
         (row,) = found.summary.to_pylist()
         rows = [{"by": name, "value": None if value is None else str(value)} for name, value in row.items()]
         return _result(f"One run, with seed {found.seed}", rows, {"MEASURE": "by", "VALUE": "value"})
+    if isinstance(found, Scenario):
+        return _scenario(found)
+    if isinstance(found, Evidence):
+        return _evidence(found)
     raise InputError(
         f"{type(found).__name__} is nothing that simulations find: give what compare, fewest_members, should_move or "
         "simulate of sharelag.whatif return"
+    )
+
+
+def _scenario(scenario: Scenario) -> Result:
+    members, given = scenario.each_member(), [*_unlike(scenario.settings), *_unlike(scenario.settings.limits)]
+    kinds = Counter(fault.kind.replace("_", " ") for fault in scenario.faults)
+    values = {
+        "group": scenario.group_id,
+        "topics": ", ".join(f"{one.name} ({one.partitions})" for one in scenario.topics),
+        "members": f"{len(members):,}",
+        "producers": ", ".join(f"{one.topic}: {one.rate:,.3g}/s" for one in scenario.producers) or "none",
+        "assignor": scenario.assignor,
+        "settings that differ from Kafka's": ", ".join(given) or "none",
+        "poison records": f"{len(scenario.poison):,}",
+        "faults": ", ".join(f"{kind} ({count})" for kind, count in kinds.items()) or "none",
+        "autoscaler": "none" if scenario.autoscaler is None else type(scenario.autoscaler).__name__,
+        "lasts": show.duration(scenario.duration_ms),
+    }
+    rows = [{"by": name, "value": value} for name, value in values.items()]
+    notes = (*((scenario.about,) if scenario.about else ()), *(f"assumed: {one}" for one in scenario.assumed))
+    title = f"Scenario {scenario.name}" if scenario.name else f"Scenario of {scenario.group_id}"
+    return _result(title, rows, {"WHAT": "by", "VALUE": "value"}, notes, means={"by": "part of the scenario"})
+
+
+def _unlike(given: Any) -> list[str]:
+    """What is not as it would be if nobody had set it."""
+    usual = type(given)()
+    return [
+        f"{one.name} {getattr(given, one.name)}"
+        for one in fields(given)
+        if one.name != "limits" and getattr(given, one.name) != getattr(usual, one.name)
+    ]
+
+
+def _evidence(evidence: Evidence) -> Result:
+    tables = {name: table for name, table in vars(evidence).items() if isinstance(table, pa.Table)}
+    rows = pa.table({"by": pa.array(list(tables)), "value": pa.array([len(table) for table in tables.values()])})
+    return Result(
+        title="What was read",
+        table=rows,
+        columns={"TABLE": "by", "ROWS": "value"},
+        as_of=evidence.as_of,
+        source="a workbench",
+        engine=evidence.engine,
+        means={
+            "by": "attribute of the evidence, a pyarrow table",
+            "value": "of it; 0: could not be had, or nothing there",
+        },
     )
 
 
@@ -95,6 +152,7 @@ def _result(
     columns: Mapping[str, str],
     notes: tuple[str, ...] = (),
     drawn: Mapping[str, Any] | None = None,
+    means: Mapping[str, str] = _MEANS,
 ) -> Result:
     """Cells are words already, but for numbers that were counted."""
     table = pa.table({name: pa.array([row.get(name) for row in rows]) for name in columns.values()})
@@ -107,5 +165,5 @@ def _result(
         engine="what-if",
         notes=notes,
         charts=drawn or {},
-        means=_MEANS,
+        means=means,
     )

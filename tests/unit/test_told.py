@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,21 @@ import sharelag
 from sharelag import charts
 from sharelag.charts.comparison import COMPARED, measure_words
 from sharelag.errors import InputError
-from sharelag.whatif import Goal, Member, Producer, Scenario, Service, Topic, compared, named, should_move, simulate
+from sharelag.whatif import (
+    Goal,
+    Limits,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+    compared,
+    consumer_group_twin,
+    named,
+    should_move,
+    simulate,
+)
 from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -161,6 +176,32 @@ def test_one_run_is_told_as_its_summary() -> None:
     values = {row["by"]: row["value"] for row in result.table.to_pylist()}
     (summary,) = run.summary.to_pylist()
     assert values == {name: None if value is None else str(value) for name, value in summary.items()}
+
+
+def test_each_shows_itself_as_it_is_told() -> None:
+    """In a notebook: a table, and the same as text for who does not see it."""
+    scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
+    run = simulate(scenario)
+    evidence = sharelag.open().evidence()
+    for one in (scenario, run, consumer_group_twin(scenario), AGES, should_move(scenario, range(2)), evidence):
+        shown = one._repr_mimebundle_()
+        assert shown["text/plain"] == sharelag.told(one).to_text()
+        assert shown["text/html"].count("<tr") > 3
+        assert "<img" not in shown["text/html"]
+    words = scenario._repr_mimebundle_()["text/plain"]
+    assert words.startswith("Scenario uneven (simulated)")
+    assert scenario.about in words
+    assert "assumed: <img src=x" in words
+    assert "\u202e" not in words
+    assert re.search(rf"^lag +{len(evidence.lag)}$", evidence._repr_mimebundle_()["text/plain"], re.MULTILINE)
+
+
+def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
+    settings = Settings(limits=Limits(delivery_count_limit=3), session_timeout_ms=9000)
+    rows = sharelag.told(replace(named("uneven"), settings=settings)).table.to_pylist()
+    told = {row["by"]: row["value"] for row in rows}
+    assert told["settings that differ from Kafka's"] == "session_timeout_ms 9000, delivery_count_limit 3"
+    assert told["members"] == f"{len(named('uneven').each_member())}"
 
 
 def test_what_no_simulation_found_is_refused() -> None:

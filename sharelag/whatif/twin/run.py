@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sharelag.shown import Shown
 from sharelag.whatif.scenario import Fault, Scenario, Service
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -31,7 +32,7 @@ _CLEAN_MS = 300_000
 
 
 @dataclass(frozen=True)
-class ConsumerGroupResult:
+class ConsumerGroupResult(Shown):
     """What happened, in the tables of `sharelag.whatif.simulate.SimulationResult`.
 
     In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far records were
