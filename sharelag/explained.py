@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -20,6 +19,9 @@ from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.show import duration, terminal
 
+#: What of each share partition is told.
+_DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
+_LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 _STYLES = {"critical": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -59,13 +61,25 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
     Told
         Names are escaped for a terminal, not for HTML.
     """
-    of: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in causes.to_pylist():
-        of[row["group_id"]].append(row)
+    found, progress = _by_group(causes, causes.schema.names), _by_group(evidence.progress, _DRAINS)
+    lag = _by_group(evidence.lag, _LAGS)
+    emptied = {row["group_id"]: row["emptied"] for row in evidence.groups.to_pylist() if row["members"] == 0}
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
-        mine = of[group["group_id"]]
-        state = _state(evidence, group, bool(mine))
-        yield Told(terminal(group["group_id"]), state, tuple(map(_told_cause, mine)))
+        name = group["group_id"]
+        nobody = "nobody is in the group" if name in emptied else ""
+        if nobody and emptied[name]:
+            nobody += f" since {iso(emptied[name])}"
+        state = _state(group, progress[name], nobody)
+        if not found[name]:
+            state += f", {_nothing_found(lag[name], nobody)}"
+        yield Told(terminal(name), state, tuple(map(_told_cause, found[name])))
+
+
+def _by_group(table: Arrow, names: list[str]) -> defaultdict[str, list[dict[str, Any]]]:
+    groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.select(names).to_pylist():
+        groups[row["group_id"]].append(row)
+    return groups
 
 
 def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
@@ -94,42 +108,32 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
     yield from (line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _state(evidence: Evidence, group: dict[str, Any], has_causes: bool) -> str:
-    progress = evidence.progress.filter(pc.equal(evidence.progress.column("group_id"), group["group_id"]))
-    ages = [age for age in progress.column("age_ms").to_pylist() if age is not None]
+def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -> str:
+    ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
     lag = "-" if group["lag"] is None else f"{group['lag']:,}"
     unknown = f" (+{group['unknown_lags']} unknown)" if group["unknown_lags"] else ""
     count = group["partitions"]
     parts = [f"lag {lag}{unknown} in {count} share partition{'s' * (count != 1)}"]
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
-    if not _nobody(evidence, group["group_id"]) and (drain := _drain(progress.to_pylist())):
-        parts.append(drain)  # the rates seen are of those who have left
-    if not has_causes:
-        parts.append(_nothing_found(evidence, group["group_id"]))
+    if not nobody and (drain := _drain(progress)):
+        parts.append(drain)  # else the rates seen are of those who have left
     return ", ".join(parts)
 
 
-def _nothing_found(evidence: Evidence, group: str) -> str:
+def _nothing_found(lag: list[dict[str, Any]], nobody: str) -> str:
     """Nothing is wrong only where everything is known, and somebody works on what there is."""
-    mine = evidence.lag.filter(pc.equal(evidence.lag.column("group_id"), group))
-    empty = pc.less_equal(mine.column("end_offset"), mine.column("log_start_offset")).fill_null(False)
-    unknown = mine.filter(pc.and_(mine.column("effective_lag").is_null(), pc.invert(empty)))
-    reasons = sorted({REASONS[reason] for reason in unknown.column("lag_reason").to_pylist() if reason in REASONS})
-    waits = pc.any(pc.greater(mine.column("effective_lag"), 0)).as_py()
-    nobody = _nobody(evidence, group) if waits or unknown.num_rows else ""
-    if unknown.num_rows:
+    unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
+    reasons = sorted({REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS})
+    if unknown:
         return f"{nobody or 'nothing found'}, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
-    return nobody or "nothing wrong"
+    # Nobody is missed where nothing waits.
+    return (any(row["effective_lag"] for row in lag) and nobody) or "nothing wrong"
 
 
-def _nobody(evidence: Evidence, group: str) -> str:
-    """That nobody is in the group, also where that is so new that it is no cause yet."""
-    mine = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
-    if not mine.num_rows or mine.column("members")[0].as_py() != 0:
-        return ""
-    since = mine.column("emptied")[0].as_py()
-    return "nobody is in the group" + (f" since {iso(since)}" if since else "")
+def _is_empty(row: dict[str, Any]) -> bool:
+    end, start = row["end_offset"], row["log_start_offset"]
+    return end is not None and start is not None and end <= start
 
 
 def _drain(rows: list[dict[str, Any]]) -> str:

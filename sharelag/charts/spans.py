@@ -14,7 +14,7 @@ from sharelag.charts import rows, text
 from sharelag.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.charts.palette import KINDS, WARN, Theme, marker
 from sharelag.schemas import Arrow
-from sharelag.settings import in_force
+from sharelag.settings import each_in_force
 
 LIMIT = "share.partition.max.record.locks"
 #: The window of one share partition.
@@ -52,7 +52,9 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
     # A window without batches ends where it began, or earlier when the log start has moved on.
     span = np.where(np.isnan(head), np.nan, np.maximum(np.nan_to_num(end) - head, 0))
     groups = flat(lag.column("group_id")).dictionary_encode()
-    limits = [in_force(settings, group)[LIMIT] for group in groups.dictionary.to_pylist()]
+    names = groups.dictionary.to_pylist()
+    each = each_in_force(settings, names)
+    limits = [each[name][LIMIT] for name in names]
     values = pa.array([value.value if isinstance(value.value, int) else None for value in limits], pa.int64())
     columns = rows.names_of(lag) | {
         "head_offset": lag.column("effective_start_offset"),

@@ -19,7 +19,7 @@ from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import exploded
 from sharelag.model import DeliveryState, milliseconds
-from sharelag.settings import in_force
+from sharelag.settings import each_in_force
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 Floats = NDArray[np.float64]
@@ -253,15 +253,7 @@ class Facts:
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
-        table = self.evidence.settings
-        ours, brokers = (table.filter(pc.equal(table.column("scope"), scope)) for scope in ("group", "broker"))
-        ours = ours.sort_by("entity")
-        entities = flat(ours.column("entity")).to_numpy(zero_copy_only=False).astype(str)
-        begin, end = (np.searchsorted(entities, self._names, side) for side in ("left", "right"))
-        return {
-            group: in_force(pa.concat_tables([ours.slice(a, b - a), brokers]), group)
-            for group, a, b in zip(self._names, begin.tolist(), end.tolist(), strict=True)
-        }
+        return each_in_force(self.evidence.settings, self._names)
 
     @cached_property
     def _keys(self) -> pa.Array:

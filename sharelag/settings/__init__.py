@@ -2,7 +2,7 @@
 
 from sharelag.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
 from sharelag.settings.clients import lint_consumer
-from sharelag.settings.force import Value, effective, effective_lock_ms, in_force
+from sharelag.settings.force import Value, each_in_force, effective, effective_lock_ms, in_force
 from sharelag.settings.rules import Problem, check, check_all, parse
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "catalogue",
     "check",
     "check_all",
+    "each_in_force",
     "effective",
     "effective_lock_ms",
     "in_force",

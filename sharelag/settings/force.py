@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from sharelag.errors import InputError
@@ -88,18 +90,29 @@ def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
         Every setting of the catalogue. What the table does not tell has Kafka's default, and the source
         ``"assumed"``.
     """
-    import pyarrow.compute as pc
+    return each_in_force(settings, [group])[group]
 
-    of_group = pc.and_(pc.equal(settings.column("scope"), "group"), pc.equal(settings.column("entity"), group))
-    wanted = pc.or_(pc.fill_null(of_group, False), pc.equal(settings.column("scope"), "broker"))
-    rows = settings.filter(wanted).to_pylist()
-    told = {(row["scope"], row["name"]): row for row in rows if row["value"] is not None}
-    found = {}
-    for setting in CATALOGUE:
-        row = told.get((setting.scope, setting.name)) or told.get(("broker", setting.broker))
-        value = Value(parse(setting, row["value"])[0], row["source"]) if row else Value(setting.default, "assumed")
-        found[setting.name] = value
-    return found
+
+def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[str, Value]]:
+    """The same as `in_force`, of each of some groups."""
+    own: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+    brokers: dict[str, tuple[str, str]] = {}
+    for row in settings.select(["scope", "entity", "name", "value", "source"]).to_pylist():
+        if row["value"] is None:
+            continue
+        if row["scope"] == "broker":
+            brokers[row["name"]] = (row["value"], row["source"])
+        elif row["scope"] == "group" and row["entity"] is not None:
+            own[row["entity"]][row["name"]] = (row["value"], row["source"])
+    # Most groups have the same values: each is parsed once.
+    typed = cache(lambda setting, value: parse(setting, value)[0])
+
+    def value_of(setting: Setting, mine: Mapping[str, tuple[str, str]]) -> Value:
+        told = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)
+        told = told or brokers.get(setting.broker or "")
+        return Value(typed(setting, told[0]), told[1]) if told else Value(setting.default, "assumed")
+
+    return {group: {one.name: value_of(one, own.get(group, {})) for one in CATALOGUE} for group in groups}
 
 
 def _of_group(setting: Setting, stored: object, broker: Mapping[str, object], profile: str) -> Value:
