@@ -96,7 +96,7 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
         theme,
         rows_height(len(known)),
         False,
-        xaxis={"title": {"text": f"difference, {unit}"}, "zeroline": True},
+        xaxis={"title": {"text": f"difference, {unit}"}, "zeroline": True, "rangemode": "tozero"},
         yaxis=row_axis([text.name(row["variant"]) for row in known]),
     )
 

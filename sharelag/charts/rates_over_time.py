@@ -15,6 +15,8 @@ from sharelag.charts.palette import Theme, line
 from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
 
+#: Spans that are drawn.
+_MOST = 40
 #: One share partition between two moments that follow each other.
 RATES_OVER_TIME = pa.schema(
     [
@@ -88,7 +90,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
         return empty("At no two moments are the offsets known", Story("No rate is known", as_of, unit), theme)
     moments, sums = _summed(kept)
     first = kept.column("begin").to_numpy().min()
-    edges = np.concatenate([[first], moments]).astype("datetime64[ms]")
+    edges, sums = _pooled(np.concatenate([[first], moments]).astype("datetime64[ms]"), sums)
     middle = (edges[:-1] + (edges[1:] - edges[:-1]) / 2).astype(str)
     words = {"arrival_rate": "arrivals", "completion_rate": "completions"}
     traces = [
@@ -115,7 +117,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
         title=_over_time_title(kept, sums, edges),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(moments)} each: gaps."
+        unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(middle)} each: gaps."
         if any(gaps)
         else "",
         facts=(f"Sum of {text.counted(count, 'share partition')}.",)
@@ -152,6 +154,19 @@ def _summed(kept: pa.Table) -> tuple[Any, dict[str, Any]]:
         complete = np.bincount(at, ~np.isnan(rate), len(moments)) == size
         sums[name] = np.where(complete, np.bincount(at, np.nan_to_num(rate), len(moments)), np.nan)
     return moments, sums
+
+
+def _pooled(edges: Any, sums: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Few enough spans to see what happens: of each the mean, NaN where less than half of it is known."""
+    first = np.arange(0, len(edges) - 1, -(-(len(edges) - 1) // _MOST))
+    seconds = np.diff(edges).astype(float)
+    pooled = {}
+    for name, rate in sums.items():
+        known = np.add.reduceat(np.where(np.isnan(rate), 0, seconds), first)
+        moved = np.add.reduceat(np.nan_to_num(rate) * seconds, first)
+        enough = 2 * known >= np.add.reduceat(seconds, first)
+        pooled[name] = np.divide(moved, known, out=np.full(len(first), np.nan), where=enough)
+    return np.append(edges[first], edges[-1]), pooled
 
 
 def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:

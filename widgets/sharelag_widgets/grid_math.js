@@ -23,14 +23,16 @@ export function bounds(values) {
   const exact = steps.map((step) => least * (high / least) ** (step / STEPS));
   // Numbers that are close together would fall into one step between bounds of one digit.
   const digits = [[1, 2, 5], Array.from({ length: 90 }, (_, n) => 1 + n / 10), Array.from({ length: 900 }, (_, n) => 1 + n / 100)];
-  const made = digits.map((allowed) => [...new Set(exact.map((value) => round(value, allowed)))].filter((bound) => bound <= high));
-  return made.find((bounds) => bounds.length >= STEPS - 1) ?? made.at(-1);
+  const made = digits.map((allowed) => [...new Set(exact.map((value, step) => round(value, allowed, step === 0)))].filter((bound) => bound <= high));
+  return made.find((bounds) => bounds.length === STEPS) ?? made.at(-1);
 }
 
-/** Down to one of some digits: 1, 2, 5, 10, 20, ... */
-function round(value, digits) {
+/** To the nearest of some digits by their ratio, or down to one: 1, 2, 5, 10, 20, ... */
+function round(value, digits, down) {
   const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
-  const digit = digits.findLast((n) => n * power <= value * (1 + 1e-9)) ?? 1;
+  if (down) return Number(((digits.findLast((n) => n * power <= value * (1 + 1e-9)) ?? 1) * power).toPrecision(3));
+  const apart = (n) => Math.abs(Math.log(value / (n * power)));
+  const digit = [...digits, 10].reduce((best, n) => (apart(n) < apart(best) ? n : best));
   return Number((digit * power).toPrecision(3));
 }
 

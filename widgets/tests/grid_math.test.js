@@ -11,8 +11,9 @@ test("steps are round, rise, and none is empty by its bounds", () => {
   assert.deepEqual(bounds([0.3, 2.5]).every((bound, n, all) => n === 0 || bound > all[n - 1]), true);
   const below = bounds([-3, 4]);
   assert.equal(below.length, 6);
-  assert.deepEqual(bounds([0, 40, 820]), [40, 66, 100, 180, 290, 490]);
-  assert.deepEqual(bounds([381, 460]), [380, 390, 400, 410, 430, 440]);
+  assert.deepEqual(bounds([0, 40, 820]), [40, 66, 110, 180, 300, 500]);
+  assert.deepEqual(bounds([381, 460]), [380, 390, 410, 420, 430, 450]);
+  assert.deepEqual(bounds([0, 16, 803]), [10, 20, 50, 100, 200, 500].map((bound, n) => (n ? bound : 10)));
   assert.ok(below[0] > -3 && below[5] < 4);
 });
 
