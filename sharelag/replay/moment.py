@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -32,6 +33,8 @@ def parse_moment(text: str) -> Moment:
     InputError
         When it is neither.
     """
+    if re.fullmatch(r"0\d:[0-5]\d", text):
+        raise InputError(f"{text!r} is a time without a day: give one such as 2026-11-21T{text}:00Z")
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
         return _offsets(text, [(int(partition), int(offset)) for partition, offset in pairs])

@@ -255,6 +255,7 @@ def test_moments_are_read(text: str, moment: Any) -> None:
         "99999999999:1",
         "0:99999999999999999999",
         "0:1,0:2",
+        "03:10",
     ],
 )
 def test_what_is_no_moment_is_refused(text: str) -> None:

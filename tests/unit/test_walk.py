@@ -55,6 +55,13 @@ def test_gl_28_what_is_persisted_of_each_live_window(step: int) -> None:
             assert (state, count) == (ACQUIRED, 1)
 
 
+@pytest.mark.row("ADM-06")
+def test_gl_01_the_start_offset_after_step_8_is_that_of_kafkas_command() -> None:
+    records = [record[1:] for record in walk_records(8)]
+    (line,) = lag_arrow(replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)).to_pylist()
+    assert line["start_offset"] == 110
+
+
 @pytest.mark.row("LAG-01")
 @pytest.mark.parametrize("step", LIVE)
 def test_gl_21_the_lag_is_what_is_not_finished(step: int) -> None:

@@ -14,6 +14,7 @@ import traitlets
 
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.replay.moment import parse_time
 
 from .columns import Rows, table_of
 
@@ -56,7 +57,7 @@ class Selection(traitlets.HasTraits):
         self.id = uuid.uuid4().hex
         self.keys = tuple(keys)
         self.offsets = None if offsets is None else tuple(offsets)
-        self.moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        self.moment = parse_time(moment) if isinstance(moment, str) else moment
 
     @traitlets.validate("keys")
     def _keys_fit(self, proposal: Any) -> tuple[Key, ...]:
