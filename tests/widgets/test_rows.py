@@ -40,6 +40,23 @@ def test_verdicts_are_counted() -> None:
     assert grid.summary() == "Share partitions: 3 by verdict: a 2, b 1"
 
 
+def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> None:
+    few = {"partition": [0, 1, 2], "cause": ["slow", None, "held"]}
+    for order in ([0, 1, 2], [2, 0, 1]):
+        grid = PartitionGrid.of(pa.table(few).take(order), measures=["cause"])
+        assert (_texts(grid), unpacked(grid.data)["cause"]) == (["held", "slow"], [few["cause"][n] for n in order])
+    many = [f"cause {n}" for n in range(9) for _ in range(20 - n)]
+    grid = PartitionGrid.of({"partition": list(range(len(many))), "cause": many}, measures=["cause"])
+    assert _texts(grid) == [f"cause {n}" for n in range(6)] + ["one of 3 others"]
+    shown = unpacked(grid.data)["cause"]
+    assert shown.count("one of 3 others") == 14 + 13 + 12
+    assert shown[0] == "cause 0"
+
+
+def _texts(grid: PartitionGrid) -> list[str]:
+    return list(grid._columns()["cause"].texts or ())
+
+
 def test_a_table_shows_what_tells_most_first_and_leaves_out_what_says_nothing() -> None:
     table = LagTable.of(lag())
     assert table.names[:6] == ["group_id", "topic", "partition", "lag", "start_offset", "end_offset"]

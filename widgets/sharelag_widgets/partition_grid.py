@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
@@ -24,7 +25,7 @@ _NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
 
 
 class PartitionGrid(RowsView):
-    """Share partitions as cells, banded by group. More is darker, on dark paper brighter.
+    """Share partitions as cells, banded by group. More is larger and darker, on dark paper brighter.
 
     Make one with `PartitionGrid.of`.
     """
@@ -131,7 +132,26 @@ class PartitionGrid(RowsView):
         columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self._labels), "label")
         bands = self.rows.column(self._band).cast(pa.string()) if self._band else pa.nulls(len(self.rows), pa.string())
         columns["_band"] = column_of(pc.fill_null(bands, ""), "band")
-        return columns | {name: column_of(self.rows.column(name), name) for name in self.measures}
+        return columns | {name: _measured(self.rows.column(name), name) for name in self.measures}
+
+
+def _measured(values: pa.ChunkedArray, name: str) -> Column:
+    """A column as numbers, or as verdicts by name: the same ones look the same whatever the order of the rows.
+
+    There are as many looks as `MOST_VERDICTS`; of more verdicts the rarest share the last one.
+    """
+    column = column_of(values, name)
+    if column.texts is None:
+        return column
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.texts))
+    often = sorted(range(len(column.texts)), key=lambda code: (-counts[code], column.texts[code]))
+    alone = often if len(often) <= MOST_VERDICTS else often[: MOST_VERDICTS - 1]
+    texts = sorted(column.texts[code] for code in alone)
+    place = {text: number for number, text in enumerate(texts)}
+    if rest := len(often) - len(alone):
+        texts.append(f"one of {rest} others")
+    codes = np.array([place.get(text, len(texts) - 1) for text in column.texts] + [-1], np.int32)
+    return Column(codes[column.values], "text", tuple(texts))
 
 
 def _measures(table: pa.Table, keys: Sequence[str]) -> list[str]:
