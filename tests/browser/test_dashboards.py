@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import nbformat
@@ -14,9 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from sharelag_widgets.dashboards.header import Header
-from tests.browser.lab import ROOT, Desk, Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
-from tests.widgets.samples import HOSTILE
+from tests.browser.lab import ROOT, Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
 
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
@@ -135,6 +129,7 @@ def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(op
 
 def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Watched) -> None:
     page, board = opened.page, cell(opened.page, LAB)
+    results = board.locator(".sl-level-3, .sl-table table")  # headings with what they say, and the table
     board.get_by_role("button", name="Run", exact=True).click()
     expect(board).to_contain_text("Done")
     expect(board.locator(".sl-table")).to_contain_text("not clear")
@@ -145,23 +140,43 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     assert "of work for each record, exponentially distributed" in said
     rows = board.locator(".sl-table tbody").inner_text()
     assert "lag-aware-sticky" in rows
+    page.wait_for_function(IDLE)
+    said, baseline = results.all_inner_texts(), baselines(board)
+    # Other seeds, another result; the same seeds, the same text.
+    for seed in ("7", "0"):
+        enter(board, "First seed", seed)
+        page.wait_for_function(IDLE)
+        board.get_by_role("button", name="Run", exact=True).click()
+        expect(board).to_contain_text(f"Seeds {seed} to {int(seed) + 1}.")
+        if seed == "7":
+            expect(board.locator(".sl-table tbody")).not_to_have_text(rows, use_inner_text=True)
+            assert baselines(board) != baseline
+    expect(results).to_have_text(said, use_inner_text=True)
+    assert baselines(board) == baseline
+    # More members are another variant, beside the same baseline.
+    enter(board, "Members", "6")
+    page.wait_for_function(IDLE)
+    board.get_by_role("button", name="Run", exact=True).click()
+    expect(board.locator(".sl-table tbody")).to_contain_text("6 members")
+    assert baselines(board) == baseline
+    enter(board, "Members", "")
+    rows = board.locator(".sl-table tbody").inner_text()
     # Many long runs: while they go on, nothing can be changed; cancelled, the old result stays.
     for words, number in (("Runs", "200"), ("Simulated time, s", "3600")):
-        field = board.get_by_label(words, exact=True)
-        field.fill(number)
-        field.press("Tab")
+        enter(board, words, number)
     page.wait_for_function(IDLE)
     board.get_by_role("button", name="Run", exact=True).click()
     expect(head(page, LAB)).to_have_attribute("aria-busy", "true")
-    expect(board.get_by_role("button", name="Run", exact=True)).to_be_disabled()
-    expect(board.get_by_label("Members", exact=True)).to_be_disabled()
+    expect(board.get_by_role("button", name="Cancel", exact=True)).to_be_enabled()
+    controls = board.locator(".sharelag-dashboard > .widget-hbox").locator("select, input, button")
+    assert controls.count() == 10
+    assert controls.evaluate_all("all => all.filter(one => !one.disabled).map(one => one.innerText)") == ["Cancel"]
     board.get_by_role("button", name="Cancel", exact=True).click()
     expect(board).to_contain_text("Cancelled; what is shown is of the run before")
     expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
     expect(board.get_by_role("button", name="Run", exact=True)).to_be_enabled()
     assert board.locator(".sl-table tbody").inner_text() == rows
-    board.get_by_label("Members", exact=True).fill("none")
-    board.get_by_label("Members", exact=True).press("Tab")
+    enter(board, "Members", "none")
     page.wait_for_function(IDLE)
     board.get_by_role("button", name="Run", exact=True).click()
     expect(head(page, LAB).locator(".sl-failure")).to_contain_text("'none' are no members: type numbers above 0")
@@ -218,6 +233,20 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
     opened.assert_quiet()
 
 
+def enter(board: Locator, label: str, value: str) -> None:
+    field = board.get_by_label(label, exact=True)
+    field.fill(value)
+    field.press("Tab")
+
+
+def baselines(board: Locator) -> dict[str, str]:
+    """What each measure is for the group as it is."""
+    cells: list[list[str]] = board.locator(".sl-table tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    return {row[0]: row[3] for row in cells if len(row) > 3}
+
+
 def ask(page: Page, code: str) -> str:
     """What the notebook's own kernel answers, in a new cell at its end."""
     page.evaluate(
@@ -232,81 +261,3 @@ def ask(page: Page, code: str) -> str:
     output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
     output.first.wait_for()
     return output.first.inner_text().strip()
-
-
-# ---- the header alone, in a plain page ------------------------------------------------------------------
-
-
-def header(**changes: object) -> tuple[Header, list[str]]:
-    """A header as of now, and what it asked for."""
-    asked: list[str] = []
-    given: dict[str, object] = {"title": "Fleet", "level": 2, "live": True, "source": "cluster at broker:9092"}
-    given |= {"help": [["lag", "end offset - start offset - delivery complete count"]], "every": 30.0}
-    given |= {"as_of": datetime.now(UTC).timestamp() * 1000} | changes
-    return Header(lambda: asked.append("refresh"), **given), asked
-
-
-def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    view, asked = header(paused=True, stale_after=120.0)
-    desk = Desk(browser, tmp_path, view)
-    badge = desk.page.locator(".sl-badge")
-    expect(badge).to_be_hidden()
-    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=10))
-    expect(badge).to_have_text(re.compile(r"Stale: 10\S* min old"))
-    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"10\S* min ago"))
-    assert asked == []  # it is paused
-    view.as_of = (datetime.now(UTC) + timedelta(minutes=10)).timestamp() * 1000
-    desk.settle()
-    expect(badge).to_be_hidden()
-    desk.assert_quiet()
-
-
-def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    view, asked = header()
-    desk = Desk(browser, tmp_path, view)
-    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
-    desk.page.wait_for_function("() => document.querySelector('.sl-when').innerText.includes('3')")
-    deadline = datetime.now(UTC) + timedelta(seconds=20)
-    while not asked and datetime.now(UTC) < deadline:
-        desk.page.wait_for_timeout(100)
-    assert asked == ["refresh"]
-    desk.page.get_by_role("button", name="Pause").press("Enter")
-    desk.settle()
-    assert view.paused
-    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
-    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"5\S* min ago"))
-    assert asked == ["refresh"]
-    desk.page.get_by_role("button", name="Go on").press("Enter")
-    desk.page.get_by_role("button", name="Refresh").press("Enter")
-    desk.settle()
-    assert not view.paused
-    assert len(asked) >= 2
-    desk.assert_quiet()
-
-
-@pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
-def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    view, _ = header(
-        title=HOSTILE, unknown=[HOSTILE], notes=[HOSTILE], failure=f"no state of {HOSTILE}", source=HOSTILE
-    )
-    desk = Desk(browser, tmp_path, view, paper=paper)
-    desk.page.get_by_role("button", name="What does").press("Enter")
-    desk.settle()
-    assert desk.page.locator("img").count() == 0
-    assert desk.page.inner_text("main").count("<img src=x") == 5
-    assert view.theme == ("light" if "fff" in paper else "dark")
-    assert axe_violations(desk.page) == []
-    assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 4.5] == []
-    assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
-    desk.assert_quiet()
-
-
-def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    view, asked = header()
-    desk = Desk(browser, tmp_path, view)
-    desk.page.evaluate("() => window.stops.forEach(stop => stop())")
-    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
-    desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
-    assert asked == []
-    assert desk.page.locator(".sl").count() == 0
-    desk.assert_quiet()

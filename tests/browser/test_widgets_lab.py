@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import nbformat
 import pytest
@@ -24,6 +25,18 @@ strip""",
 ]
 IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 RUN = "() => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+# Run all cells so many times, each time until its four views are there.
+RUN_AGAIN = """async times => { for (let n = 0; n < times; n++) {
+    for (const view of document.querySelectorAll('.sl')) view.dataset.old = '';
+    await window.jupyterapp.commands.execute('notebook:run-all-cells');
+    const [fresh, end] = ['.sl[data-loaded]:not([data-old])', performance.now() + 60_000];
+    while (document.querySelectorAll(fresh).length !== 4 || !document.querySelector(`.sl-chart[data-drawn]${fresh}`)) {
+        if (performance.now() > end) throw new Error(`run ${n}: ${document.querySelectorAll(fresh).length} views`);
+        await new Promise(done => setTimeout(done, 20)); } } }"""
+OBSERVERS = ("ResizeObserver", "MutationObserver", "IntersectionObserver")
+# Among the elements that are still in memory, views that are no longer in the page. Prototypes are no elements.
+GONE = """function () { return this.filter(one => Object.hasOwn(one, 'constructor') ? false :
+    one.classList.contains('sl') && !one.isConnected).length; }"""
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +163,87 @@ def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
     assert (moment(first), moment(second)) == (0, 0)
     opened.forget_of_the_lab()
     opened.assert_quiet()
+
+
+@pytest.fixture(scope="module")
+def again(lab: Lab, browser: Browser) -> Iterator[Watched]:  # noqa: F811
+    """The same notebook in a page of its own, with a kernel of its own."""
+    (lab.folder / "again.ipynb").write_text((lab.folder / "views.ipynb").read_text())
+    notebook = nbformat.read(lab.folder / "again.ipynb", 4)
+    notebook.cells, notebook.metadata = notebook.cells[: len(CELLS)], {"kernelspec": notebook.metadata.kernelspec}
+    nbformat.write(notebook, lab.folder / "again.ipynb")
+    watched = Watched(browser)
+    lab.open(watched, "again.ipynb").evaluate(RUN_AGAIN, 1)
+    yield watched
+    watched.context.close()
+
+
+def test_a_new_view_of_an_output_is_in_step_with_the_first(again: Watched) -> None:
+    page = again.page
+    page.evaluate("""async () => { const app = window.jupyterapp; app.shell.currentWidget.content.activeCellIndex = 0;
+        await app.commands.execute('notebook:create-output-view'); }""")
+    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
+    first = page.locator(".jp-Notebook .sl-strip")
+    second = page.locator(".jp-LinkedOutputView .sl-strip")
+    second.locator("input[type=range]").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    assert moment(first) == moment(second) == 36
+    first.locator("canvas[role=slider]").focus()
+    for key in ("Home", "Shift+ArrowRight", "["):
+        page.keyboard.press(key)
+    assert moment(first) == moment(second) == 35
+    for part in (".sl-spot", ".sl-told"):
+        assert first.locator(part).inner_text() == second.locator(part).inner_text()
+    assert "picked" in second.locator(".sl-spot").inner_text()
+    assert first.get_attribute("data-counts") == second.get_attribute("data-counts")
+    page.evaluate("""() => [...window.jupyterapp.shell.widgets('main')]
+        .find(one => one.node.querySelector('.jp-LinkedOutputView')).close()""")
+    page.wait_for_function("document.querySelectorAll('.sl-strip').length === 1")
+    first.locator("input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    assert moment(first) == 34
+    page.wait_for_function(IDLE)
+    again.assert_quiet()
+
+
+def held(watched: Watched) -> dict[str, float]:
+    """What the page holds after a collection of garbage: listeners, nodes, bytes, observers, views that are gone."""
+    session = watched.context.new_cdp_session(watched.page)
+
+    def all_of(kind: str, act: str) -> Any:
+        prototype = session.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"]["objectId"]
+        found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"]["objectId"]
+        asked = {"objectId": found, "functionDeclaration": act, "returnByValue": True}
+        return session.send("Runtime.callFunctionOn", asked)["result"]["value"]
+
+    session.send("Performance.enable")
+    for _ in range(3):  # what one collection lets go of can hold more
+        watched.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        session.send("HeapProfiler.collectGarbage")
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    known = {name: metrics[name] for name in ("JSEventListeners", "Nodes", "JSHeapUsedSize")}
+    known |= {kind: all_of(kind, "function () { return this.length; }") for kind in OBSERVERS}
+    known["gone"] = all_of("HTMLElement", GONE)
+    session.detach()
+    return known
+
+
+def test_cells_that_run_twenty_times_leave_nothing_in_the_page(again: Watched) -> None:
+    """Each run makes four views anew. The kernel keeps those before, and so does the page what they hold, as models."""
+    again.page.evaluate(RUN_AGAIN, 4)
+    before = held(again)
+    again.page.evaluate(RUN_AGAIN, 15)
+    after = held(again)
+    more = {name: (after[name] - before[name]) / 15 for name in after}
+    print({name: round(value, 1) for name, value in more.items()})
+    assert {name: more[name] for name in (*OBSERVERS, "gone")} == dict.fromkeys((*OBSERVERS, "gone"), 0)
+    # For each run: what Jupyter itself has for four models, and their state, which is half of it text.
+    assert more["JSEventListeners"] <= 40
+    assert more["Nodes"] <= 15
+    assert more["JSHeapUsedSize"] <= 450_000
+    again.forget_of_the_lab()
+    again.assert_quiet()
 
 
 def test_a_saved_notebook_is_light_with_all_that_its_views_hold(opened: Watched, lab: Lab) -> None:

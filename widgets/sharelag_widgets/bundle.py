@@ -4,10 +4,14 @@ anywidget loads a view's module from a blob, where `import "./shared/dom.js"` me
 modules with plain imports, so that node's test runner and people read them as they are; here the imports between them
 are left out and every file stands once, before those that use it. They then share one scope: a name may be declared
 once. Comments and indents are left out too, since a saved notebook holds the result once a view.
+
+A browser keeps every module for as long as the page is open, and each view brings one, also when its cell runs again.
+So the code stands in a function, which only the first of equal modules calls: those after it are never compiled.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from pathlib import Path
@@ -38,7 +42,12 @@ def script(name: str) -> str:
     """
     parts: dict[Path, str] = {}
     _add(_HERE / name, parts)
-    return "".join(parts.values())
+    code, _, exported = "".join(parts.values()).rpartition("export default ")
+    known = hashlib.sha256(f"{code}{exported}".encode()).hexdigest()[:16]
+    return (
+        f"const made = () => {{\n{code}return {exported}}};\n"
+        f'export default (globalThis.sharelagScripts ??= {{}})["{known}"] ??= made();\n'
+    )
 
 
 @cache

@@ -60,9 +60,11 @@ export function stepSwatch(step, texts, theme) {
   return canvas;
 }
 
-// Without colours of its own, more is larger.
+// More is larger too: neighbours in the ladder of colours are not far enough apart for every kind of colour vision.
 function insetOf(step, size, theme, texts) {
-  return theme === "forced" && !texts && step >= 0 ? Math.round((size / 2) * (1 - (step + 1) / (STEPS + 1))) : 0;
+  if (texts || step < 0) return 0;
+  const least = theme === "forced" ? 1 / (STEPS + 1) : 0.5;
+  return (size / 2) * (1 - least) * (1 - step / STEPS);
 }
 
 function stylesOf(context, theme, texts) {

@@ -1,0 +1,144 @@
+"""Is what the strip paints true: each offset at its place, in the colour of the state that the table says it has?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser
+
+from sharelag.charts.palette import KINDS as LOOKS
+from sharelag.model import DeliveryState
+from sharelag_widgets import WindowStrip
+from sharelag_widgets.window_strip import KINDS
+from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.widgets.samples import run, window, windows
+
+THIN = "\u202f"
+SAMPLES = 20
+# CSS pixels of the picture: the band of states, the height of the carets, and what stands for an unread tail.
+STATES, CARETS, STUB = (18, 76), 14, 96
+INK = (0x1C, 0x23, 0x30)
+# The colours in rectangles of the picture, given in CSS pixels: [red, green, blue, how many pixels], most first.
+COLOURS = """boxes => { const canvas = document.querySelector('.sl-strip canvas[role=slider]');
+    const [scale, context] = [canvas.width / canvas.clientWidth, canvas.getContext('2d')];
+    return boxes.map(([left, top, right, bottom]) => {
+        const [x0, y0] = [Math.ceil(left * scale), Math.ceil(top * scale)];
+        const [x1, y1] = [Math.floor(right * scale), Math.floor(bottom * scale)];
+        const { data } = context.getImageData(x0, y0, x1 - x0, y1 - y0);
+        const found = new Map();
+        for (let n = 0; n < data.length; n += 4) {
+            const colour = [data[n], data[n + 1], data[n + 2]].join();
+            found.set(colour, (found.get(colour) ?? 0) + 1);
+        }
+        const most = [...found].sort((a, b) => b[1] - a[1]);
+        return most.map(([colour, count]) => [...colour.split(',').map(Number), count]);
+    }); }"""
+
+
+class Shown(NamedTuple):
+    """A part of the log, and how many CSS pixels it is wide."""
+
+    first: float
+    end: float
+    width: float
+
+    def x(self, offset: float) -> float:
+        return (offset - self.first) / (self.end - self.first) * self.width
+
+
+def every_state(moments: int, seed: int = 5) -> list[dict[str, Any]]:
+    """Windows that move on, of some ninety offsets, with every state that Kafka writes and holes between."""
+    random, rows, start = Random(seed), [], 3_000
+    for moment in range(moments):
+        start += random.randrange(1, 9)
+        head = at = start + random.choice([0, 3])
+        runs = []
+        while at < start + 80:
+            length = random.randrange(1, 9)
+            state = random.choice([None, *DeliveryState])
+            if state is not None:
+                runs.append(run(at, at + length - 1, int(state), random.randrange(1, 6)))
+            at += length
+        changes = {"start_offset": start, "effective_start_offset": head, "window_end_offset": at, "runs": runs}
+        rows.append(window(**changes, end_offset=at + 20 + moment))
+    return rows
+
+
+def kind_at(row: dict[str, Any], offset: int) -> str:
+    """What the table says of an offset between start offset and log end."""
+    if offset < row["effective_start_offset"]:
+        return "finished"
+    if offset >= row["window_end_offset"]:
+        return "unread"
+    states = [one["delivery_state"] for one in row["runs"] if one["first_offset"] <= offset <= one["last_offset"]]
+    return DeliveryState(states[0]).name.lower() if states else "unknown"
+
+
+def sampled(row: dict[str, Any], first: int, end: int, random: Random) -> list[int]:
+    """Offsets on both sides of where the kind changes, and some anywhere."""
+    edges = [n for n in range(first + 1, end) if kind_at(row, n - 1) != kind_at(row, n)]
+    chosen = [offset for edge in random.sample(edges, min(len(edges), SAMPLES // 3)) for offset in (edge - 1, edge)]
+    return chosen + random.choices(range(first, end), k=SAMPLES - len(chosen))
+
+
+def painted(colours: list[list[int]]) -> str:
+    """The kind whose colour a cell is filled with; its pattern covers only a part of it."""
+    fills = {tuple(bytes.fromhex(look.fill["light"][1:])): name for name, look in LOOKS.items()}
+    pixels: Counter[str] = Counter()
+    for *colour, count in colours:
+        pixels[fills.get(tuple(colour), "")] += count
+    del pixels[""]
+    return pixels.most_common(1)[0][0] if pixels else f"no kind: {colours[:3]}"
+
+
+def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random) -> set[str]:
+    """Twenty cells have the colours of their states, and the carets stand where the window begins and ends."""
+    edge = 2 if shown.x(1) - shown.x(0) > 7 else 0.5  # there are lines between wide cells
+    offsets = sampled(row, int(shown.first), int(shown.end), random)
+    boxes = [(shown.x(n) + edge, STATES[0] + 2, shown.x(n + 1) - edge, STATES[1] - 2) for n in offsets]
+    kinds = [kind_at(row, offset) for offset in offsets]
+    found = [painted(colours) for colours in desk.page.evaluate(COLOURS, boxes)]
+    assert dict(zip(offsets, found, strict=True)) == dict(zip(offsets, kinds, strict=True))
+    marks = [n for n in (row["start_offset"], row["window_end_offset"]) if shown.first <= n <= shown.end]
+    at = [max(4, min(shown.width - 4, shown.x(offset))) for offset in marks]
+    carets = desk.page.evaluate(COLOURS, [(x - 1, CARETS, x + 1, CARETS + 1) for x in at])
+    assert all(tuple(colours[0][:3]) == INK for colours in carets), (marks, carets)
+    return set(kinds)
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_the_picture_has_each_offset_in_the_colour_of_its_state(
+    scale: int,
+    browser: Browser,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    rows, random = every_state(60), Random(11)
+    strip = WindowStrip.of(windows(*rows))
+    desk = Desk(browser, tmp_path, strip, device_scale_factor=scale)
+    desk.page.set_viewport_size({"width": 1300, "height": 700})
+    wide = desk.page.eval_on_selector(".sl-strip canvas[role=slider]", "picture => picture.clientWidth")
+    seen: set[str] = set()
+    for moment in (0, 59, *random.sample(range(1, 59), 3)):
+        row = rows[moment]
+        start, window_end, end = row["start_offset"], row["window_end_offset"], row["end_offset"]
+        strip.moment = moment
+        for fit, shown in {
+            "window": Shown(start, window_end, wide - STUB),
+            "fixed": Shown(window_end - 12, window_end + 12, wide),
+        }.items():
+            strip.span = [shown.first, shown.end] if fit == "fixed" else []
+            strip.fit = fit
+            desk.settle()
+            assert desk.data("moment") == moment
+            assert desk.data("span") == [shown.first, shown.end]
+            seen |= assert_painted(desk, row, shown, random)
+        counts = Counter(kind_at(row, offset) for offset in range(start, end))
+        assert {name: count for name, count in zip(KINDS, desk.data("counts"), strict=True) if count} == counts
+        told = desk.page.inner_text(".sl-told").replace(THIN, "")
+        assert f"SPSO {start}, SPEO {window_end}, log end {end}." in told
+    assert seen == {*KINDS} - {"other", "window"}
+    desk.assert_quiet()
