@@ -4,6 +4,10 @@
 class ShareLagError(Exception):
     """The base of all our errors: the command line prints it without a traceback and exits with 1."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback, whose last line alone says what to do."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 # ---- what the user gave us --------------------------------------------------------------------------
 
