@@ -53,7 +53,7 @@ screenshots: test-parts ## pictures of notebooks, dashboards, widgets and report
 	@$(BIN)/python -m tests.notebooks.screenshots
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
-	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag
+	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True
 
 bench: test-parts ## ratios, measured side by side
 	@$(BIN)/python -m benchmarks

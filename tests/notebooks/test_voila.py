@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.lab import Watched, axe_violations, browser, free_port, jupyter_server  # noqa: F401
 from tests.notebooks.running import empty_views
-from tests.notebooks.shipped import FOLDER, ROOT
+from tests.notebooks.shipped import ROOT, copy_of
 
 SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
 
@@ -17,8 +18,11 @@ SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Voila over the notebooks, started as `make pages` does."""
-    apart, port = tmp_path_factory.mktemp("voila"), free_port()
-    command = ["voila", str(FOLDER), "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1", "--template=sharelag"]
+    folder, apart, port = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("voila"), free_port()
+    copy_of("02_inside_a_window", folder)
+    copy_of("00_start_here", folder, where="no/such/place")
+    command = ["voila", str(folder), "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1", "--template=sharelag"]
+    command += ["--show_tracebacks=True"]  # our errors are a sentence
     url = f"http://127.0.0.1:{port}"
     with jupyter_server(command, {"JUPYTER_PATH": str(ROOT / "widgets")}, apart, apart, url):
         yield url
@@ -45,4 +49,16 @@ def test_a_notebook_is_a_page_that_lives(theme: str, voila: str, browser: Browse
     assert empty_views(page) == []
     assert axe_violations(page, ".sl-strip") == []
     watched.assert_quiet()
+    watched.context.close()
+
+
+def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -> None:  # noqa: F811
+    watched = Watched(browser)
+    page = watched.page
+    page.set_default_timeout(120_000)
+    page.goto(f"{voila}/voila/render/00_start_here.ipynb")
+    told = page.locator("[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']")
+    expect(told.first).to_have_text(
+        re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"), timeout=120_000
+    )
     watched.context.close()
