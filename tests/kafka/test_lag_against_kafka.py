@@ -14,6 +14,7 @@ import sharelag as api
 from sharelag import engine, schemas
 from sharelag.sources import kafka
 from sharelag.sources.config import client_config
+from sharelag.sources.described import described_offsets
 from sharelag.sources.inputs import KafkaInput
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.fields import STATE_TOPIC
@@ -130,6 +131,17 @@ def test_people_see_the_same_lines(worked: KafkaBroker) -> None:
     assert lines[0] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
     assert lines[1:] == [line.split() for line in theirs if line.startswith("live-mixed")]
     assert [line[2] for line in lines[1:]] == [str(n) for n in range(12)]  # numbers, not texts
+
+
+@pytest.mark.row("CLI-06")
+def test_describe_without_a_sub_action_is_that_of_offsets(worked: KafkaBroker) -> None:
+    plain, offsets, verbose = (
+        described_offsets(worked.share_groups("--describe", "--group", "live-mixed", *more))
+        for more in ((), ("--offsets",), ("--offsets", "--verbose"))
+    )
+    assert plain.num_rows > 0
+    assert plain.equals(offsets)
+    assert plain.drop_columns("leader_epoch").equals(verbose.drop_columns("leader_epoch"))
 
 
 def test_spark_reads_the_live_cluster_as_the_local_engine_does(worked: KafkaBroker, spark: SparkSession) -> None:
