@@ -47,6 +47,7 @@ _SETTINGS = (
 class _Known(NamedTuple):
     """What the group's own records say of a member."""
 
+    name: str
     topics: tuple[str, ...] = ()
     rack: str | None = None
     assigned: tuple[tuple[str, int], ...] = ()
@@ -84,7 +85,8 @@ def scenario_from(
     Returns
     -------
     Scenario
-        ``assumed`` lists in words what the evidence does not tell.
+        ``assumed`` lists in words what the evidence does not tell. Its members are called by their ids, where these
+        are known, and begin with the partitions that they have.
 
     Raises
     ------
@@ -114,8 +116,8 @@ def scenario_from(
     return Scenario(
         topics=tuple(topics),
         members=tuple(
-            Member(f"member-{number}", 1, *one[:2], service, behaviour, polled, assigned=one.assigned)
-            for number, one in enumerate(members)
+            Member(one.name, 1, one.topics, one.rack, service, behaviour, polled, assigned=one.assigned)
+            for one in members
         )
         # Nobody is there, but whoever is added shall be like this.
         or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
@@ -209,9 +211,10 @@ def _members(evidence: Evidence, group: str, topics: list[Topic], assumed: list[
     if not rows and not _of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
         assumed.append(f"{count} members, since the members of the group are not known")
-        return [_Known()] * count
+        return [_Known(f"member-{number}") for number in range(count)]
     return [
         _Known(
+            row["member_id"],
             tuple(sorted(known & set(row["subscribed_topic_names"] or known))) or tuple(sorted(known)),
             row["rack_id"],
             tuple(places[held] for held in sorted(_held(row)) if held in places),

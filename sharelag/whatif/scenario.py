@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import count as count_from
 from typing import Literal
 
 from sharelag.errors import InputError
@@ -206,15 +207,18 @@ class Scenario(Shown):
         ]
 
     def with_members(self, count: int) -> Scenario:
-        """The same with ``count`` members from begin to end, like those there are, in turn.
+        """The same with ``count`` members from begin to end: those there are, as far as they go, then more like them.
 
         Where there are none, they are like the first of ``members``, whose ``count`` is 0 then.
         """
-        each = self.each_member() or [replace(one, count=1) for one in self.members[:1]] or [Member()]
+        there = self.each_member()
+        each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
+        names = [member.name for member in there[:count]]
+        fresh = (name for number in count_from(len(names)) if (name := f"member-{number}") not in names)
         like = [
             replace(
                 each[number % len(each)],
-                name=f"member-{number}",
+                name=names[number] if number < len(names) else next(fresh),
                 assigned=each[number].assigned if number < len(each) else (),
                 join_ms=0,
                 leave_ms=None,

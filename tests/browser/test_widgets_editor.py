@@ -223,6 +223,34 @@ def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
+def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view = editor(member_labels={"member-1": HOSTILE})
+    desk = Desk(browser, tmp_path, view)
+    walk_to(desk, "member-0", "orders-1")
+    desk.press("Enter", "ArrowDown")
+    assert desk.page.inner_text(".sl-spot").startswith("Lifted: orders-1; over member-1 (")
+    assert HOSTILE[:20] in desk.page.inner_text(".sl-spot")
+    assert desk.page.locator(".sl-editor img").count() == 0
+    more = partitions().set_column(4, "lag", pa.array(range(10), pa.int64()))
+    view.renew(more, BASE, member_labels={"member-1": "on host-7"})
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.sl-editor').dataset.loaded === '2'")
+    desk.settle()
+    assert desk.page.inner_text(".sl-spot") == "Lifted: orders-1; over member-1 (on host-7): 3 partitions, lag 13"
+    desk.press("Enter")
+    assert view.assignment == without(BASE, "member-0", "orders", 1) | {
+        "member-1": {"orders": [1, 3], "refunds": [1, 2]}
+    }
+    # Nobody can be sure of a member's number once others are there.
+    desk.press("Enter")
+    view.renew(more, {name: topics for name, topics in BASE.items() if name != "member-0"})
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.sl-editor').dataset.loaded === '3'")
+    desk.settle()
+    assert not desk.page.inner_text(".sl-spot").startswith("Lifted")
+    desk.assert_quiet()
+
+
 def test_delete_takes_away_and_keys_undo(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     view = editor()
     desk = Desk(browser, tmp_path, view)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sharelag import whatif
 from tests.notebooks.shipped import read
 
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -42,3 +45,61 @@ def test_runs_delivered_again_are_listed() -> None:
 @pytest.mark.parametrize("name", ["01_lag_today", "03_back_in_time", "09_state_topic"])
 def test_it_tells_of_a_cluster_without_a_past(name: str, as_of: str | None) -> None:
     assert run(name, where="not_started", as_of=as_of)["bench"].lag().table.num_rows >= 0
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
+    """What is compared, for five seconds of it and with two seeds."""
+    compared: list[dict[str, whatif.Scenario]] = []
+    compare, fewest = whatif.compare, whatif.fewest_members
+
+    def compare_quickly(variants: Mapping[str, whatif.Scenario], **given: Any) -> whatif.Comparison:
+        compared.append(dict(variants))
+        short = {name: replace(one, duration_ms=5000) for name, one in variants.items()}
+        return compare(short, **given | {"seeds": range(2)})
+
+    def search_quickly(scenario: whatif.Scenario, **given: Any) -> whatif.Found:
+        short = {"goal": whatif.Goal.parse("age_p95_ms <= 4 s"), "seeds": range(2)}
+        return fewest(replace(scenario, duration_ms=5000), **given | short)
+
+    monkeypatch.setattr(whatif, "compare", compare_quickly)
+    monkeypatch.setattr(whatif, "fewest_members", search_quickly)
+    return compared
+
+
+#: How many members there are, and for how long they hold locks.
+GROUPS = [("hot_partition", "hot-partition", 3), ("head_of_line", "head-of-line", 4), ("demo", "billing", 0)]
+
+
+@pytest.mark.parametrize(("where", "group", "members"), GROUPS)
+def test_members_and_settings_are_those_of_the_group(
+    where: str, group: str, members: int, quick: list[dict[str, whatif.Scenario]]
+) -> None:
+    names = run("06_what_if", where=where, group=group)
+    now, lock = max(members, 1), names["scenario"].settings.limits.lock_duration_ms
+    _, settings, _ = quick
+    assert {len(one.each_member()) for one in settings.values()} == {now, 2 * now}
+    for name, one in settings.items():
+        is_as_now = one.settings.limits.lock_duration_ms == lock
+        assert name.endswith("locks as they are") == is_as_now
+        assert is_as_now or name.endswith(f"locks of {one.settings.limits.lock_duration_ms // 1000} s")
+    assert len({one.settings.limits.lock_duration_ms for one in settings.values()}) == 2
+    assert {one.group_id for one in settings.values()} == {group}
+
+
+@pytest.mark.parametrize(("where", "group", "members"), GROUPS)
+def test_an_autoscaler_is_tried_on_the_group(
+    where: str, group: str, members: int, quick: list[dict[str, whatif.Scenario]]
+) -> None:
+    names = run("07_capacity_and_autoscaling", where=where, group=group)
+    (scaled,) = quick
+    now = max(members, 1)
+    assert len(scaled) == 5
+    assert {one.group_id for one in scaled.values()} == {group}
+    assert {one.topics for one in scaled.values()} == {names["scenario"].topics}
+    fixed = [one.autoscaler.replicas for one in scaled.values() if isinstance(one.autoscaler, whatif.Fixed)]
+    assert fixed == [2 * now, 4 * now]
+    (some, *_) = scaled.values()
+    rate = sum(one.rate for one in some.producers if one.begin_ms)
+    assert rate == pytest.approx(4 * now * 1000 / some.members[0].service.mean_ms)
+    assert [one for one in some.producers if not one.begin_ms] == list(names["scenario"].producers)

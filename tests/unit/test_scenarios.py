@@ -298,6 +298,35 @@ def test_members_begin_with_what_they_have() -> None:
     assert not any(member.assigned for member in wider.members[3:])
 
 
+def test_members_are_called_by_their_ids_and_that_changes_nothing_else() -> None:
+    known = evidence("hot_partition")
+    scenario = scenario_from(known, duration_ms=10_000)
+    ids = known.members.column("member_id").to_pylist()
+    assert [member.name for member in scenario.members] == sorted(ids)
+    held = {row["member_id"]: row["assigned_partitions"][0]["partitions"] for row in known.members.to_pylist()}
+    assert {member.name: [number for _, number in member.assigned] for member in scenario.members} == held
+    numbered = replace(
+        scenario, members=tuple(replace(one, name=f"member-{n}") for n, one in enumerate(scenario.members))
+    )
+    for seed in (0, 1):
+        named_, plain = simulate(scenario, seed), simulate(numbered, seed)
+        assert named_.summary.equals(plain.summary)
+        assert named_.timeline.equals(plain.timeline)
+    # Of those whose records were never seen nobody knows a name.
+    unknown = replace(known, members=known.members.slice(0, 0), groups=known.groups.slice(0, 0))
+    assert [member.name for member in scenario_from(unknown).members] == [f"member-{n}" for n in range(6)]
+
+
+def test_more_members_are_those_there_are_and_others() -> None:
+    scenario = scenario_from(evidence("hot_partition"))
+    ids = [member.name for member in scenario.members]
+    assert scenario.with_members(3) == scenario
+    assert [member.name for member in scenario.with_members(2).members] == ids[:2]
+    assert [member.name for member in scenario.with_members(5).members] == [*ids, "member-3", "member-4"]
+    taken = replace(scenario, members=(replace(scenario.members[0], name="member-2"), scenario.members[1]))
+    assert [member.name for member in taken.with_members(4).members] == ["member-2", ids[1], "member-3", "member-4"]
+
+
 def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
     empty = scenario_from(evidence("no_members"), service=Service(500), duration_ms=60_000)
     assert empty.each_member() == []

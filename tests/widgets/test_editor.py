@@ -110,6 +110,49 @@ def test_rows_are_sorted_and_other_rows_begin_anew_with_what_is_still_there() ->
     assert view.assignment == {"member-0": {}}
 
 
+def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    view.edits = [
+        new_edit("move", rows=place("refunds", 0), **{"from": "member-0", "to": "member-3"}),
+        new_edit("assign", rows=f"{place('orders', 1)}-{place('orders', 2)}", to="member-2"),
+        new_edit("set", all={"member-1": place("refunds", 4)}),
+    ]
+    view.at = 2
+    ids = [edit["id"] for edit in view.edits]
+    view.run()
+    base = {"member-0": {"orders": [2, 3], "refunds": [0]}, "member-2": {}, "member-3": {"refunds": [3]}}
+    view.renew(partitions().slice(2), base)  # two partitions are gone, and a member
+    assert view.baseline == base
+    assert (view.state, [edit["id"] for edit in view.edits], view.at) == ("running", ids, 2)
+    assert view.assignment == {
+        "member-0": {"orders": [2, 3]},
+        "member-2": {"orders": [2]},
+        "member-3": {"refunds": [0, 3]},
+    }
+    view.redo()
+    assert view.assignment == {"member-0": {}, "member-2": {}, "member-3": {}}
+    gate.let_go(4)
+    assert view.wait(20)
+    assert view.state == "done"
+    assert view.result["of"] not in ids  # it was of another one
+    with pytest.raises(InputError, match="'a' has partition 0 of 'orders', which is not in the table"):
+        view.renew(partitions().slice(2), {"a": {"orders": [0]}})
+    assert (view.baseline, len(view.rows)) == (base, 8)
+
+
+def test_renewed_alike_the_result_still_holds() -> None:
+    view = editor()
+    view.run()
+    assert view.wait(20)
+    assert view.result["of"] == ""
+    view.renew(partitions(), BASE, on_run=fails)
+    assert view.result["of"] == ""
+    view.run()
+    assert view.wait(20)
+    assert view.state == "failed"
+
+
 def test_what_is_picked_is_linked() -> None:
     selection = Selection()
     view, table = editor(selection=selection), LagTable.of(partitions(), selection=selection)

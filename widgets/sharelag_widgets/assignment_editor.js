@@ -12,7 +12,7 @@ import { assignmentTable } from "./editor_result.js";
 import { runPanel } from "./editor_run.js";
 
 const TALLEST = 12 * LINE;
-const WATCHED = ["edits", "at", "filter", "picked", "choices", "runs", "state", "progress", "result", "failure"];
+const WATCHED = ["edits", "at", "filter", "picked", "choices", "runs", "state", "progress", "result", "failure", "member_labels"];
 const NAVIGATION = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End"];
 const HELP = "Arrow keys: from partition to partition, and to names. Space: pick; with shift, add to what is picked. " +
   "Enter: lift the partition, with all of its member that are picked; up and down: choose a member; Enter: move it there; with shift, add it there too; Escape: put it back. " +
@@ -180,12 +180,17 @@ function build({ model, root, link, say, later }) {
 
   // ---- what is shown ----
   function load(loaded) {
+    const [places, members] = [labels, [...base.keys()]].map((names) => JSON.stringify(names));
     columns = loaded;
     picks.load(columns);
     labels = Array.from(columns._label.values, (code) => columns._label.texts[code]);
     base = new Map(columns._member.texts.map((name) => [name, new Set()]));
     columns._pair_member.values.forEach((member, n) => base.get(columns._member.texts[member]).add(columns._pair_row.values[n]));
-    [active, kept, lifted, folding, arranged] = [{ group: 0, position: -1 }, null, null, "", ""];
+    [folding, arranged] = ["", ""];
+    // Whoever is about to move something goes on, when nothing but numbers is new.
+    const isSame = JSON.stringify(labels) === places;
+    if (!isSame) [active, kept] = [{ group: 0, position: -1 }, null];
+    if (!isSame || JSON.stringify([...base.keys()]) !== members) lifted = null;
   }
   function fold() {
     const last = get("edits")[get("at") - 1];
@@ -196,7 +201,7 @@ function build({ model, root, link, say, later }) {
   }
   function arrange() {
     const { chip, perLine, apart } = chipsOf(labels, list.clientWidth, holdersOf(held, labels.length).some((count_) => count_ > 1));
-    const mark = JSON.stringify([folding, get("filter"), perLine, apart]);
+    const mark = JSON.stringify([folding, get("filter"), perLine, apart, get("member_labels")]);
     if (mark === arranged) return;
     // The cursor stays on what it is on, wherever that goes.
     const on = kept ?? (groups.length ? { name: groups[active.group]?.name ?? null, row: rowAt() } : { name: null, row: -1 });
@@ -210,7 +215,7 @@ function build({ model, root, link, say, later }) {
     kept = null;
     arranged = mark;
     const loads = loadsOf();
-    scene = { id, columns, labels, base, held, groups, layout, chip, measure: get("measure"), holders: holdersOf(held, labels.length), most: loads.most, loadOf: loads.of };
+    scene = { id, columns, labels, base, held, groups, layout, chip, measure: get("measure"), memberLabels: get("member_labels"), holders: holdersOf(held, labels.length), most: loads.most, loadOf: loads.of };
     writeMembers();
   }
   // What a partition has is shared by its members.

@@ -14,13 +14,11 @@ from sharelag.errors import InputError
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
-from .edits import Held, as_ranges, folded, new_edit
+from .edits import Assignment, Held, Places, as_ranges, assignment_of, folded, held_of, new_edit, renumbered
 from .rows_view import key_names, labels_of
 from .run_view import RunView, words_of
 from .selection import Selection, selection_for
 
-#: Partitions of each topic of each member, as `sharelag.whatif.assign` gives them.
-Assignment: TypeAlias = dict[str, dict[str, list[int]]]
 #: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its columns.
 OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int], None]], Any]
 #: Takes the name of a choice and the assignment as it is; gives the one to load.
@@ -42,6 +40,7 @@ class AssignmentEditor(RunView):
     at = traitlets.Int(0).tag(sync=True)
     measure = traitlets.Unicode("").tag(sync=True)  # the column that bars show
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assignments that can be loaded
+    member_labels = traitlets.Dict().tag(sync=True)  # what else members are called
 
     def __init__(
         self,
@@ -70,6 +69,7 @@ class AssignmentEditor(RunView):
         measure: str | None = None,
         keys: Sequence[str] | None = None,
         selection: Selection | None = None,
+        member_labels: Mapping[str, str] | None = None,
         title: str = "Assignment",
     ) -> AssignmentEditor:
         """An assignment to begin with.
@@ -95,6 +95,8 @@ class AssignmentEditor(RunView):
         keys : sequence of str, optional
             The columns that name a partition to linked views.
         selection : Selection, optional
+        member_labels : mapping, optional
+            What else people call a member, such as its client: it is told beside the name.
         title : str
 
         Raises
@@ -105,12 +107,11 @@ class AssignmentEditor(RunView):
         table = table_of(partitions)
         names = key_names(table, keys)
         shown = measure if measure is not None else ("lag" if "lag" in table.schema.names else "")
-        if shown and shown not in table.schema.names:
-            raise InputError(f"the table has no column {shown}; it has {', '.join(table.schema.names)}")
+        _require(table, *filter(None, (shown,)))
         if choices and on_load is None:
             raise InputError("nobody can load the choices: give on_load=..., which takes the name of one")
         chosen = selection_for(selection, names)
-        given = {"title": title, "measure": shown, "choices": list(choices)}
+        given = {"title": title, "measure": shown, "choices": list(choices), "member_labels": dict(member_labels or {})}
         return cls(table, assignment, names, chosen, on_run, on_load, **given)
 
     @property
@@ -129,6 +130,44 @@ class AssignmentEditor(RunView):
     def baseline(self) -> Assignment:
         """The assignment that it began with."""
         return self._told(self._base)
+
+    def renew(
+        self,
+        partitions: Rows,
+        assignment: Mapping[str, Mapping[str, Iterable[int]]],
+        *,
+        on_run: OnRun | None = None,
+        on_load: OnLoad | None = None,
+        member_labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin with what there is now; edits stay as far as their members and partitions do, and so does a run.
+
+        Parameters
+        ----------
+        partitions, assignment
+            As for `of`.
+        on_run, on_load, member_labels : optional
+            Instead of those before.
+
+        Raises
+        ------
+        InputError
+            As for `of`; nothing has changed then.
+        """
+        table = _sorted(table_of(partitions))
+        _require(table, *self._key_columns, *filter(None, (self.measure,)))
+        places = _places(table)
+        with self._lock, self.hold_sync():
+            base = held_of(assignment, places)
+            if self._told(self._base) != assignment_of(base, places):
+                self._begins_anew()
+            if list(self._places) != list(places):
+                numbers = {row: places[place] for place, row in self._places.items() if place in places}
+                self.edits = renumbered(self.edits, numbers)
+            self._places, self._base = places, base
+            self._on_run, self._on_load = on_run or self._on_run, on_load or self._on_load
+            self.member_labels = self.member_labels if member_labels is None else dict(member_labels)
+            self.rows = table
 
     def undo(self) -> None:
         """Take the last edit back."""
@@ -197,27 +236,10 @@ class AssignmentEditor(RunView):
         super()._publish()
 
     def _held(self, assignment: Mapping[str, Mapping[str, Iterable[int]]], *, strict: bool = True) -> Held:
-        held: Held = {}
-        for member, topics in assignment.items():
-            if not isinstance(member, str) or not member:
-                raise InputError(f"{member!r} is no name of a member: give texts that are not empty")
-            places = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
-            if strict and (missing := [place for place in places if place not in self._places]):
-                topic, number = missing[0]
-                raise InputError(
-                    f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row"
-                )
-            held[member] = {self._places[place] for place in places if place in self._places}
-        return held
+        return held_of(assignment, self._places, strict=strict)
 
     def _told(self, held: Held) -> Assignment:
-        names = list(self._places)
-        told: Assignment = {}
-        for member, rows in held.items():
-            told[member] = {}
-            for topic, number in sorted(names[row] for row in rows):
-                told[member].setdefault(topic, []).append(number)
-        return told
+        return assignment_of(held, self._places)
 
     def _to_run(self) -> Assignment:
         return self.assignment
@@ -249,12 +271,16 @@ class AssignmentEditor(RunView):
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
-    if missing := [name for name in ("topic", "partition") if name not in rows.schema.names]:
-        raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}")
+    _require(rows, "topic", "partition")
     return rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
 
 
-def _places(rows: pa.Table) -> dict[tuple[str, int], int]:
+def _require(rows: pa.Table, *names: str) -> None:
+    if missing := [name for name in names if name not in rows.schema.names]:
+        raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}")
+
+
+def _places(rows: pa.Table) -> Places:
     topics, numbers = (rows.column(name).to_pylist() for name in ("topic", "partition"))
     places = {place: row for row, place in enumerate(zip(topics, numbers, strict=True))}
     if len(places) < len(rows):

@@ -33,12 +33,15 @@ class Difference:
         Sentences for people.
     range
         What ``low`` and ``high`` are, such as ``95 % interval``.
+    about
+        What both sides begin with, as a sentence.
     """
 
     rows: Rows
     seeds: tuple[int, ...] = ()
     assumed: tuple[str, ...] = ()
     range: str = "Over the seeds"
+    about: str = ""
 
 
 def difference_of(given: Any) -> Difference:
@@ -65,7 +68,7 @@ def difference_state(difference: Difference, of: str) -> dict[str, Any]:
         for row in table.to_pylist()
     ]
     told = {"seeds": list(difference.seeds), "assumed": list(difference.assumed), "range": difference.range}
-    return {"of": of, "rows": rows} | told
+    return {"of": of, "rows": rows, "about": difference.about} | told
 
 
 def _number(value: Any) -> float | None:

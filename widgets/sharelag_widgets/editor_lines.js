@@ -40,7 +40,8 @@ export function memberWords(scene, group) {
   if (group.name === null) return group.all ? `${number(group.all)} without a member` : "No partition is without a member";
   const load = scene.loadOf(group.name);
   const rest = load.text ? `, ${words(scene.measure).toLowerCase()} ${load.text}` : "";
-  return `${isolated(group.name)}: ${group.all === 1 ? "1 partition" : `${number(group.all)} partitions`}${rest}`;
+  const label = scene.memberLabels[group.name];
+  return `${isolated(group.name)}${label ? ` (${isolated(label)})` : ""}: ${group.all === 1 ? "1 partition" : `${number(group.all)} partitions`}${rest}`;
 }
 
 /** One line as an element. */

@@ -8,13 +8,13 @@ const MOST_ROWS = 500;
 const GLYPHS = { better: "\u2714", worse: "\u2716", same: "=", unclear: "?" };
 
 /** The difference: measures side by side, seeds, assumptions. */
-export function resultOf({ rows, seeds, assumed, range }) {
+export function resultOf({ rows, seeds, assumed, range, about = "" }) {
   const heads = ["Measure", "", "Baseline", "Edited", "Change", range, ""];
   const ranged = rows.some(({ low, high }) => low !== null && high !== null && seeds.length > 1);
   const kept = (cells) => cells.filter((_, n) => n !== 5 || ranged);
   const head = make("tr", {}, ...kept(heads.map((text, n) => (n === 1 ? make("td", { class: "sl-pair" }) : n === 6 ? make("th", { scope: "col" }, "So it is") : make("th", { scope: "col", class: n > 1 ? "sl-number" : "" }, text)))));
   const body = make("tbody", {}, ...rows.map((row) => make("tr", { data: { verdict: verdictOf(row) } }, ...kept(cellsOf(row)))));
-  const caption = `Edited against baseline, ${seeds.length ? `${seeds.length === 1 ? "seed" : "seeds"} ${asRanges(seeds, ", ")}: both sides had the same luck` : "without chance"}.`;
+  const caption = `${about ? `${about} ` : ""}Edited against baseline, ${seeds.length ? `${seeds.length === 1 ? "seed" : "seeds"} ${asRanges(seeds, ", ")}: both sides had the same luck` : "without chance"}.`;
   const wide = ownsKeys(make("div", { class: "sl-wide", tabindex: 0, role: "group", "aria-label": "Measures" }, make("table", {}, make("caption", {}, caption), make("thead", {}, head), body)));
   const list = assumed.length ? [make("h4", {}, "Assumed"), make("ul", { class: "sl-assumed" }, ...assumed.map((text) => make("li", {}, make("bdi", {}, text))))] : [];
   return [wide, ...list];

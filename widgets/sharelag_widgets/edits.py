@@ -9,10 +9,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
+from sharelag.errors import InputError
+
+#: Partitions of each topic of each member, as `sharelag.whatif.assign` gives them.
+Assignment: TypeAlias = dict[str, dict[str, list[int]]]
+#: The row of each topic and partition.
+Places: TypeAlias = dict[tuple[str, int], int]
 #: Rows by member.
-Held = dict[str, set[int]]
+Held: TypeAlias = dict[str, set[int]]
 Edit = Mapping[str, Any]
 
 
@@ -27,9 +33,55 @@ def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) ->
     return held
 
 
+def held_of(assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True) -> Held:
+    """An assignment by rows; without ``strict``, partitions that have none are left out.
+
+    Raises
+    ------
+    InputError
+        A partition has no row, or a member no name.
+    """
+    held: Held = {}
+    for member, topics in assignment.items():
+        if not isinstance(member, str) or not member:
+            raise InputError(f"{member!r} is no name of a member: give texts that are not empty")
+        theirs = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
+        if strict and (missing := [place for place in theirs if place not in places]):
+            topic, number = missing[0]
+            raise InputError(f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row")
+        held[member] = {places[place] for place in theirs if place in places}
+    return held
+
+
+def assignment_of(held: Held, places: Places) -> Assignment:
+    """The same by topics and partitions."""
+    names = list(places)
+    told: Assignment = {}
+    for member, rows in held.items():
+        told[member] = {}
+        for topic, number in sorted(names[row] for row in rows):
+            told[member].setdefault(topic, []).append(number)
+    return told
+
+
 def new_edit(do: str, **about: Any) -> dict[str, Any]:
     """An edit with an id of its own."""
     return {"id": uuid.uuid4().hex, "do": do, **about}
+
+
+def renumbered(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The same edits of rows that have other numbers now; rows without one are not in them any more."""
+
+    def moved(ranges: str) -> str:
+        return as_ranges(places[row] for row in numbers_in(ranges) if row in places)
+
+    made = [dict(edit) for edit in edits]
+    for edit in made:
+        if "rows" in edit:
+            edit["rows"] = moved(edit["rows"])
+        if "all" in edit:
+            edit["all"] = {member: moved(ranges) for member, ranges in edit["all"].items()}
+    return made
 
 
 def as_ranges(numbers: Iterable[int]) -> str:

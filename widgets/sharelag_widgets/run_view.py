@@ -14,6 +14,9 @@ from .difference import Difference, difference_of, difference_state
 from .rows_view import RowsView
 from .run import Run
 
+#: No edit has this id.
+_ANOTHER = "another"
+
 
 class RunView(RowsView):
     """Rows, and a function of what people made of them. A subclass says what is run (`_to_run`, `_last_edit`).
@@ -34,6 +37,8 @@ class RunView(RowsView):
 
     def __init__(self, *args: Any, on_run: Callable[..., Any] | None, **traits: Any) -> None:
         self._on_run, self._run, self._lock = on_run, None, threading.RLock()
+        self._begun = 0  # how often there was another thing to begin with
+        self._to_tell: list[dict[str, Any]] | None = None  # picks of the message at hand
         self.difference: Difference | None = None
         self.error: BaseException | None = None
         super().__init__(*args, runs=on_run is not None, **traits)
@@ -48,16 +53,17 @@ class RunView(RowsView):
         """
         if self._on_run is None:
             raise InputError("there is no what-if to run: give on_run=...")
-        self.cancel()
-        act, given, of = self._on_run, self._to_run(), self._last_edit()
-        run = Run(
-            lambda cancelled, progress: difference_of(act(given, cancelled, progress)),
-            self._progressed,
-            lambda run, found, error: self._ended(run, found, error, of),
-        )
-        with self._lock, self.hold_sync():
-            self._run, self.error = run, None
-            self.state, self.progress, self.failure = "running", [], ""
+        with self._lock:
+            self.cancel()
+            act, given, of, begun = self._on_run, self._to_run(), self._last_edit(), self._begun
+            run = Run(
+                lambda cancelled, progress: difference_of(act(given, cancelled, progress)),
+                self._progressed,
+                lambda run, found, error: self._ended(run, found, error, of, begun),
+            )
+            with self.hold_sync():
+                self._run, self.error = run, None
+                self.state, self.progress, self.failure = "running", [], ""
         run.start()
 
     def cancel(self) -> None:
@@ -88,7 +94,29 @@ class RunView(RowsView):
     def _handle_msg(self, msg: Any) -> None:
         # A run's thread must not change traits while a message holds their notifications.
         with self._lock:
-            super()._handle_msg(msg)
+            self._to_tell = []
+            try:
+                super()._handle_msg(msg)
+            finally:
+                picks, self._to_tell = self._to_tell, None
+        # Who hears of a pick may wait for somebody who waits for this view: a dashboard's thread that refreshes it.
+        for picked in picks:
+            with self._selection.hold_trait_notifications():
+                for name, value in picked.items():
+                    setattr(self._selection, name, value)
+
+    def _tell(self, change: Any) -> None:
+        if self._to_tell is None:
+            super()._tell(change)
+        elif not self._hearing:
+            self._to_tell.append(self._picked(change["name"]))
+
+    def _begins_anew(self) -> None:
+        """Something else than an edit changed what would be run: what was found before is of another one."""
+        with self._lock:
+            self._begun += 1
+            if self.result:
+                self.result = {**self.result, "of": _ANOTHER}
 
     # ---- from the thread of a run; one that is cancelled is not listened to ----
 
@@ -97,12 +125,13 @@ class RunView(RowsView):
             if run is self._run and self.state == "running":
                 self.progress = [done, total]
 
-    def _ended(self, run: Run, found: Difference | None, error: BaseException | None, of: str) -> None:
+    def _ended(self, run: Run, found: Difference | None, error: BaseException | None, of: str, begun: int) -> None:
         with self._lock:
             if run is not self._run or self.state != "running":
                 return
             with self.hold_sync():
                 if found is not None:
+                    of = of if begun == self._begun else _ANOTHER
                     self.difference, self.result, self.state = found, difference_state(found, of), "done"
                 else:
                     self.error, self.failure, self.state = error, words_of(error), "failed"

@@ -14,7 +14,6 @@ import traitlets
 
 from sharelag.errors import InputError
 from sharelag.model import iso
-from sharelag.replay.moment import parse_time
 
 from .columns import Rows, table_of
 
@@ -57,7 +56,7 @@ class Selection(traitlets.HasTraits):
         self.id = uuid.uuid4().hex
         self.keys = tuple(keys)
         self.offsets = None if offsets is None else tuple(offsets)
-        self.moment = parse_time(moment) if isinstance(moment, str) else moment
+        self.moment = _time(moment) if isinstance(moment, str) else moment
 
     @traitlets.validate("keys")
     def _keys_fit(self, proposal: Any) -> tuple[Key, ...]:
@@ -116,6 +115,12 @@ class Selection(traitlets.HasTraits):
 
     def __repr__(self) -> str:
         return self.to_code().splitlines()[-1]
+
+
+def _time(text: str) -> datetime:
+    from sharelag.replay.moment import parse_time  # brings numba along
+
+    return parse_time(text)
 
 
 def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:

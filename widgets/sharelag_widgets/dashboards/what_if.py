@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -12,20 +12,18 @@ import traitlets
 
 from sharelag.charts import compared_figure, compared_records
 from sharelag.charts.comparison import measure_words
-from sharelag.whatif import ASSIGNORS, Comparison, Scenario, compare, what_if
-from sharelag.whatif.fixed import with_assignment
+from sharelag.whatif import ASSIGNORS, Comparison, Scenario, compare
 
-from ..assignment_editor import AssignmentEditor, OnRun
-from ..difference import Difference
+from ..assignment_editor import AssignmentEditor
 from ..run import Run
 from ..selection import Selection
+from .by_hand import Chance, State, acts, begun, clients_of, partitions_of
 from .dashboard import GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, put, words_of
 from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
-    assignment_of,
     described,
     differs,
     known_measures,
@@ -49,7 +47,7 @@ class WhatIfLab(GroupDashboard):
     state
         idle, running, done, cancelled or failed.
     comparison
-        The last that came to its end; None before.
+        The last that came to its end; None before. It is of one group as of one moment, and shown with that group only.
     """
 
     TITLE = "What if"
@@ -110,11 +108,27 @@ class WhatIfLab(GroupDashboard):
         evidence = self.bench.evidence(group)
         self.header.tell(evidence.as_of, self.bench.lag(group).unknown, (described(self.scenario),))
         self.assumed.header.tell(None, notes=self.scenario.assumed)
-        if self._edited_of != (group, evidence.as_of):
-            self._edited_of = (group, evidence.as_of)
-            put(self.editor.children[1], self._editor(evidence.lag))
+        state = State(group, evidence.as_of)
+        if self._state is None or self._state.group != group:
+            self._other_group(group)
+        if self._state != state:
+            self._fill_editor(state, evidence.lag, evidence.members)
+            self._state = state
 
-    _edited_of: Any = None
+    def _other_group(self, group: str) -> None:
+        """What is going on is not of the group that is looked at any more."""
+        if self.state == "running":
+            self.cancel()
+            self.bar.description = "Cancelled: another group was chosen"
+        elif self._compared is not None and self._compared.group == group:
+            self.bar.value, self.bar.description = self.bar.max, "Done"
+        else:
+            self.bar.value, self.bar.description = 0, "Not run yet"
+
+    #: What is looked at, what runs, and what was compared goes on from.
+    _state: State | None = None
+    _tried: State | None = None
+    _compared: State | None = None
 
     def run(self) -> None:
         """Begin, in a thread of its own; what cannot be run is told in the header."""
@@ -122,7 +136,8 @@ class WhatIfLab(GroupDashboard):
             if self.state == "running":
                 return
             try:
-                scenario = shorter(self.bench.scenario(self._known_group()), self.seconds.value)
+                group = self._known_group()
+                scenario = shorter(self.bench.scenario(group), self.seconds.value)
                 chosen = tried(
                     scenario,
                     self.assignors.value,
@@ -133,7 +148,8 @@ class WhatIfLab(GroupDashboard):
             except Exception as error:  # people get a sentence
                 self._ended(None, None, error)
                 return
-            seeds = range(self.seed.value, self.seed.value + self.runs.value)
+            seeds = self._chance().seeds
+            self._tried = State(group, self.bench.evidence(group).as_of)
             self._busy(True)
             self.bar.value, self.bar.max, self.bar.description = 0, len(chosen) * len(seeds), "Running"
             self._trial = Run(
@@ -180,14 +196,14 @@ class WhatIfLab(GroupDashboard):
             if run is not None and run is not self._trial:
                 return  # somebody cancelled it before
             self._busy(False)
-            before = "; what is shown is of the run before" if self.comparison is not None else ""
+            before = "; what is shown is of the run before" if self._is_of_this_group() else ""
             if isinstance(error, CancelledError):
                 self.state, self.bar.description = "cancelled", f"Cancelled{before}"
             elif error is not None:
                 self.state, self.bar.description = "failed", f"Failed{before}"
                 self._trouble = self.header.failure = words_of(error)
             else:
-                self.state, self.comparison = "done", found
+                self.state, self.comparison, self._compared = "done", found, self._tried
                 self.bar.value, self.bar.description = self.bar.max, "Done"
                 self._draw()
 
@@ -197,8 +213,14 @@ class WhatIfLab(GroupDashboard):
     def _measured(self, _: Any) -> None:
         self._try(self._draw)
 
+    def _is_of_this_group(self) -> bool:
+        """Whether there is a comparison of the group that is looked at."""
+        compared, state = self._compared, self._state
+        return compared is not None and state is not None and compared.group == state.group
+
     def _draw(self) -> None:
-        if self.comparison is None:
+        self.results.layout.display = None if self._is_of_this_group() else "none"
+        if self.comparison is None or not self._is_of_this_group():
             return
         known = known_measures(self.comparison)
         if self.measure.options != tuple((measure_words(name), name) for name in known):
@@ -208,11 +230,19 @@ class WhatIfLab(GroupDashboard):
             self.measure.options = [(measure_words(name), name) for name in known]
             self.measure.value = first
             self.measure.observe(self._measured, names=["value"])
-        self.results.layout.display = None
+        begins = self._begins()
         if self.measure.value is not None:
             records = compared_records(self.comparison, self.measure.value)
             self.chart.draw(compared_figure(records, self.theme))
-        self.table.show(told(self.comparison), MEANS | OF_MEASURES, self._notes())
+            self.chart.header.notes = [begins]
+        self.table.show(told(self.comparison), MEANS | OF_MEASURES, (*self._notes(), begins))
+
+    def _begins(self) -> str:
+        """Where the comparison goes on from, which need not be what is shown elsewhere by now."""
+        if self._compared is None:
+            return ""
+        other = " Other parts show another moment: run it again to compare that one."
+        return self._compared.words() + ("" if self._compared == self._state else other)
 
     def _notes(self) -> tuple[str, ...]:
         runs = self.comparison.runs if self.comparison is not None else pa.table({"seed": [], "error": []})
@@ -224,39 +254,25 @@ class WhatIfLab(GroupDashboard):
 
     # ---- by hand --------------------------------------------------------------------------------------
 
-    def _editor(self, lag: pa.Table) -> W.Widget:
-        scenario = self.scenario
-        there = lag.filter(pc.is_valid(lag.column("topic")))
-        held = assignment_of(scenario, scenario.assignor)
-        places = {(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)}
-        names = zip(there.column("topic").to_pylist(), there.column("partition").to_pylist(), strict=True)
-        there = there.filter(pa.array([name in places for name in names], pa.bool_()))
-        known = set(zip(there.column("topic").to_pylist(), there.column("partition").to_pylist(), strict=True))
-        held = {
-            member: {topic: [n for n in parts if (topic, n) in known] for topic, parts in topics.items()}
-            for member, topics in held.items()
-        }
-        return AssignmentEditor.of(
-            there.select(["group_id", "topic_id", "topic", "partition", "lag"]),
-            held,
-            on_run=self._on_run(),
-            on_load=lambda name, held: assignment_of(with_assignment(scenario, held), name),
-            choices=list(ASSIGNORS),
-            selection=self.selection,
-            title="",
-        )
+    def _fill_editor(self, state: State, lag: pa.Table, members: pa.Table) -> None:
+        """A refresh keeps the editor with what was edited, and with a run; another group has one of its own."""
+        partitions = partitions_of(lag, self.scenario)
+        held, words = begun(self.scenario, members, partitions)
+        can = acts(self.scenario, state, self._chance) | {"member_labels": clients_of(state.group, members)}
+        slot = self.editor.children[1]
+        if self._state is not None and self._state.group == state.group and slot.children:
+            slot.children[0].renew(partitions, held, **can)
+        else:
+            put(
+                slot,
+                AssignmentEditor.of(
+                    partitions, held, choices=list(ASSIGNORS), selection=self.selection, title="", **can
+                ),
+            )
+        self.editor.header.tell(None, notes=(words,))
 
-    def _on_run(self) -> OnRun:
-        def tried_out(
-            assignment: Any, cancelled: Callable[[], bool], progress: Callable[[int, int], None]
-        ) -> Difference | None:
-            scenario = shorter(self.scenario, self.seconds.value)
-            seeds = tuple(range(self.seed.value, self.seed.value + self.runs.value))
-            assumed = with_assignment(scenario, assignment, seeds).assumed
-            rows = what_if(scenario, assignment, seeds=seeds, cancelled=cancelled, progress=progress)
-            return None if rows is None else Difference(rows, seeds, assumed, "95 % interval")
-
-        return tried_out
+    def _chance(self) -> Chance:
+        return Chance(self.seconds.value, tuple(range(self.seed.value, self.seed.value + self.runs.value)))
 
 
 def _field(words: str, otherwise: str) -> W.Text:

@@ -1,0 +1,312 @@
+"""Does the what-if lab stay true to one group as of one moment, and keep what people made by hand?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import ipywidgets
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import sharelag
+from sharelag.charts import text
+from sharelag.metrics.evidence import Evidence
+from sharelag.workbench import Workbench
+from sharelag_widgets import AssignmentEditor, Selection
+from sharelag_widgets.dashboards import WhatIfLab
+from sharelag_widgets.dashboards.by_hand import begun, partitions_of
+from sharelag_widgets.edits import new_edit
+
+GROUP, TOPIC = "hot-partition", "hot-partition-orders"
+#: Of a thread that is not stuck.
+_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def uneven() -> Workbench:
+    return sharelag.open("hot_partition")
+
+
+@pytest.fixture(scope="module")
+def demo() -> Workbench:
+    return sharelag.open()
+
+
+def lab_of(bench: Workbench, group: str = GROUP, kind: type[WhatIfLab] = WhatIfLab, **given: Any) -> Any:
+    lab = kind(bench, group, **given)
+    lab.seconds.value, lab.runs.value = 5, 2
+    assert lab.header.failure == ""
+    return lab
+
+
+def editor_of(lab: WhatIfLab) -> AssignmentEditor:
+    part = lab.editor.children[1]
+    assert isinstance(part, ipywidgets.Box)
+    (editor,) = part.children
+    assert isinstance(editor, AssignmentEditor)
+    return editor
+
+
+def changed(bench: Workbench, **changes: Any) -> Workbench:
+    """The same, read again, with other tables."""
+    known, fresh = bench.evidence(), bench.refresh()
+    fresh._known["evidence"] = replace(known, **changes)
+    return fresh
+
+
+def later(bench: Workbench, **changes: Any) -> Workbench:
+    """The same half a minute later."""
+    return changed(bench, as_of=bench.evidence().as_of + timedelta(seconds=30), **changes)
+
+
+def began(bench: Workbench) -> str:
+    return f"Simulated from the state of {text.moment(bench.evidence().as_of)}."
+
+
+def having(known: Evidence, **assigned: list[int] | None) -> pa.Table:
+    """Its members by their ids' first letters, with these partitions of the topic; null is not known."""
+    rows = known.members.to_pylist()
+    topic_id = known.lag.column("topic_id")[0].as_py()
+    for row in rows:
+        numbers = assigned[row["member_id"][0]]
+        held = [{"topic_id": topic_id, "partitions": numbers}] if numbers else []
+        row["assigned_partitions"] = None if numbers is None else held
+    return pa.Table.from_pylist(rows, schema=known.members.schema)
+
+
+# ---- threads ------------------------------------------------------------------------------------------
+
+
+class Meets(WhatIfLab):
+    """Goes on to show only once a pick has come as far as here."""
+
+    is_meeting = False
+
+    def _make(self) -> Any:
+        self.shows, self.hears = threading.Event(), threading.Event()
+        return super()._make()
+
+    def _show(self) -> None:
+        if self.is_meeting:
+            self.shows.set()
+            assert self.hears.wait(_SECONDS)
+        super()._show()
+
+    def _on_pick(self, change: Any) -> None:
+        self.hears.set()
+        super()._on_pick(change)
+
+
+@pytest.mark.parametrize(
+    "act", [lambda lab: setattr(lab, "bench", later(lab.bench)), lambda lab: setattr(lab, "group", "shipping")]
+)
+def test_a_pick_and_a_refresh_do_not_wait_for_each_other(act: Callable[[WhatIfLab], None], demo: Workbench) -> None:
+    lab = lab_of(demo, "billing", Meets)
+    editor = editor_of(lab)
+    data = {"method": "update", "state": {}, "buffer_paths": [["picked"]]}
+    data["state"] = {"picked": ""}
+    message = {"content": {"data": data}, "buffers": [memoryview(np.array([1], np.uint32).tobytes())]}
+    lab.is_meeting = True
+    refresh = threading.Thread(target=act, args=(lab,), daemon=True)
+    refresh.start()
+    assert lab.shows.wait(_SECONDS)  # the dashboard is locked
+    lab.is_meeting = False
+    browser = threading.Thread(target=editor._handle_msg, args=(message,), daemon=True)
+    browser.start()  # the editor is told of a pick, which the dashboard hears of
+    for thread in (refresh, browser):
+        thread.join(_SECONDS)
+        assert not thread.is_alive()
+    row = editor.rows.to_pylist()[1]
+    assert lab.selection.keys == ((row["group_id"], row["topic_id"], row["partition"]),)
+    assert lab.header.failure == ""
+
+
+# ---- a refresh ----------------------------------------------------------------------------------------
+
+
+class Held:
+    """Instead of the simulation: begins, and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.was_cancelled = True
+
+    def __call__(self, _: Any, __: Any, *, cancelled: Callable[[], bool], **___: Any) -> pa.Table:
+        self.began.set()
+        assert self.go_on.wait(_SECONDS)
+        self.was_cancelled = cancelled()
+        return pa.table({"measure": ["Lag, largest"], "baseline": [2.0], "edited": [1.0]})
+
+
+def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(uneven: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, held = lab_of(uneven), Held()
+    monkeypatch.setattr("sharelag_widgets.dashboards.by_hand.what_if", held)
+    editor = editor_of(lab)
+    first, second, third = editor.assignment
+    editor.edits = [new_edit("move", rows="0", **{"from": first}, to=second)]
+    editor.at = 1
+    editor.run()
+    assert held.began.wait(_SECONDS)
+    more = uneven.evidence().lag
+    lags = pa.array([lag + 1000 for lag in more.column("lag").to_pylist()], pa.int64())
+    more = more.set_column(more.schema.get_field_index("lag"), "lag", lags)
+    lab.bench = later(uneven, lag=more)
+    assert editor_of(lab) is editor
+    assert (editor.state, len(editor.edits), editor.at) == ("running", 1, 1)
+    assert editor.assignment == {first: {TOPIC: [3]}, second: {TOPIC: [0, 1, 4]}, third: {TOPIC: [2, 5]}}
+    assert sorted(editor.rows.column("lag").to_pylist()) == sorted(lags.to_pylist())
+    assert {one.end_offset for one in lab.scenario.topics[0].starts} <= set(more.column("end_offset").to_pylist())
+    held.go_on.set()
+    assert editor.wait(_SECONDS)
+    assert (editor.state, held.was_cancelled) == ("done", False)
+    # It says of when it is; and the edits are still those that it is of.
+    assert editor.result["about"] == began(uneven)
+    assert editor.result["of"] == editor.edits[0]["id"]
+    # The next one goes on from what there is now.
+    editor.run()
+    assert editor.wait(_SECONDS)
+    assert editor.result["about"] == began(lab.bench) != began(uneven)
+
+
+def test_members_that_come_while_a_run_goes_on_make_it_one_of_another_assignment(
+    uneven: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, held = lab_of(uneven), Held()
+    monkeypatch.setattr("sharelag_widgets.dashboards.by_hand.what_if", held)
+    editor = editor_of(lab)
+    first, second, third = editor.assignment
+    editor.edits, editor.at = [new_edit("move", rows="0", **{"from": first}, to=second)], 1
+    editor.run()
+    assert held.began.wait(_SECONDS)
+    members = uneven.evidence().members
+    rows = [row for row in members.to_pylist() if row["member_id"] != third]
+    new = rows[0] | {"member_id": "new", "assigned_partitions": []}
+    lab.bench = later(uneven, members=pa.Table.from_pylist([*rows, new], schema=members.schema))
+    assert editor.state == "running"
+    assert editor.assignment == {first: {TOPIC: [3]}, second: {TOPIC: [0, 1, 4]}, "new": {}}
+    held.go_on.set()
+    assert editor.wait(_SECONDS)
+    assert editor.state == "done"
+    assert editor.result["of"] != editor.edits[0]["id"]
+    # A result from before is of another assignment, too.
+    editor.run()
+    assert editor.wait(_SECONDS)
+    assert editor.result["of"] == editor.edits[0]["id"]
+    lab.bench = later(lab.bench, members=members)
+    assert editor.result["of"] != editor.edits[0]["id"]
+
+
+# ---- one group as of one moment -----------------------------------------------------------------------
+
+
+def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
+    lab = lab_of(demo, "billing")
+    lab.run()
+    assert lab.join(60)
+    assert (lab.state, lab.results.layout.display, lab.bar.description) == ("done", None, "Done")
+    assert lab.chart.header.notes == [began(demo)]
+    assert lab.table.header.notes[-1] == began(demo)
+    lab.group = "shipping"
+    assert (lab.results.layout.display, lab.bar.description, lab.bar.value) == ("none", "Not run yet", 0)
+    lab.header.theme = "dark"
+    assert lab.results.layout.display == "none"
+    lab.members.value = "0"
+    lab.run()
+    assert (lab.state, lab.bar.description) == ("failed", "Failed")  # nothing of before is shown
+    lab.group = "billing"
+    assert (lab.results.layout.display, lab.bar.description) == (None, "Done")
+    before = lab.table.view.rows
+    lab.bench = later(demo)
+    assert lab.header.as_of == lab.bench.evidence().as_of.timestamp() * 1000
+    assert lab.table.view.rows.equals(before)
+    for header in (lab.chart.header, lab.table.header):
+        assert header.notes[-1] == f"{began(demo)} Other parts show another moment: run it again to compare that one."
+
+
+def test_a_run_of_a_group_that_is_left_is_cancelled(demo: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(*_: Any, **__: Any) -> None:
+        entered.set()
+        assert go_on.wait(_SECONDS)
+
+    monkeypatch.setattr("sharelag_widgets.dashboards.what_if.compare", slow)
+    selection = Selection()
+    lab = lab_of(demo, "billing", selection=selection)
+    lab.run()
+    assert entered.wait(_SECONDS)
+    trial = lab._trial
+    other = demo.lag("shipping").table.to_pylist()[0]
+    selection.keys = [(other["group_id"], other["topic_id"], other["partition"])]  # in a linked view
+    assert lab.header.title == "What if: shipping"
+    assert (lab.state, lab.header.busy, lab.start.disabled) == ("cancelled", False, False)
+    assert lab.bar.description == "Cancelled: another group was chosen"
+    go_on.set()
+    assert trial.join(_SECONDS)
+    assert (lab.state, lab.comparison, lab.results.layout.display) == ("cancelled", None, "none")
+
+
+# ---- the assignment to begin with ---------------------------------------------------------------------
+
+
+def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
+    known = uneven.evidence()
+    odd = changed(uneven, members=having(known, F=[0, 1, 2, 3, 4], Z=[5], o=[]))
+    lab = lab_of(odd)
+    first, second, third = known.members.column("member_id").to_pylist()
+    assert editor_of(lab).assignment == {first: {TOPIC: [0, 1, 2, 3, 4]}, second: {TOPIC: [5]}, third: {}}
+    assert lab.editor.header.notes == ["It begins with the partitions that the members have."]
+    editor = editor_of(lab)
+    assert editor.member_labels == dict.fromkeys((first, second, third), "rdkafka at /127.0.0.1")
+    editor.run()
+    assert editor.wait(60)
+    assert editor.state == "done"
+    moved = {row["measure"]: row["edited"] for row in editor.difference.rows.to_pylist()}  # type: ignore[union-attr]
+    assert moved["Partitions taken from members that stay"] == 0
+
+
+def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
+    known = uneven.evidence()
+
+    def told(members: pa.Table) -> tuple[dict[str, Any], str]:
+        scenario = changed(uneven, members=members).scenario(GROUP)
+        return begun(scenario, members, partitions_of(known.lag, scenario))
+
+    ids = known.members.column("member_id").to_pylist()
+    held, words = told(having(known, F=None, Z=None, o=None))
+    assert words == "Which partitions the members have is not known: it begins with what simple gives them."
+    assert sorted(n for topics in held.values() for n in topics[TOPIC]) == list(range(6))
+    held, words = told(having(known, F=[0], Z=None, o=[]))
+    assert words.endswith("Of 1 member that is not known: without any here.")
+    assert held == {ids[0]: {TOPIC: [0]}, ids[1]: {}, ids[2]: {}}
+    held, words = told(having(known, F=[], Z=[], o=[]))  # known: nothing
+    assert held == {one: {} for one in ids}
+    held, words = told(known.members.slice(0, 0))
+    assert (held, words) == ({}, "Nobody is in the group: add members, and give them partitions.")
+
+
+def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workbench) -> None:
+    known = uneven.evidence()
+    unknown = pc.if_else(pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset"))
+    lag = known.lag.set_column(known.lag.schema.get_field_index("end_offset"), "end_offset", unknown)
+    lab = lab_of(changed(uneven, lag=lag))
+    assert editor_of(lab).rows.column("partition").to_pylist() == [0, 1, 2, 3, 4]
+    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [0, 1, 2, 3, 4]
+    # A member has it, but the group has no state of it.
+    without = known.lag.filter(pc.not_equal(known.lag.column("partition"), 4))
+    lab = lab_of(changed(uneven, lag=without))
+    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [0, 1, 2, 3, 5]
+
+
+def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None:
+    lab = lab_of(uneven)
+    lab.assignors.value, lab.members.value = (), "3"
+    lab.run()
+    assert lab.state == "failed"
+    assert "nothing differs from the group as it is" in lab.header.failure

@@ -1,0 +1,130 @@
+"""With which assignment does one begin that is made by hand, and what is it compared with?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.charts import text
+from sharelag.whatif import Scenario, what_if
+from sharelag.whatif.fixed import with_assignment
+
+from ..assignment_editor import OnLoad, OnRun
+from ..difference import Difference
+from ..edits import Assignment
+from .trials import assignment_of, shorter
+
+_COLUMNS = ["group_id", "topic_id", "topic", "partition", "lag"]
+
+
+class State(NamedTuple):
+    """What a simulation goes on from."""
+
+    group: str
+    as_of: datetime | None
+
+    def words(self) -> str:
+        """That it does, for people."""
+        return f"Simulated from the state of {text.moment(self.as_of)}."
+
+
+class Chance(NamedTuple):
+    """For how long, and with which seeds."""
+
+    seconds: float
+    seeds: tuple[int, ...]
+
+
+def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
+    """The rows of `sharelag.schemas.LAG` whose partitions are simulated, with what an editor shows of them."""
+    places = {(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)}
+    names = zip(lag.column("topic").to_pylist(), lag.column("partition").to_pylist(), strict=True)
+    return lag.filter(pa.array([name in places for name in names], pa.bool_())).select(_COLUMNS)
+
+
+def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
+    """What the members have, or what the assignor of a scenario makes of them where that is not known.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Its members are called by their ids.
+    members : pyarrow.Table
+        `sharelag.schemas.MEMBERS`.
+    partitions : pyarrow.Table
+        As of `partitions_of`; others are left out.
+
+    Returns
+    -------
+    (mapping, str)
+        Partitions of each topic of each member; and where that comes from, in words.
+    """
+    each = scenario.each_member()
+    told = pc.and_(
+        pc.equal(members.column("group_id"), scenario.group_id), members.column("assigned_partitions").is_valid()
+    )
+    known = set(members.filter(told).column("member_id").to_pylist())
+    unknown = [member.name for member in each if member.name not in known]
+    if not each:
+        return {}, "Nobody is in the group: add members, and give them partitions."
+    if len(unknown) == len(each):
+        held = assignment_of(scenario, scenario.assignor)
+        words = f"Which partitions the members have is not known: it begins with what {scenario.assignor} gives them."
+    else:
+        held = {member.name: _by_topic(member.assigned) for member in each}
+        words = "It begins with the partitions that the members have."
+        if unknown:
+            words += f" Of {text.counted(len(unknown), 'member')} that is not known: without any here."
+    there = set(zip(partitions.column("topic").to_pylist(), partitions.column("partition").to_pylist(), strict=True))
+    kept = {
+        member: {topic: [n for n in numbers if (topic, n) in there] for topic, numbers in topics.items()}
+        for member, topics in held.items()
+    }
+    return kept, words
+
+
+def clients_of(group: str, members: pa.Table) -> dict[str, str]:
+    """For each member of a group its client and where that runs, as far as it is known; the rest has none."""
+    rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
+    told = {row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"]))) for row in rows}
+    return {member: words for member, words in told.items() if words}
+
+
+def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict[str, Any]:
+    """What an editor does with an assignment of a scenario: ``on_run`` and ``on_load`` of `AssignmentEditor.of`.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    state : State
+        That it was made of.
+    chance : callable
+        Is asked at the begin of each run.
+    """
+
+    def tried_out(
+        assignment: Assignment, cancelled: Callable[[], bool], progress: Callable[[int, int], None]
+    ) -> Difference | None:
+        seconds, seeds = chance()
+        base = shorter(scenario, seconds)
+        assumed = with_assignment(base, assignment, seeds).assumed
+        rows = what_if(base, assignment, seeds=seeds, cancelled=cancelled, progress=progress)
+        return None if rows is None else Difference(rows, seeds, assumed, "95 % interval", state.words())
+
+    def loaded(name: str, held: Assignment) -> Assignment:
+        return assignment_of(with_assignment(scenario, held), name)
+
+    on_run: OnRun = tried_out
+    on_load: OnLoad = loaded
+    return {"on_run": on_run, "on_load": on_load}
+
+
+def _by_topic(places: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    held: dict[str, list[int]] = {}
+    for topic, number in places:
+        held.setdefault(topic, []).append(number)
+    return held
