@@ -35,6 +35,13 @@ assignment = {
 }
 AssignmentEditor.of(lag, assignment)
 """
+WHAT_IF = """
+lab = WhatIfLab(hot)
+lab.members.value = "6"
+lab.run()
+lab.join(300)
+lab
+"""
 GROUP = "redelivery-storm"
 STRIP = f'WindowStrip.of(storm.moments("{GROUP}").table, ends=storm.lag("{GROUP}").table)'
 #: Name of the picture, and the code whose output it is of.
@@ -49,7 +56,7 @@ CELLS = {
     "dashboard-window-explorer": "WindowExplorer(storm)",
     "dashboard-poison-hunt": "PoisonHunt(poison)",
     "dashboard-imbalance": "ImbalanceView(hot)",
-    "dashboard-what-if": "WhatIfLab(hot)",
+    "dashboard-what-if": WHAT_IF,
     "dashboard-state-topic": "StateTopicHealth(demo)",
 }
 REPORT = "report-daily"
