@@ -104,7 +104,8 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = by_share_partition(table)
     alive, state, raw, raw_at, runs, runs_at = k.replay_rows(order, bounds, *kernel_columns(table))
-    return _windows(table, state[alive], raw, raw_at, runs, runs_at, np.flatnonzero(alive))
+    windows = windows_table(table, state[alive], raw, raw_at, runs, runs_at, np.flatnonzero(alive))
+    return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 
 def drop_superseded(records: Arrow) -> pa.RecordBatch:
@@ -293,9 +294,10 @@ def _batches(column: pa.ListArray) -> tuple[NDArray[np.int64], NDArray[np.int64]
 # ---- the kernel's answer as a table -------------------------------------------------------------------
 
 
-def _windows(
+def windows_table(
     table: pa.RecordBatch, state: NDArray[Any], raw: Any, raw_at: Any, runs: Any, runs_at: Any, alive: Any
 ) -> pa.RecordBatch:
+    """`sharelag.schemas.WINDOWS` of what `replay_rows` returned; a row a state, in their order."""
     last = table.take(pa.array(state[:, k.LAST_ROW]))
     columns = {
         **{name: last.column(name) for name in ("group_id", "topic_id", "partition", "record_partition")},
@@ -322,8 +324,7 @@ def _windows(
         if pa.types.is_timestamp(field.type) and pa.types.is_int64(column.type):
             column = column.view(field.type)
         arrays.append(column.cast(field.type))
-    windows = pa.RecordBatch.from_arrays(arrays, schema=schemas.WINDOWS)
-    return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
+    return pa.RecordBatch.from_arrays(arrays, schema=schemas.WINDOWS)
 
 
 def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None) -> pa.Array:

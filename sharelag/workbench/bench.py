@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime, timedelta
@@ -51,6 +52,7 @@ class Workbench:
     about: str = ""
     bars: bool | None = None
     _known: dict[Any, Any] = field(default_factory=dict, init=False)
+    _locks: Any = field(default_factory=lambda: defaultdict(RLock), init=False)  # a lock a question
     _lock: Any = field(default_factory=RLock, init=False)
 
     # ---- another one ----------------------------------------------------------------------------------
@@ -242,6 +244,8 @@ class Workbench:
         there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             found = f"there are {', '.join(there)}" if there else "no share group has any"
+            if self.choice.groups or self.choice.topics:  # of the others nothing was read
+                found = "check the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
             raise InputError(f"there is no state of share group {group!r} in {self.describe()}: {found}")
 
     def _base(self, gathered: bool = True) -> Result:
@@ -269,6 +273,9 @@ class Workbench:
 
     def _once(self, question: Any, work: Callable[[], _T]) -> _T:
         with self._lock:
+            asked = self._locks[question]
+        # Who asks something else need not wait for it.
+        with asked:
             if question not in self._known:
                 self._known[question] = work()
             answer: _T = self._known[question]

@@ -44,7 +44,8 @@ MEANINGS = {
     "arrival_rate": "records that arrive a second, over the span",
     "completion_rate": "offsets finished a second, over the span",
     "redelivery_rate": "deliveries a second beyond the first of their offset",
-    "drain": "drained, drains, never (arrivals win), stalled (nothing is finished), or unknown",
+    "drain": "drained, drains, never (arrivals win), stalled (nothing is finished), paused (nothing lately), nobody "
+    "(the group is empty), or unknown",
     "drain_ms": "time until the lag is gone at these rates",
     "drain_low_ms": "the same at the earliest (95 % confidence)",
     "drain_high_ms": "the same at the latest (95 % confidence); - where it may be never",

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
+from sharelag.arrow import flat
 from sharelag.engine import Answer, Choice, choose, decoded
-from sharelag.replay.moment import Moment, up_to
-from sharelag.replay.state import replay_arrow
+from sharelag.replay.at_moments import replay_at
+from sharelag.replay.moment import Moment
 from sharelag.sources.inputs import Input
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -50,12 +50,7 @@ def window_moments(
     records = records.filter(pc.is_in(records.column("topic_id"), pa.array(topic_ids, pa.string())))
     times = np.unique(flat(records.column("timestamp")).drop_null().view(pa.int64()).to_numpy())
     kept = times[np.unique(np.linspace(0, len(times) - 1, min(most, len(times))).round().astype(np.int64))]
-    parts = [schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP)).empty_table()]
-    # A loop over moments, not records: each is one replay by the kernels.
-    for at in pa.array(kept).view(schemas.TIMESTAMP).to_pylist():
-        then = as_table(replay_arrow(up_to(records, at)))
-        parts.append(then.append_column(parts[0].schema.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)))
-    return Answer(pa.concat_tables(parts), rejected, run)
+    return Answer(replay_at(records, kept), rejected, run)
 
 
 def _locally(source: Input, as_of: Moment, choice: Choice) -> tuple[pa.Table, int]:

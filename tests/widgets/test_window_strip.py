@@ -97,13 +97,113 @@ def test_a_history_shows_numbers_without_a_place() -> None:
     assert (columns["itemised"], columns["available"], columns["complete"]) == ([0], [5], [9])
 
 
-def test_end_offsets_from_a_lag_table_hold_for_the_last_moment() -> None:
+def ends(seconds: float, *offsets: int | None) -> pa.Table:
+    """Log ends of the first share partitions, so long after the first moment."""
+    at = [BEGIN + timedelta(seconds=seconds)] * len(offsets)
+    return (
+        lag()
+        .slice(0, len(offsets))
+        .select(["group_id", "topic_id", "partition"])
+        .append_column("end_offset", pa.array(offsets, pa.int64()))
+        .append_column("as_of", pa.array(at, schemas.TIMESTAMP))
+    )
+
+
+@pytest.mark.parametrize("seconds", [3, 14])
+def test_end_offsets_that_are_no_later_hold_for_the_last_moment(seconds: float) -> None:
     rows = moving(3, 2).drop_columns(["end_offset"])
-    strip = WindowStrip.of(rows, ends=lag())
-    ends = unpacked(strip.data)["end"]
-    assert ends[:2] == [None, None]
-    assert ends[2] == lag().column("end_offset")[0].as_py()
-    assert "unread" not in strip.counts(0)
+    for told in (ends(seconds, 2_000_000), ends(seconds, 2_000_000).drop_columns(["as_of"])):
+        strip = WindowStrip.of(rows, ends=told)
+        assert unpacked(strip.data)["end"] == [None, None, 2_000_000, None, None, None]
+        assert (strip.moment, strip.time) == (2, BEGIN + timedelta(seconds=14))
+        assert "unread" not in strip.counts(0)
+
+
+def test_a_log_end_of_later_is_a_moment_of_its_own() -> None:
+    rows = moving(3, 3).drop_columns(["end_offset"])
+    strip = WindowStrip.of(rows, ends=ends(20.5, 1_000_500, 2_000_500))
+    columns = unpacked(strip.data)
+    assert columns["at"] == [0, 4, 8, 11]
+    assert columns["end"] == [None, None, None, 1_000_500, None, None, None, 2_000_500, None, None, None]
+    assert (strip.moment, strip.time) == (3, BEGIN + timedelta(seconds=20.5))
+    last, now = strip.counts(2), strip.counts(3)
+    assert "unread" not in last
+    assert {name: count for name, count in now.items() if name != "unread"} == last
+    assert now["unread"] == 1_000_500 - rows.column("window_end_offset")[2].as_py()
+    for name in ("start", "head", "window_end"):
+        assert columns[name][3] == columns[name][2]
+    assert strip.rows.equals(rows)
+    unknown = WindowStrip.of(rows, ends=ends(20.5, None))
+    assert unpacked(unknown.data)["at"] == [0, 3, 6, 9]
+
+
+def test_ends_of_the_rows_themselves_are_of_their_moments() -> None:
+    rows = moving(3, 1)
+    assert WindowStrip.of(rows, ends=ends(99, 7_000_000)).data == WindowStrip.of(rows).data
+
+
+def test_rows_read_again_are_shown_to_who_looks_at_the_same() -> None:
+    rows, more = moving(20, 2), moving(40, 3)
+    strip = WindowStrip.of(rows)
+    strip.shown = 1
+    strip.moment, strip.fit, strip.span, strip.cursor = 7, "fixed", [2_000_010.0, 2_000_050.0], 2_000_020.0
+    strip.offsets = [2_000_030.0, 2_000_031.0]
+    looked = [strip.fit, strip.span, strip.cursor, strip.offsets, strip.time, strip.selection.to_code()]
+    # The share partition may stand elsewhere, and of its moments others may be there.
+    strip.rows = more.slice(80)
+    assert (strip._moments.keys[strip.shown][2], strip.fit, strip.cursor) == (2, "window", None)
+    strip.rows = rows
+    strip.selection.keys = (("payments", TOPIC_ID, 1),)
+    strip.fit, strip.span, strip.cursor = "fixed", [2_000_010.0, 2_000_050.0], 2_000_020.0
+    assert [strip.fit, strip.span, strip.cursor, strip.offsets, strip.time, strip.selection.to_code()] == looked
+    thinned = pa.concat_tables([more.slice(40).take(pa.array(range(0, 40, 2))), more.slice(0, 40)])
+    strip.rows = thinned
+    assert strip.rows.equals(thinned)
+    assert (strip.shown, strip._moments.keys[0][2], strip.moment) == (0, 1, 3)
+    assert [strip.fit, strip.span, strip.cursor, strip.offsets] == looked[:4]
+    assert strip.time == BEGIN + timedelta(seconds=42)  # the moment of before is none of these
+    assert strip.selection.to_code() == looked[-1]
+    with pytest.raises(InputError):
+        strip.rows = rows.drop_columns(["start_offset"])
+    assert strip.rows.equals(thinned)
+
+
+def test_a_pick_elsewhere_is_shown_where_it_is_and_keeps_the_zoom_where_it_can() -> None:
+    strip = WindowStrip.of(moving(5, 2))
+    near, far = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
+    for keys, offsets, fit in (
+        ((near,), None, "fixed"),
+        ((near,), (1_000_050, 1_000_050), "window"),
+        ((near,), (1_000_049, 1_000_060), "fixed"),
+        ((far,), None, "window"),
+    ):
+        strip.fit, strip.span = "fixed", [1_000_010.0, 1_000_050.0]
+        with strip.selection.hold_trait_notifications():
+            strip.selection.keys, strip.selection.offsets = keys, offsets
+        assert (strip.fit, bool(strip.span)) == (fit, fit == "fixed")
+        strip.fit, strip.span = "fixed", [1_000_100.0, 1_000_150.0]  # looked at something else since
+        strip.fill(strip.rows)
+        assert strip.fit == "fixed"
+
+
+def test_who_looks_at_the_last_moment_goes_on_with_the_new_one() -> None:
+    rows = moving(3, 1).drop_columns(["end_offset"])
+    strip = WindowStrip.of(rows, ends=ends(20, 1_000_500))
+    strip.fill(moving(5, 1).drop_columns(["end_offset"]), ends(40, 1_000_600))
+    assert (strip.moment, strip.time) == (5, BEGIN + timedelta(seconds=40))
+    strip.ends = ends(50, 1_000_700)
+    assert (strip.time, unpacked(strip.data)["end"][-1]) == (BEGIN + timedelta(seconds=50), 1_000_700)
+    assert strip.ends.column("end_offset").to_pylist() == [1_000_700]
+
+
+def test_a_strip_of_nothing_can_be_filled_and_emptied() -> None:
+    strip = WindowStrip.of(windows())
+    strip.rows = moving(3, 1)
+    assert (strip.note, strip.moment, bool(strip.data)) == ("", 2, True)
+    strip.cursor = 5.0
+    strip.rows = windows()
+    assert (strip.data, strip.moment, strip.cursor, strip.time) == (b"", 0, None, None)
+    assert "the table has no rows" in strip.summary()
 
 
 def test_pandas_without_times_and_names_that_turn_around() -> None:

@@ -6,7 +6,7 @@ has; `sharelag.schemas.HISTORY` has numbers only, which are shown as numbers, wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,16 @@ _NEEDED = ("start_offset", "window_end_offset")
 _RUN_FIELDS = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 
 
+class End(NamedTuple):
+    """The log end of a share partition, and when it was that: milliseconds, NaN where nobody says."""
+
+    offset: float
+    time: float
+
+
+_NO_END = End(np.nan, np.nan)
+
+
 class Moments(NamedTuple):
     """Windows by share partition and time.
 
@@ -41,7 +51,7 @@ class Moments(NamedTuple):
     runs: NDArray[np.int64]  # runs x 4
 
 
-def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, int]) -> Moments:
+def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]) -> Moments:
     """The moments in a table, each share partition's sorted by time.
 
     Parameters
@@ -52,8 +62,9 @@ def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str],
         The columns that name a share partition.
     labels : mapping of key to str
         How to call a share partition; else its topic (or topic id), partition and group.
-    ends : mapping of key to int
-        Log end offsets at each share partition's last moment, where the table has none.
+    ends : mapping of key to End
+        Log ends, where the table has none. One of a time after its share partition's last record makes a moment of
+        its own, since that record knew nothing of it; else it is that of the last moment.
 
     Raises
     ------
@@ -67,27 +78,41 @@ def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str],
         )
     by_row = keys_of(rows, keys)
     time = next((name for name in _TIMES if name in rows.schema.names), None)
-    times = _numbers(rows, time)
+    times = numbers_of(rows, time)
     chosen = tuple(dict.fromkeys(by_row))
     place = {key: n for n, key in enumerate(chosen)}
     codes = np.array([place[key] for key in by_row], np.int64)
     order = np.lexsort((times, codes))
+    told = [ends.get(key, _NO_END) for key in chosen]
+    lacking = np.isnan(numbers_of(rows, "end_offset"))[order]
+    order, now = _with_now(order, codes[order], np.where(lacking, times[order], np.inf), told)
+    times = np.where(now, [told[code].time for code in codes[order]], times[order])
     rows = rows.take(pa.array(order))
     itemised = "runs" in rows.schema.names and pa.types.is_list(rows.schema.field("runs").type)
     runs_at, runs = _runs(rows) if itemised else (np.zeros(len(rows) + 1, np.int64), np.zeros((0, 4), np.int64))
     names = {"start": "start_offset", "head": "effective_start_offset", "window_end": "window_end_offset"}
     names |= {"end": "end_offset", "available": "window_available", "complete": "window_complete"}
-    numbers = {ours: _numbers(rows, theirs) for ours, theirs in names.items()} | {"time": times[order]}
+    numbers = {ours: numbers_of(rows, theirs) for ours, theirs in names.items()} | {"time": times}
     numbers["head"] = np.where(np.isnan(numbers["head"]), numbers["start"], numbers["head"])
     if any(np.nanmax(values, initial=0) > LARGEST for values in numbers.values()):
         raise InputError("an offset is beyond 2^53, which a browser cannot show exactly")
     found = {key: _label(row, key) for key, row in _first_rows(rows, keys)} if len(rows) else {}
     words = tuple(labels.get(key, found.get(key, "")) for key in chosen)
     at = np.searchsorted(codes[order], np.arange(len(chosen) + 1))
-    told = np.array([ends.get(key, np.nan) for key in chosen], np.float64)
     last = at[1:] - 1
-    numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), told, numbers["end"][last])
+    offsets = np.array([end.offset for end in told], np.float64)
+    numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), offsets, numbers["end"][last])
     return Moments(chosen, words, at, numbers, itemised, runs_at, runs)
+
+
+def _with_now(
+    order: NDArray[np.int64], codes: NDArray[np.int64], times: NDArray[np.float64], ends: Sequence[End]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The last row of each share partition once more, where its log end is of a later time; and which those are."""
+    last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
+    later = last[np.array([end.time for end in ends], np.float64) > times[last]]
+    place = later + 1
+    return np.insert(order, place, order[later]), np.insert(np.zeros(len(order), bool), place, True)
 
 
 def moment_columns(moments: Moments) -> dict[str, Column]:
@@ -109,7 +134,8 @@ def moment_columns(moments: Moments) -> dict[str, Column]:
     }
 
 
-def _numbers(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
+def numbers_of(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
+    """A column as numbers, times as milliseconds; NaN where it is null, or where there is no such column."""
     if name is None or name not in rows.schema.names:
         return np.full(len(rows), np.nan)
     column = rows.column(name)

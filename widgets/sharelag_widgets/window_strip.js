@@ -155,7 +155,6 @@ function build({ model, root, link, say, later }) {
     columns = loaded;
     which.replaceChildren(...columns.label.texts.map((text) => make("option", {}, text)));
     which.hidden = columns.label.texts.length < 2;
-    run(false);
   }
   function paint() {
     const begun = performance.now();

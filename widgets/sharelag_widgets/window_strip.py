@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,13 +15,14 @@ from sharelag.model import DeliveryState
 
 from .bundle import script, style
 from .columns import Rows, pack, table_of
-from .moments import Moments, moment_columns, moments_of
+from .moments import End, moment_columns, moments_of, numbers_of
 from .selection import SHARE_PARTITION, Key, Selection, keys_of, selection_for
 from .view import View
 
 #: What an offset can be beside Kafka's delivery states; the names that `counts` and the legend use.
 OTHER_KINDS = ("unknown", "unread", "finished", "other", "window")
 KINDS = tuple(state.name.lower() for state in DeliveryState) + OTHER_KINDS
+_EMPTY = "There is no window to show: the table has no rows. Is the group's name right, and has it fetched?"
 _UNKNOWN, _UNREAD, _FINISHED, _OTHER, _WINDOW = range(len(DeliveryState), len(KINDS))
 
 
@@ -42,20 +44,23 @@ class WindowStrip(View):
 
     _PICKS = ("shown", "moment", "offsets")
 
-    def __init__(self, moments: Moments, rows: pa.Table, selection: Selection | None = None, **traits: Any) -> None:
-        self._moments = moments
-        self.rows = rows
+    def __init__(
+        self,
+        rows: pa.Table,
+        keys: tuple[str, ...],
+        labels: Mapping[Key, str],
+        ends: Rows | None,
+        selection: Selection | None = None,
+        **traits: Any,
+    ) -> None:
+        self._key_columns, self._labels = keys, labels
+        self._take(rows, ends)
         super().__init__(selection, **traits)
-        self.data = pack(moment_columns(moments))
-        if not moments.keys:
-            self.data = b""
-            self.note = (
-                "There is no window to show: the table has no rows. Is the group's name right, and has it fetched?"
-            )
-            return
+        self._publish()
         with self._deaf():
-            self.moment = int(moments.at[1]) - 1  # the last, which is now
-        self._hear()
+            self.moment = self._last()
+        if self._moments.keys:
+            self._hear()
 
     @classmethod
     def of(
@@ -78,7 +83,8 @@ class WindowStrip(View):
             ``write_timestamp``, whichever the table has first.
         ends : table, optional
             Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with that column, a row a
-            share partition, to show what is unread at its last moment.
+            share partition, to show what is unread. Ends that are of a time (``as_of``) after a share partition's last
+            record are a moment of their own, with the window that this record left; else they are of the last moment.
         keys : tuple of str
             The columns that name a share partition.
         labels : dict of key to str, optional
@@ -90,9 +96,53 @@ class WindowStrip(View):
         InputError
             A column is missing.
         """
-        table = table_of(rows)
-        known = {} if ends is None else _ends(ends, keys)
-        return cls(moments_of(table, keys, labels or {}, known), table, selection_for(selection, keys), title=title)
+        return cls(table_of(rows), keys, labels or {}, ends, selection_for(selection, keys), title=title)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The moments, as they were given; set it to show others, see `fill`."""
+        return self._rows
+
+    @rows.setter
+    def rows(self, rows: Rows) -> None:
+        self.fill(rows, self._ends)
+
+    @property
+    def ends(self) -> Rows | None:
+        """The table of log ends, as it was given; set it to show others, see `fill`."""
+        return self._ends
+
+    @ends.setter
+    def ends(self, ends: Rows | None) -> None:
+        self.fill(self._rows, ends)
+
+    def fill(self, rows: Rows, ends: Rows | None = None) -> None:
+        """Show other moments, such as what was read again, to who goes on looking at the same.
+
+        The share partition stays, and with it the zoom, the cursor and the time that is shown; who looks at the last
+        moment without having picked it gets the new last one. Of share partitions that are gone nothing stays.
+
+        Parameters
+        ----------
+        rows, ends : table
+            As for `of`.
+
+        Raises
+        ------
+        InputError
+            A column is missing; then all stays as it was.
+        """
+        key = self._moments.keys[self.shown] if self._moments.keys else None
+        time, was_last = self.time, self.moment == self._last() and self._selection.moment is None
+        self._take(table_of(rows), ends)
+        with self._deaf(), self.hold_sync():
+            stays = key in self._moments.keys
+            self.shown = self._moments.keys.index(key) if stays else 0
+            if not stays:
+                self.cursor, self.fit, self.span = None, "window", []
+            self.moment = self._last() if was_last or time is None or not stays else self._until(time)
+            self._publish()
+            self._show(self._selection)
 
     def counts(self, moment: int | None = None) -> dict[str, int]:
         """How many offsets of each kind there are at a moment of the share partition that is shown.
@@ -143,6 +193,26 @@ class WindowStrip(View):
         when = f" as of {self.time.isoformat()}" if self.time else ""
         return f"{self._moments.labels[self.shown]}: window {start:,.0f} to {end:,.0f}{when}: {kinds or 'empty'}"
 
+    def _take(self, rows: pa.Table, ends: Rows | None) -> None:
+        known = {} if ends is None else _ends(ends, self._key_columns)
+        self._moments = moments_of(rows, self._key_columns, self._labels, known)
+        self._rows, self._ends = rows, ends
+
+    def _publish(self) -> None:
+        there = bool(self._moments.keys)
+        self.data = pack(moment_columns(self._moments)) if there else b""
+        self.note = "" if there else _EMPTY
+
+    def _last(self) -> int:
+        """The last moment of the share partition that is shown."""
+        return int(np.diff(self._moments.at[self.shown : self.shown + 2])[0]) - 1 if self._moments.keys else 0
+
+    def _until(self, time: datetime) -> int:
+        """Its last moment that is not after a time; the first where all are."""
+        first, end = self._moments.at[self.shown : self.shown + 2]
+        times = self._moments.numbers["time"][first:end]
+        return max(int(np.searchsorted(times, time.timestamp() * 1000 + 0.5)) - 1, 0)
+
     def _row(self, moment: int | None) -> int:
         first, end = self._moments.at[self.shown : self.shown + 2]
         at = int(first) + (self.moment if moment is None else moment)
@@ -160,23 +230,29 @@ class WindowStrip(View):
         if not self._moments.keys:
             return
         wanted = next((key for key in selection.keys if key in self._moments.keys), None)
-        if wanted is not None and self._moments.keys[self.shown] != wanted:
+        offsets = [float(offset) for offset in selection.offsets or ()]
+        is_other = wanted is not None and self._moments.keys[self.shown] != wanted
+        if is_other:
             self.shown = self._moments.keys.index(wanted)
-            self.moment = int(self._moments.at[self.shown + 1] - self._moments.at[self.shown]) - 1
+            self.moment = self._last()
         if selection.moment is not None:
-            first, end = self._moments.at[self.shown : self.shown + 2]
-            times = self._moments.numbers["time"][first:end]
-            before = np.searchsorted(times, selection.moment.timestamp() * 1000 + 0.5) - 1
-            self.moment = max(int(before), 0)
-        self.offsets = [float(offset) for offset in selection.offsets or ()]
+            self.moment = self._until(selection.moment)
+        is_away = offsets != self.offsets and self.span and offsets and not self._is_in_span(offsets)
+        if self.fit == "fixed" and (is_other or is_away):
+            self.fit, self.span = "window", []
+        self.offsets = offsets
+
+    def _is_in_span(self, offsets: list[float]) -> bool:
+        return offsets[0] < self.span[1] and self.span[0] <= offsets[1]
 
 
-def _ends(ends: Rows, keys: tuple[str, ...]) -> dict[Key, int]:
+def _ends(ends: Rows, keys: tuple[str, ...]) -> dict[Key, End]:
     table = table_of(ends)
     if "end_offset" not in table.schema.names:
         raise InputError("ends has no column end_offset: give a lag table, or offsets with the columns of the key")
-    known = zip(keys_of(table, keys), table.column("end_offset").to_pylist(), strict=True)
-    return {key: end for key, end in known if end is not None}
+    times = numbers_of(table, "as_of")
+    known = zip(keys_of(table, keys), table.column("end_offset").to_pylist(), times.tolist(), strict=True)
+    return {key: End(offset, time) for key, offset, time in known if offset is not None}
 
 
 def _datetime(milliseconds: float) -> datetime | None:

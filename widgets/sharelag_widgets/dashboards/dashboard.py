@@ -22,7 +22,7 @@ from sharelag.workbench import Workbench
 from ..run import Run
 from ..selection import Selection
 from .header import Header
-from .parts import choice, named, words_of
+from .parts import Part, choice, named, words_of
 
 #: Columns that a table of one group need not have.
 IN_A_GROUP = ("group_id", "leader_epoch")
@@ -62,6 +62,7 @@ class Dashboard(W.VBox):
     ) -> None:
         self._bench, self._lock, self._run = bench, threading.RLock(), None
         self._trouble = ""  # what went wrong beside what is shown
+        self._is_filled = False
         self._selection = Selection() if selection is None else selection
         goes_on = isinstance(bench.source, KafkaInput | ArchiveInput) if live is None else live
         self.header = Header(
@@ -80,7 +81,7 @@ class Dashboard(W.VBox):
         super().__init__([self.header, self.controls, self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
         self.show()
-        self.header.observe(self.show, names=["theme"])
+        self.header.observe(self.redraw, names=["theme"])
         self._selection.observe(self._on_pick, names=["keys"])
 
     @property
@@ -108,6 +109,11 @@ class Dashboard(W.VBox):
         """Fill everything from the workbench and the controls; what goes wrong stands in the header."""
         self._try(self._show, self._draw)
 
+    def redraw(self, *_: Any) -> None:
+        """Fill what depends on the selection, the theme and the controls of charts; all, where that failed before."""
+        with self._lock:
+            self._try(*([self._draw] if self._is_filled else [self._show, self._draw]))
+
     def chosen(self, rows: pa.Table) -> pa.Table:
         """The rows of the share partitions that are picked; all, where none of these is."""
         picked = self._selection.of(rows)
@@ -115,15 +121,23 @@ class Dashboard(W.VBox):
 
     def _try(self, *acts: Callable[[], None]) -> None:
         with self._lock:
+            self._is_filled = False
             try:
                 for act in acts:
                     act()
+                self.header.unknown = self._unknown()
             except Exception as error:  # whatever it is, people get a sentence and the controls to go on with
                 self.header.failure = words_of(error)
                 self.body.layout.display = "none"
             else:
+                self._is_filled = True
                 self.header.failure = self._trouble
                 self.body.layout.display = None
+
+    def _unknown(self) -> list[str]:
+        """What is not known in any of the parts; the header says it for all."""
+        parts = [one for part in self.body.children if isinstance(part, Part) for one in part.unknown]
+        return list(dict.fromkeys([*self.header.told, *parts]))
 
     def refresh(self) -> None:
         """Read again, and wait for it."""
@@ -155,7 +169,7 @@ class Dashboard(W.VBox):
         super().close()
 
     def _on_pick(self, _: Any) -> None:
-        self._try(self._draw)
+        self.redraw()
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         """Controls and parts."""
@@ -168,6 +182,9 @@ class Dashboard(W.VBox):
     def _draw(self) -> None:
         """Fill what depends on the selection."""
 
+    def _prepare(self, bench: Workbench) -> None:
+        """Ask what will be shown; in the thread that reads, so that nobody waits for it."""
+
     def _is_busy(self) -> bool:
         """Whether something else than reading goes on."""
         return False
@@ -175,6 +192,7 @@ class Dashboard(W.VBox):
     def _read(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
         fresh = self._bench.refresh()
         fresh.evidence()
+        self._prepare(fresh)
         return fresh
 
     def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
@@ -246,6 +264,13 @@ class GroupDashboard(Dashboard):
             super()._on_pick(change)
 
     _filling = False
+
+    def _prepare(self, bench: Workbench) -> None:
+        if self.group in bench.groups:  # else what is shown says that it is gone
+            self._prepare_group(bench, str(self.group))
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        """The same for the group that is shown."""
 
     def _known_group(self) -> str:
         """The group to show, with all there are to choose from.

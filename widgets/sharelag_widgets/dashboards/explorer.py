@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import ipywidgets as W  # noqa: N812
 
 from sharelag import charts
+from sharelag.workbench import Workbench
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
 
-from ..window_strip import WindowStrip
 from .dashboard import IN_A_GROUP, GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice, first_come, put
+from .parts import ChartPart, StripPart, TablePart, choice
 
 _MEASURES = {
     "span": "offsets between start offset and window end",
@@ -32,11 +32,11 @@ class WindowExplorer(GroupDashboard):
     } | meanings_of(["start_offset", "window_end_offset", "runs"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        self.measure = choice("Heat map of", _MEASURES, self.show)
-        self.strip = Part(
+        self.measure = choice("Heat map of", _MEASURES, self.redraw)
+        self.strip = StripPart(
             "The window, offset by offset",
             meanings_of(["start_offset", "window_end_offset", "unread", "window_available", "window_unknown"]),
-            W.VBox([], layout=W.Layout(width="100%")),
+            self.selection,
         )
         self.heat = ChartPart("All windows over time", _MEASURES, self.selection, times=True)
         self.counts = ChartPart("Delivery counts", {"delivery count": "how often an offset was given to a consumer"})
@@ -47,13 +47,11 @@ class WindowExplorer(GroupDashboard):
         group = self._known_group()
         moments, lag = self.bench.moments(group), self.bench.lag(group)
         self.header.tell(lag.as_of, moments.unknown)
-        strip = WindowStrip.of(
-            first_come(moments.table, lag.table.sort_by([("lag", "descending")])),
-            ends=lag.table,
-            selection=self.selection,
-            title="",
-        )
-        put(self.strip.children[1], strip)
+        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]))
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.moments(group)
+        bench.history(group)
 
     def _draw(self) -> None:
         history = self.bench.history(self.group)

@@ -15,7 +15,7 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.meanings import meanings_of
 
 from ..partition_grid import PartitionGrid
-from ..selection import SHARE_PARTITION, Selection
+from ..selection import SHARE_PARTITION, Selection, keys_of
 from .dashboard import Dashboard
 from .parts import ChartPart, Part, TablePart, choice
 
@@ -32,7 +32,7 @@ class FleetView(Dashboard):
     } | meanings_of(["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        self.by = choice("Bars by", ["partition", "topic", "group"], self.show)
+        self.by = choice("Bars by", ["partition", "topic", "group"], self.redraw)
         self._groups = Selection(columns=["group_id"])
         self.groups = TablePart("Share groups", self._groups)
         self.grid = PartitionGrid.of(schemas.LAG.empty_table(), measures=[], selection=self.selection, title="")
@@ -61,11 +61,26 @@ class FleetView(Dashboard):
         chosen = self.chosen(self.bench.lag().table).drop_columns("age_ms")
         records = charts.decomposition_records(chosen, self.by.value)
         self.parts.draw(charts.decomposition_figure(records, self.theme))
+        self._follow()
+
+    def _follow(self) -> None:
+        """Groups are picked while all their share partitions are, here or in a linked view."""
+        groups, picked = self.rows.column("group_id").to_pylist(), set(self.selection.keys)
+        partly = {key[0] for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked} if picked else {*groups}
+        self._following = True
+        try:
+            self._groups.keys = tuple((group,) for group in dict.fromkeys(groups) if group not in partly)
+        finally:
+            self._following = False
 
     def _picked_groups(self, change: Any) -> None:
+        if self._following:
+            return
         groups = pa.array([group for (group,) in change["new"]], pa.string())
         mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups)).select(SHARE_PARTITION)
         self.selection.keys = tuple(tuple(row.values()) for row in mine.to_pylist())
+
+    _following = False
 
 
 def charts_help() -> dict[str, str]:

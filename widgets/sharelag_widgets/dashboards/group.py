@@ -8,6 +8,7 @@ from dataclasses import replace
 import ipywidgets as W  # noqa: N812
 
 from sharelag import charts
+from sharelag.workbench import Workbench
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection
@@ -28,7 +29,7 @@ class GroupView(GroupDashboard):
     } | meanings_of(["lag", "age_ms", "drain"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        self.step = choice("A moment every", _STEPS.items(), self.show)
+        self.step = choice("A moment every", _STEPS.items(), self.redraw)
         self.causes = Part(
             "Causes",
             {
@@ -69,6 +70,9 @@ class GroupView(GroupDashboard):
         members = self.bench.members(group)
         nobody = ("Nobody is in the group.",) if not len(members.table) and self._is_told(group) else ()
         self.members.fill(replace(members, notes=members.notes + nobody))
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.timeline(group, self.step.value or None)
 
     def _is_told(self, group: str) -> bool:
         """Whether the group's own records are there; without them nobody knows its members."""

@@ -41,6 +41,7 @@ class Header(anywidget.AnyWidget):
 
     def __init__(self, refresh: Callable[[], Any] | None = None, **traits: Any) -> None:
         super().__init__(**traits)
+        self.told = list(self.unknown)  # `unknown` is also what the parts below do not know
         self._refresh = refresh
         self.on_msg(self._answer)
 
@@ -55,7 +56,8 @@ class Header(anywidget.AnyWidget):
         """Say what is shown now."""
         with self.hold_sync():
             self.as_of = None if as_of is None else as_of.timestamp() * 1000
-            self.units, self.unknown, self.notes = units, list(unknown), list(notes)
+            self.told = list(unknown)
+            self.units, self.unknown, self.notes = units, self.told, list(notes)
             if meanings is not None:
                 self.help = [[term, meaning] for term, meaning in meanings.items()]
 

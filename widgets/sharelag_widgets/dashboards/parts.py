@@ -11,6 +11,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
 from sharelag.arrow import keys
 from sharelag.charts import text
 from sharelag.charts.layout import FACT_LINE, TITLE_LINE
@@ -21,10 +22,13 @@ from sharelag.workbench.meanings import meanings_of
 from ..lag_table import LagTable
 from ..plot_view import PlotView
 from ..selection import SHARE_PARTITION, Selection
+from ..window_strip import WindowStrip
 from .header import Header
 
 #: What a figure without points says of its moment, which the heading above it knows.
 _UNDATED = f"As of {text.moment(None)}. "
+#: How a figure begins to say what it does not know.
+_NOT_KNOWN = "Not known: "
 #: In which unit columns are, by the first of them; times have theirs in every cell.
 _UNITS = {
     "lag": "lag and its parts in offsets",
@@ -46,6 +50,11 @@ class Part(W.VBox):
     def __init__(self, title: str, meanings: Mapping[str, str], *views: W.Widget) -> None:
         self.header = Header(title=title, help=[list(pair) for pair in meanings.items()])
         super().__init__([self.header, *views], layout=W.Layout(width="100%"))
+
+    @property
+    def unknown(self) -> list[str]:
+        """What is not known of what it shows."""
+        return list(self.header.unknown)
 
 
 class ChartPart(Part):
@@ -73,6 +82,12 @@ class ChartPart(Part):
         self.view.figure = given | {"layout": _merged(below, layout)}
         if not figure.data:
             self.view.note = " ".join(html.unescape(one.text) for one in figure.layout.annotations)
+
+    @property
+    def unknown(self) -> list[str]:
+        """As the figure says it below its finding."""
+        said = [fact.removeprefix(_NOT_KNOWN) for fact in self.header.facts if fact.startswith(_NOT_KNOWN)]
+        return [f"in {self.header.title!r}: {one.removesuffix('.')}" for one in said]
 
 
 class TablePart(Part):
@@ -121,6 +136,18 @@ class TablePart(Part):
     def _hints(self) -> dict[str, str]:
         """The meanings in the heading's help, for who points at a column."""
         return dict(self.header.help)
+
+
+class StripPart(Part):
+    """The windows of a group at many moments. Read again, they are shown to who goes on looking at the same."""
+
+    def __init__(self, title: str, meanings: Mapping[str, str], selection: Selection) -> None:
+        self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
+        super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
+
+    def fill(self, moments: Result, lag: Result, first: pa.Table) -> None:
+        """Show windows with the log ends of a lag table, the share partitions of a third table first."""
+        self.view.fill(first_come(moments.table, first), ends=lag.table)
 
 
 def _without_words(layout: dict[str, Any]) -> None:

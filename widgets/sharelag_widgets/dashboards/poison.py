@@ -1,42 +1,49 @@
-"""Which records does no consumer get through? Offsets by delivery count, where they are, and what became of them."""
+"""Which records does no consumer get through? Offsets that fail or wait, where they are, and what became of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import ipywidgets as W  # noqa: N812
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import charts
+from sharelag.workbench import Workbench
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
 
-from ..window_strip import WindowStrip
+from ..selection import SHARE_PARTITION, Selection
 from .dashboard import GroupDashboard
-from .parts import ChartPart, Part, TablePart, first_come, fragment, put
-from .suspects import suspects
+from .parts import ChartPart, Part, StripPart, TablePart, fragment
+from .suspects import NOT_PERSISTED, OFTEN, PINS, SUSPECTS, suspects
 
 _LIMIT = "share.delivery.count.limit"
 #: Kafka's.
 DEFAULT_LIMIT = 5
-_COLUMNS = ("topic", "partition", "first_offset", "last_offset", "offsets", "state", "delivery_count", "left")
+_KEY = (*SHARE_PARTITION, "first_offset")
+_COLUMNS = ("topic", "partition", "first_offset", "last_offset", "offsets", "state", "delivery_count", "left", "why")
 _MEANS = {
     "first_offset": "first of the offsets that share a state and a delivery count",
     "last_offset": "last of them",
     "offsets": "how many they are",
-    "state": "available: waits for another delivery; archived: rejected, or given up at the limit",
-    "delivery_count": "how often it was given to a consumer",
+    "state": "available: waits for another delivery; archived: rejected, or given up at the limit; "
+    f"{NOT_PERSISTED}: a member holds it, or a transaction marker is there",
+    "delivery_count": "how often it was given to a consumer; not known where no state is persisted",
     "left": f"deliveries until the limit ({_LIMIT})",
+    "why": f"why it is listed; {PINS}: the start offset cannot pass before it is acknowledged or archived",
 }
 
 
 class PoisonHunt(GroupDashboard):
-    """Offsets that were delivered again and again, and the window around them."""
+    """Offsets that were delivered again and again, given up or pin a start offset, and the window around them."""
 
     TITLE = "Poison records"
     HELP = {
-        "What it shows": "offsets in the window that were delivered at least so often without being acknowledged",
+        "What it shows": "offsets in the window that were delivered at least so often without being acknowledged, "
+        "those that are archived, and those that the start offset waits for",
         "What it cannot show": "archived offsets that the start offset has passed, and why a record failed: look at it "
         "at its offset with a consumer",
         "Picking": "a row: the strip shows that share partition, with these offsets marked",
@@ -52,12 +59,13 @@ class PoisonHunt(GroupDashboard):
             layout=W.Layout(width="13em"),
         )
         self.least.observe(self.show, names=["value"])
-        self.table = TablePart("Suspicious offsets", self.selection)
+        self._rows = Selection(columns=_KEY)
+        self._rows.observe(self._picked_rows, names=["keys"])
+        self.selection.observe(self._follow, names=["keys", "offsets"])
+        self.table = TablePart("Suspicious offsets", self._rows)
         self.counts = ChartPart("Delivery counts", {"delivery count": _MEANS["delivery_count"]})
-        self.strip = Part(
-            "Where they are",
-            meanings_of(["start_offset", "window_end_offset", "window_available"]),
-            W.VBox([], layout=W.Layout(width="100%")),
+        self.strip = StripPart(
+            "Where they are", meanings_of(["start_offset", "window_end_offset", "window_available"]), self.selection
         )
         self.causes = Part("What was found", {"cause": "what holds lag, the weightiest first"}, W.HTML())
         return [self._group_choice(), self.least], [self.table, self.strip, self.counts, self.causes]
@@ -65,34 +73,87 @@ class PoisonHunt(GroupDashboard):
     def _show(self) -> None:
         group = self._known_group()
         windows, lag, explained = self.bench.windows(group), self.bench.lag(group), self.bench.explain(group)
-        known = delivery_limit(self.bench.evidence(group), group)
-        limit = DEFAULT_LIMIT if known is None else known
+        self._limit = delivery_limit(self.bench.evidence(group), group)
+        limit = DEFAULT_LIMIT if self._limit is None else self._limit
         self.found = suspects(windows.table, self.least.value, limit)
-        lost = () if known else (f"the delivery limit; Kafka's default of {limit} is assumed",)
+        lost = () if self._limit else (f"the delivery limit; Kafka's default of {limit} is assumed",)
         told = replace(lag, order="delivery_count", unknown=(*lost, *windows.unknown), notes=(self._words(group),))
         self.table.fill(told, self.found, _COLUMNS)
         self.table.header.tell(lag.as_of, told.unknown, told.notes, _MEANS)
         self.header.tell(lag.as_of, told.unknown)
-        put(
-            self.strip.children[1],
-            WindowStrip.of(first_come(windows.table, self.found), ends=lag.table, selection=self.selection, title=""),
-        )
-        figure = charts.delivery_count_figure(charts.delivery_count_records(windows.table), self.theme, limit)
-        self.counts.draw(figure)
+        self.strip.fill(self.bench.moments(group), lag, self.found)
         self.causes.children[1].value = fragment(explained)
+        if self.selection.offsets is not None:
+            self._follow()
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.moments(group)
+
+    def _draw(self) -> None:
+        windows = charts.delivery_count_records(self.bench.windows(self.group).table)
+        limit = DEFAULT_LIMIT if self._limit is None else self._limit
+        self.counts.draw(charts.delivery_count_figure(windows, self.theme, limit))
 
     def _words(self, group: str) -> str:
-        offsets = pc.sum(self.found.column("offsets")).as_py() or 0
+        often = pc.match_substring(self.found.column("why"), OFTEN)
+        offsets = pc.sum(self.found.filter(often).column("offsets")).as_py() or 0
+        pinned = pc.sum(pc.match_substring(self.found.column("why"), PINS)).as_py() or 0
         observed = self.bench.evidence(group).observed
         archived = pc.sum(observed.column("archived")).as_py() if observed.num_rows else None
         gone = "how many were archived is not known" if archived is None else f"{archived:,} archived"
         return (
             f"{offsets:,} offset{'s' * (offsets != 1)} delivered at least {self.least.value} times and not "
-            f"acknowledged; {gone} over the span, with those that the start offset has passed since"
+            f"acknowledged; {pinned:,} start offset{'s wait' if pinned != 1 else ' waits'} for an offset listed here; "
+            f"{gone} over the span, with those that the start offset has passed since"
         )
 
-    def _draw(self) -> None:
-        """The first suspicious offsets of what is picked are marked on the strip."""
+    def close(self) -> None:
+        """Let go of everything, also of a selection that outlives this."""
+        if self.comm is not None:
+            self.selection.unobserve(self._follow, names=["keys", "offsets"])
+        super().close()
+
+    def _picked_rows(self, change: Any) -> None:
+        """Rows are picked: their share partitions are, and the offsets of a single row."""
+        if self._following:
+            return
+        rows = self._rows.of(self.found) if change["new"] else self.found.slice(0, 0)
+        places = rows.select(_KEY).to_pylist()
+        self._following = True
+        try:
+            with self.selection.hold_trait_notifications():
+                self.selection.keys = tuple(
+                    dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places)
+                )
+                self.selection.offsets = _offsets(rows) if len(rows) == 1 else None
+        finally:
+            self._following = False
+
+    def _follow(self, _: Any = None) -> None:
+        """The rows are picked whose offsets are, here or in a linked view."""
+        if self._following:
+            return
+        self._following = True
+        try:
+            self._rows.keys = tuple(tuple(row.values()) for row in self._touched().select(_KEY).to_pylist())
+        finally:
+            self._following = False
+
+    def _touched(self) -> pa.Table:
+        """The rows that have an offset which is picked."""
+        if self.found is None or not self.selection.keys or self.selection.offsets is None:
+            return SUSPECTS.empty_table()
+        first, last = self.selection.offsets
         mine = self.selection.of(self.found)
-        if len(self.selection.keys) == 1 and len(mine):
-            self.selection.offsets = (mine.column("first_offset")[0].as_py(), mine.column("last_offset")[0].as_py())
+        begun, ended = (
+            pc.less_equal(mine.column("first_offset"), last),
+            pc.greater_equal(mine.column("last_offset"), first),
+        )
+        return mine.filter(pc.and_(begun, ended))
+
+    found: pa.Table | None = None
+    _following = False
+
+
+def _offsets(rows: pa.Table) -> tuple[int, int]:
+    return rows.column("first_offset")[0].as_py(), rows.column("last_offset")[0].as_py()

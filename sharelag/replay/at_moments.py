@@ -1,0 +1,136 @@
+"""What was the state of every share partition at each of many moments? One replay for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import one_batch
+from sharelag.replay import kernels as k
+from sharelag.replay.moment import up_to
+from sharelag.replay.state import by_share_partition, kernel_columns, replay_arrow, windows_table
+from sharelag.schemas import Arrow
+
+#: `sharelag.schemas.WINDOWS` with the moment that each row is of.
+WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
+_ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "partition")]
+
+
+def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
+    """The state of every share partition at each moment, as `replay_arrow` of the records up to it gives.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS`, in any order. One without a timestamp is of no moment.
+    moments : int64[moments]
+        Milliseconds, ascending.
+
+    Returns
+    -------
+    pyarrow.Table
+        `WINDOWS_AT`, sorted by moment, group, topic id, partition.
+    """
+    table = one_batch(records.filter(pc.is_valid(records.column("timestamp"))))
+    if not table.num_rows or not len(moments):
+        return WINDOWS_AT.empty_table()
+    order, bounds = by_share_partition(table)
+    times = table.column("timestamp").cast(schemas.TIMESTAMP).view(pa.int64()).to_numpy()
+    steps = np.searchsorted(moments, times[order])
+    back = _going_back(steps, bounds)
+    apart = np.repeat(back, np.diff(bounds))
+    kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
+    columns = kernel_columns(table)
+    alive, state, raw, raw_at, runs, runs_at = replay_steps(order[~apart], kept, steps[~apart], len(moments), *columns)
+    there = np.flatnonzero(alive)
+    windows = windows_table(table, state[there], raw, raw_at, runs, runs_at, there)
+    parts = [_with_moment(windows, moments[there % len(moments)])]
+    if back.any():
+        parts += _one_by_one(table.take(pa.array(order[apart])), moments)
+    return pa.concat_tables(parts).sort_by(_ORDER)
+
+
+def _going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The share partitions of which a later record is of an earlier moment: clocks of brokers may be set back."""
+    back = np.append(False, steps[1:] < steps[:-1])
+    back[bounds[:-1]] = False
+    return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
+
+
+def _one_by_one(records: pa.RecordBatch, moments: NDArray[np.int64]) -> list[pa.Table]:
+    """A replay a moment: of records whose clocks went back, what counts at a moment does not go on from before."""
+    times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
+    windows = [replay_arrow(up_to(records, time)) for time in times]
+    return [_with_moment(then, np.full(then.num_rows, at, np.int64)) for at, then in zip(moments, windows, strict=True)]
+
+
+def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Table:
+    at = pa.array(moments).view(schemas.TIMESTAMP)
+    return pa.Table.from_arrays([*windows.columns, at], schema=WINDOWS_AT)
+
+
+@numba.njit(cache=True, nogil=True)
+def replay_steps(
+    order: Any, bounds: Any, step: Any, count: int, kind: Any, numbers: Any, batches: Any, batch_at: Any
+) -> Any:
+    """Replay each share partition's records, and note its state after each of ``count`` steps.
+
+    Parameters
+    ----------
+    order, bounds, kind, numbers, batches, batch_at
+        As for `replay_rows`.
+    step : int64[records]
+        The first step that counts each record, in the order of ``order``, ascending within a share partition;
+        ``count`` for one that none does.
+
+    Returns
+    -------
+    alive, state, raw, raw_at, runs, runs_at
+        As of `replay_rows`, ``count`` rows a share partition.
+    """
+    keys = bounds.size - 1
+    alive = np.zeros(keys * count, np.bool_)
+    state = np.zeros((keys * count, k.STATE_COLUMNS), np.int64)
+    raw, raw_at = np.empty((1024, 4), np.int64), np.zeros(keys * count + 1, np.int64)
+    runs, runs_at = np.empty((1024, 4), np.int64), np.zeros(keys * count + 1, np.int64)
+    rows, scratch = np.empty((256, 4), np.int64), np.empty((256, 4), np.int64)
+    for key in range(keys):
+        n, x = 0, bounds[key]
+        exists, fine = False, True
+        now = np.zeros(k.STATE_COLUMNS, np.int64)
+        for at in range(key * count, (key + 1) * count):
+            before = x
+            while x < bounds[key + 1] and step[x] <= at - key * count:
+                rows, n, exists, fine = k.apply(order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine)
+                x += 1
+            alive[at] = exists
+            raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
+            if not exists:
+                continue
+            raw = k.grown(raw, raw_at[at] + n)
+            raw[raw_at[at] : raw_at[at] + n] = rows[:n]
+            raw_at[at + 1] += n
+            if x == before:
+                # Nothing happened since the step before: its runs once more.
+                size = runs_at[at] - runs_at[at - 1]
+                runs = k.grown(runs, runs_at[at] + size)
+                runs[runs_at[at] : runs_at[at] + size] = runs[runs_at[at - 1] : runs_at[at]]
+                runs_at[at + 1] += size
+            else:
+                # The coordinator's own list stays as it is; people's runs are made of a copy.
+                scratch = k.grown(scratch, 2 * n + 2)
+                scratch[:n] = rows[:n]
+                runs = k.grown(runs, runs_at[at] + 2 * n + 2)
+                mine = runs[runs_at[at] :]
+                size = k.normalise(scratch, n, now[k.START_OFFSET], mine)
+                skipped = k.window_of(mine, size, now)
+                mine[: size - skipped] = mine[skipped:size].copy()
+                runs_at[at + 1] += size - skipped
+            state[at] = now
+    return alive, state, raw, raw_at, runs, runs_at

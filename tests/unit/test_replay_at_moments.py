@@ -1,0 +1,108 @@
+"""Is one replay for many moments the same as a replay for each of them?"""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.arrow import as_table
+from sharelag.engine import Choice
+from sharelag.replay import replay_arrow
+from sharelag.replay.at_moments import WINDOWS_AT, replay_at
+from sharelag.replay.moment import up_to
+from sharelag.wire import decode_arrow
+from sharelag.workbench import Workbench
+from sharelag.workbench.moments import window_moments
+from tests import generators
+from tests.unit.test_wire import raw
+from tests.unit.told_input import TOPIC_ID, ToldInput, Write
+
+
+def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
+    column = pa.array(times, pa.int64()).view(schemas.TIMESTAMP)
+    return records.set_column(records.schema.get_field_index("timestamp"), records.schema.field("timestamp"), column)
+
+
+def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:
+    parts = [WINDOWS_AT.empty_table()]
+    for at in pa.array(moments).view(schemas.TIMESTAMP).to_pylist():
+        then = as_table(replay_arrow(up_to(records, at)))
+        parts.append(then.append_column(WINDOWS_AT.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)))
+    return pa.concat_tables(parts)
+
+
+@pytest.mark.parametrize("clock", ["goes on", "goes back", "is not known"])
+def test_states_at_many_moments_are_those_of_a_replay_each(clock: str, cases: Any) -> None:
+    random, rows = Random(clock), 0
+    for _ in range(cases(60, 600)):
+        records = decode_arrow(raw(generators.sequence(random, keys=4, length=24))).records
+        times: list[int | None] = sorted(random.randrange(1, 60) for _ in range(records.num_rows))
+        if clock == "goes back":
+            times = [time if random.random() < 0.7 else random.randrange(1, 60) for time in times]
+        if clock == "is not known":
+            times = [time if random.random() < 0.7 else None for time in times]
+        records = timed(records, times)
+        moments = sorted(random.sample(range(70), random.randrange(1, 12)))
+        found = replay_at(records, np.array(moments, np.int64))
+        assert found.equals(one_by_one(records, moments))
+        rows += found.num_rows
+    assert rows > 500
+
+
+def test_of_nothing_and_at_no_moment_there_is_nothing() -> None:
+    assert replay_at(schemas.RECORDS.empty_table(), np.array([5])).equals(WINDOWS_AT.empty_table())
+    records = timed(decode_arrow(raw(generators.sequence(Random(1)))).records.slice(0, 1), [9])
+    assert replay_at(records, np.array([], np.int64)).num_rows == 0
+    assert replay_at(records, np.array([8])).num_rows == 0
+
+
+def test_moments_are_no_replay_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: Any) -> Any:
+        raise AssertionError("a replay a moment")
+
+    monkeypatch.setattr("sharelag.workbench.moments.replay_arrow", never, raising=False)
+    monkeypatch.setattr("sharelag.replay.at_moments.replay_arrow", never)
+    source = ToldInput([Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)])
+    found = window_moments(source, "local", None, Choice(frozenset(["billing"])), [TOPIC_ID], 30).table
+    assert len(set(found.column("as_of").to_pylist())) == 30
+
+
+class Waits(ToldInput):
+    """One that answers when it may."""
+
+    may: threading.Event | None = None
+
+    def batches(self, topic: str) -> Any:
+        if self.may is not None:
+            self.asked.append("waits")
+            assert self.may.wait(60)
+        return super().batches(topic)
+
+
+def test_a_question_waits_for_no_other_and_is_asked_once() -> None:
+    source = Waits([Write(5, 10), Write(3, 12)])
+    bench = Workbench(source)
+    bench.evidence()
+    source.may = threading.Event()
+    answers: list[Any] = []
+    slow = [threading.Thread(target=lambda: answers.append(bench.moments("billing"))) for _ in range(2)]
+    quick = threading.Thread(target=lambda: answers.append(bench.lag()))
+    try:
+        for thread in (*slow, quick):
+            thread.start()
+        quick.join(30)
+        assert not quick.is_alive()
+        assert len(answers) == 1
+    finally:
+        source.may.set()
+        for thread in (*slow, quick):
+            thread.join(30)
+    assert len(answers) == 3
+    assert answers[1].table.equals(answers[2].table)
+    assert source.asked.count("waits") == 1

@@ -1,0 +1,146 @@
+"""Does the hunt for poison list every offset that may not get through, and mark the one that was picked?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.workbench import Workbench
+from sharelag_widgets import Selection
+from sharelag_widgets.dashboards import PoisonHunt
+from sharelag_widgets.dashboards.suspects import GIVEN_UP, NOT_PERSISTED, OFTEN, PINS, SUSPECTS, suspects
+from tests.unit.told_input import TOPIC_ID, ToldInput, Write
+
+#: Acknowledged, given back often, archived at once, given back often: all in one share partition.
+BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
+
+
+def hunt_of(**options: Any) -> PoisonHunt:
+    return PoisonHunt(Workbench(ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)])), **options)
+
+
+def pick(hunt: PoisonHunt, *firsts: int) -> None:
+    """As the browser does it: numbers of rows."""
+    rows = hunt.table.view.rows.column("first_offset").to_pylist()
+    hunt.table.view.picked = np.array(sorted(rows.index(first) for first in firsts), np.uint32).tobytes()
+
+
+def picked(hunt: PoisonHunt) -> list[int]:
+    found: list[int] = hunt.table.view.picked_rows.column("first_offset").to_pylist()
+    return sorted(found)
+
+
+def window(runs: list[tuple[int, int, int, int]], **changes: Any) -> pa.Table:
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    row = dict.fromkeys(schemas.WINDOWS.names) | {"group_id": "g", "topic_id": "t", "partition": 3}
+    row |= {"runs": [dict(zip(names, run, strict=True)) for run in runs]} | changes
+    table = pa.Table.from_pylist([row], schemas.WINDOWS)
+    return table.append_column("topic", pa.array([None], pa.string()))
+
+
+def said(found: pa.Table) -> list[tuple[Any, ...]]:
+    assert found.schema == SUSPECTS
+    return [tuple(row.values())[4:] for row in found.to_pylist()]
+
+
+# ---- which are listed ---------------------------------------------------------------------------------
+
+
+def test_a_head_without_a_state_pins_the_start_offset() -> None:
+    runs = [(7, 9, 2, 1), (12, 12, 4, 1), (13, 13, 0, 1)]
+    found = suspects(window(runs, start_offset=5, effective_start_offset=5, window_end_offset=14), 2, 5)
+    assert said(found) == [
+        (12, 12, 1, "archived", 1, None, GIVEN_UP),
+        (5, 5, 1, NOT_PERSISTED, None, None, PINS),
+    ]
+
+
+def test_a_head_with_a_state_says_how_often_it_was_delivered() -> None:
+    ends = {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 14}
+    rare, often = (suspects(window([(5, 6, 0, n), (9, 13, 2, 1)], **ends), 3, 5) for n in (1, 4))
+    assert said(rare) == [(5, 6, 2, "available", 1, 4, PINS)]
+    assert said(often) == [(5, 6, 2, "available", 4, 1, f"{PINS}, {OFTEN}")]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 5},  # empty
+        {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0},  # not begun
+    ],
+)
+def test_a_window_without_a_head_lists_nothing(ends: dict[str, Any]) -> None:
+    assert said(suspects(window([], **ends), 1, 5)) == []
+
+
+def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
+    hunt = hunt_of()
+    listed = {row["first_offset"]: row["why"] for row in hunt.found.to_pylist()}
+    assert listed == {10: PINS, 14: OFTEN, 16: GIVEN_UP, 18: OFTEN}
+    assert hunt.table.header.notes[0].startswith(
+        "3 offsets delivered at least 2 times and not acknowledged; 1 start offset waits for an offset listed here; "
+    )
+    hunt.least.value = 10
+    assert hunt.found.column("first_offset").to_pylist() == [16, 10]
+    for sample in ("held_head", "window_full"):
+        (row,) = PoisonHunt(sharelag.open(sample)).found.to_pylist()
+        assert (row["first_offset"], row["delivery_count"], row["left"], row["why"]) == (20, None, None, PINS)
+
+
+def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
+    hunt = hunt_of()
+    strip = hunt.strip.view
+    assert strip.rows.num_rows == 2
+    strip.moment = 0
+    assert strip.counts() == {"unknown": 2, "acknowledged": 2}
+
+
+# ---- what is picked -----------------------------------------------------------------------------------
+
+
+def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:
+    hunt = hunt_of()
+    for first, last in ((18, 19), (16, 16), (10, 10), (14, 14)):
+        pick(hunt, first)
+        assert hunt.selection.keys == (("billing", TOPIC_ID, 0),)
+        assert hunt.selection.offsets == (first, last)
+        assert hunt.strip.view.offsets == [first, last]
+        assert picked(hunt) == [first]
+
+
+def test_several_rows_pick_their_share_partitions_and_no_offsets() -> None:
+    hunt = hunt_of()
+    pick(hunt, 14, 18)
+    assert (hunt.selection.keys, hunt.selection.offsets) == ((("billing", TOPIC_ID, 0),), None)
+    hunt.show()
+    assert picked(hunt) == [14, 18]
+    pick(hunt)
+    assert (hunt.selection.keys, hunt.selection.offsets) == ((), None)
+
+
+def test_offsets_picked_on_the_strip_stay_picked() -> None:
+    hunt = hunt_of()
+    pick(hunt, 14)
+    for offsets, rows in (((16, 18), [16, 18]), ((40, 41), [])):
+        hunt.strip.view.offsets = [float(offset) for offset in offsets]
+        for act in (hunt.redraw, hunt.show, lambda: setattr(hunt.header, "theme", "dark")):
+            act()
+            assert hunt.selection.offsets == offsets
+            assert picked(hunt) == rows
+
+
+def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
+    selection = Selection()
+    hunt = hunt_of(selection=selection)
+    selection.keys = (("billing", TOPIC_ID, 0),)
+    assert (selection.offsets, picked(hunt)) == (None, [])
+    selection.offsets = (17, 18)
+    assert (selection.offsets, picked(hunt)) == ((17, 18), [18])
+    hunt.close()
+    selection.offsets = (14, 14)
+    assert hunt._rows.keys == (("billing", TOPIC_ID, 0, 18),)
