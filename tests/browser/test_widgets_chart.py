@@ -128,7 +128,7 @@ def test_without_a_kernel_a_figure_says_what_it_waits_for(browser: Browser, tmp_
     desk.page.evaluate("""() => { delete window.Plotly; window.sharelagPlotly = undefined;
         const el = document.createElement('div'); document.querySelector('main').append(el);
         return window.show(window.sent[0], el); }""")
-    desk.page.clock.run_for(25_000)
+    desk.page.clock.run_for(65_000)
     alert = desk.page.get_by_role("alert").inner_text()
     assert "Python does not answer, and plotly.js has to come from there. Is the kernel running?" in alert
     desk.assert_quiet()

@@ -1,6 +1,6 @@
 // plotly.js, once a page: from Python when the first figure asks for it, never from the net.
 
-const WAIT = 20_000;
+const WAIT = 60_000; // a kernel that runs other cells answers when they are done
 
 /** plotly.js, as soon as it is here. */
 export function plotly(model) {
