@@ -31,7 +31,7 @@ from sharelag_widgets.dashboards import (
     WhatIfLab,
     WindowExplorer,
 )
-from sharelag_widgets.dashboards.dashboard import Dashboard
+from sharelag_widgets.dashboards.dashboard import Dashboard, _parts
 from sharelag_widgets.dashboards.health import generations
 from sharelag_widgets.dashboards.parts import ChartPart, TablePart
 from sharelag_widgets.dashboards.suspects import PINS, SUSPECTS, suspects
@@ -110,6 +110,27 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(kind: type
             facts = part.header.facts
             assert facts[0].startswith("As of 2026-11-21 08:22:")
             assert facts[1].startswith(("Nothing is unknown.", "Not known:"))
+    board.close()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
+    """As of when, what each chart found, and what is not known."""
+    board: Any = kind(Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)])))
+    data, _ = board._repr_mimebundle_()
+    head, *lines = data["text/plain"].splitlines()
+    assert head.startswith(f"{kind.TITLE}")
+    assert " UTC" in head
+    found = {f"{part.title}: {part.finding}" for one in _parts(board.body) if (part := one.header).finding}
+    assert len(lines) == len(found) + len(board.header.unknown)
+    assert [line.startswith("not known: ") for line in lines] == [False] * len(found) + [True] * len(
+        board.header.unknown
+    )
+    assert data["text/html"].count("<li>") == 1 + len(lines)
+    assert "<img" not in data["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in data
+    wrong = GroupView(board.bench, "nobody").summary()
+    assert "there is no state of share group 'nobody'" in wrong
     board.close()
 
 

@@ -6,13 +6,16 @@ is gone from the page, or in a tab behind others, reads nothing.
 
 from __future__ import annotations
 
+import html
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
+from sharelag import show
 from sharelag.charts import text
 from sharelag.errors import InputError
 from sharelag.sources.archive import ArchiveInput
@@ -24,6 +27,7 @@ from ..selection import Selection
 from .header import Header
 from .parts import Part, choice, named, words_of
 
+_PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
 #: Columns that a table of one group need not have.
 IN_A_GROUP = ("group_id", "leader_epoch")
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
@@ -136,8 +140,27 @@ class Dashboard(W.VBox):
 
     def _unknown(self) -> list[str]:
         """What is not known in any of the parts; the header says it for all."""
-        parts = [one for part in self.body.children if isinstance(part, Part) for one in part.unknown]
+        parts = [one for part in _parts(self.body) for one in part.unknown]
         return list(dict.fromkeys([*self.header.told, *parts]))
+
+    def summary(self) -> str:
+        """What is shown, as lines of text."""
+        header = self.header
+        when = text.moment(None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC))
+        parts = [part.header for part in _parts(self.body)]
+        lines = [f"{header.title} of {header.source}, as of {when}", *([header.failure] if header.failure else [])]
+        lines += [f"{part.title}: {part.finding}" for part in parts if part.finding]
+        lines += [f"not known: {one}" for one in header.unknown]
+        return "\n".join(show.terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        made = super()._repr_mimebundle_(**options)
+        if made is None:
+            return None
+        data, metadata = made if isinstance(made, tuple) else (made, {})
+        words = self.summary()
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in words.splitlines())
+        return {**data, "text/plain": words, "text/html": f"<ul>{lines}</ul>"}, metadata
 
     def refresh(self) -> None:
         """Read again, and wait for it."""
@@ -298,3 +321,12 @@ class GroupDashboard(Dashboard):
         self.bench.evidence(self._asked)
         self.header.title = f"{self.TITLE}: {text.name(self._asked, None)}"
         return str(self._asked)
+
+
+def _parts(box: W.Box) -> Iterator[Part]:
+    """All parts that are shown."""
+    for child in box.children:
+        if isinstance(child, Part):
+            yield child
+        elif isinstance(child, W.Box) and child.layout.display != "none":
+            yield from _parts(child)
