@@ -24,9 +24,39 @@ _FILE = click.option(
     help="Parameters, as a YAML mapping; -p wins over it.",
 )
 _KEEP = [
-    click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Remove all but the newest N runs."),
+    click.option(
+        "--keep",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Remove all but the newest N runs that were asked the same.",
+    ),
     click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), metavar="DAYS", help="Remove older runs."),
 ]
+#: A notebook is given a time: offsets of state partitions belong to one cluster's topic.
+_CHOICE = [
+    *CHOICE[:-1],
+    click.option("--as-of", metavar="TIME", help="A time with its zone (2026-11-21T03:10:00Z)."),
+]
+_HOW = [
+    click.option(
+        "--overlap",
+        type=click.Choice(["wait", "fail"]),
+        default="wait",
+        show_default=True,
+        help="What to do while another run of this report is under way.",
+    ),
+    *_KEEP,
+    click.option(
+        "--cell-timeout",
+        type=click.IntRange(min=1),
+        default=3600,
+        show_default=True,
+        metavar="SECONDS",
+        help="Fail when a cell of the notebook takes longer.",
+    ),
+    click.option("--figures/--no-figures", default=True, show_default=True, help="Draw charts into files, too."),
+]
+_NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
 
@@ -51,24 +81,7 @@ def report() -> None:
 
 @report.command("make", hidden=True)
 @click.argument("name")
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE, ENGINE, VERBOSE)
-@click.option(
-    "--overlap",
-    type=click.Choice(["wait", "fail"]),
-    default="wait",
-    show_default=True,
-    help="What to do while another run of this report is under way.",
-)
-@with_options(_KEEP)
-@click.option(
-    "--cell-timeout",
-    type=click.IntRange(min=1),
-    default=3600,
-    show_default=True,
-    metavar="SECONDS",
-    help="Fail when a cell of the notebook takes longer.",
-)
-@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw charts into files, too.")
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, ENGINE, VERBOSE, _HOW)
 def make(
     name: str,
     pairs: tuple[tuple[str, str], ...],
@@ -89,10 +102,9 @@ def make(
     from sharelag.reports.execute import execute
     from sharelag.show import terminal
 
-    parameters = _given(file, pairs) | _of_options(options, engine)
     made = run(
         name,
-        parameters,
+        _parameters(file, pairs, options, engine),
         out,
         properties=_properties(options),
         wait=overlap == "wait",
@@ -149,17 +161,22 @@ def index_(out: Path) -> None:
 @click.argument("name")
 @click.option("--cron", required=True, metavar="EXPRESSION", help="When, such as '30 6 * * *'.")
 @click.option("--as", "kind", type=click.Choice(_SCHEDULERS), default="crontab", show_default=True, help="For whom.")
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE, ENGINE, VERBOSE, _KEEP)
+@click.option(
+    "--timezone",
+    "zone",
+    metavar="ZONE",
+    help="Of the times, such as Europe/Berlin; else crontab and systemd go by the machine's, all others by UTC.",
+)
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, ENGINE, VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,
     kind: str,
     pairs: tuple[tuple[str, str], ...],
     file: Path | None,
+    zone: str | None,
     out: Path,
     engine: str,
-    keep: int | None,
-    keep_days: float | None,
     **options: Any,
 ) -> None:
     """Print the definition that makes report NAME regularly, for a scheduler that is there already.
@@ -167,24 +184,43 @@ def schedule_(
     Client settings belong into a file (--command-config): a definition is read by many.
     """
     from sharelag.reports import notebooks
-    from sharelag.reports.schedule import schedule
+    from sharelag.reports.schedule import note, schedule
 
     if options["command_property"]:
         raise click.UsageError("--command-property would stand in the definition: use --command-config FILE.")
-    parameters = _given(file, pairs) | _of_options(options, engine)
-    parameters = notebooks.checked(notebooks.notebook(name), parameters)
-    arguments = [word for key, value in parameters.items() for word in ("-p", key, _word(value))]
-    arguments += ["--keep", str(keep)] if keep else []
-    arguments += ["--keep-days", f"{keep_days:g}"] if keep_days else []
-    click.echo(schedule(name, cron, kind, arguments, parameters, out), nl=False)
+    path = notebooks.notebook(name)
+    parameters = notebooks.checked(path, _parameters(file, pairs, options, engine))
+    # A scheduler does not have the environment of this shell, which may name a cluster.
+    inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
+    if inputs & set(notebooks.declared(path)) and not inputs & set(parameters):
+        raise click.UsageError("name an input, such as --bootstrap-server: a scheduler does not know this environment.")
+    how = _said(options)
+    click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
+    if words := note(kind, name):
+        click.echo(f"sharelag: {words}", err=True)
 
 
-def _word(value: Any) -> str:
-    """A value as `_plain` reads it again."""
-    import json
+def _said(options: dict[str, Any]) -> list[str]:
+    """The options of how a report is made, as far as they say something else than the default."""
+    said = []
+    for option in (one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW):
+        value = options[option.name or ""]
+        if value == option.default or value is None:
+            continue
+        if option.is_flag:
+            said.append(option.secondary_opts[0])
+        else:
+            said += [option.opts[0], f"{value:g}" if isinstance(value, float) else str(value)]
+    return said
 
-    is_plain = isinstance(value, str) and _plain(value) == value
-    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+def _parameters(
+    file: Path | None, pairs: tuple[tuple[str, str], ...], options: dict[str, Any], engine: str
+) -> dict[str, Any]:
+    """All that a notebook is given, with whole paths."""
+    from sharelag.reports.job import absolute
+
+    return absolute(_given(file, pairs) | _of_options(options, engine))
 
 
 def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -192,6 +228,7 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
     import yaml
 
     from sharelag.errors import InputError
+    from sharelag.reports.job import from_word
 
     given: Any = {}
     if file is not None:
@@ -204,29 +241,17 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
             raise InputError(f"{file} is no YAML: write one `name: value` a line") from None
         if not isinstance(given, dict):
             raise InputError(f"{file} holds no mapping: write one `name: value` a line")
-    return {str(name): value for name, value in given.items()} | {name: _plain(text) for name, text in pairs}
-
-
-def _plain(text: str) -> Any:
-    import yaml
-
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    quoted = isinstance(value, str) and text[:1] in "\"'"
-    return value if quoted or isinstance(value, bool | int | float | list) or value is None else text
+    return {str(name): value for name, value in given.items()} | {name: from_word(text) for name, text in pairs}
 
 
 def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
-    """The input options as parameters; paths are absolute, since a notebook runs elsewhere."""
+    """The input options as parameters."""
     names = ("bootstrap_server", "command_config", "capture", "raw", "segments", "group", "topic", "as_of")
-    given = {name: options[name] for name in names if options[name]}
-    for name in ("command_config", "capture", "segments"):
-        if name in given:
-            given[name] = str(Path(given[name]).resolve())
-    if given.get("raw") and Path(given["raw"]).exists():
-        given["raw"] = str(Path(given["raw"]).resolve())
+    given = {
+        name: str(options[name]) if isinstance(options[name], Path) else options[name]
+        for name in names
+        if options[name]
+    }
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
     return given | ({"engine": engine} if engine != "auto" else {})
 

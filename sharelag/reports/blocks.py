@@ -21,6 +21,8 @@ PLOTLY_MIME = "application/vnd.plotly.v1+json"
 DARK_MIME = "application/vnd.sharelag.dark+json"
 THIN_SPACE = "\u202f"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+#: Characters of a word that a column of paper has room for.
+_LONGEST_WORD = 20
 #: Longer tables are cut in a page; the notebook has the whole.
 MOST_ROWS = 200
 
@@ -131,7 +133,14 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
     )
-    made.filters |= {"number": number, "duration": _duration, "name": _name, "signed": _signed, "when": when}
+    made.filters |= {
+        "number": number,
+        "duration": _duration,
+        "name": _name,
+        "signed": _signed,
+        "when": when,
+        "long": _long,
+    }
     return made
 
 
@@ -153,6 +162,11 @@ def _signed(value: int | None) -> str:
 
 def _duration(milliseconds: float | None) -> str:
     return "-" if milliseconds is None else duration(milliseconds)
+
+
+def _long(value: object) -> str:
+    """The class of a cell with a word that paper may have no room for: only such words may be broken."""
+    return "sr-long" if max(map(len, str(value).split()), default=0) > _LONGEST_WORD else ""
 
 
 def _name(value: object) -> str:

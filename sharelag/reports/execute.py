@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import PROPERTIES, scrubbed
 
 _LOG = logging.getLogger(__name__)
@@ -76,7 +77,8 @@ def execute(
         ):
             # Sockets in a folder of ours instead of ports, which everybody on the machine could connect to. Without a
             # name they would lie in the working folder, where another run may have the same.
-            config = Config(KernelManager={"transport": "ipc", "ip": f"{private}/kernel"})
+            sockets = {"transport": "ipc", "ip": f"{private}/kernel", "connection_file": f"{private}/kernel.json"}
+            config = Config(KernelManager=sockets)
             papermill.execute_notebook(
                 path,
                 out,
@@ -102,7 +104,7 @@ def execute(
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _told(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)  # type: ignore[no-untyped-call]
-    clean = nbformat.from_dict(scrubbed(_without_failure_notes(ran), secrets))  # type: ignore[no-untyped-call]
+    clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")  # type: ignore[no-untyped-call]
     return Executed(clean, None if error is None else scrubbed(error, secrets))
 

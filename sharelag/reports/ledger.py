@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -20,6 +20,8 @@ LEDGER = "ledger.jsonl"
 INDEX = "index.html"
 #: A page of more lines is not read.
 _MOST = 500
+#: Parameters that differ from night to night. Where a capture is of another cluster, the run says so by its id.
+_PASSING = ("as_of", "since", "previous", "capture")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,17 @@ class Run:
     as_of: str | None  # of the data; None: it did not come to that
     error: str | None  # why it failed; None: it did not
     figures: str | None = None  # why there are no pictures; None: there are
+    cluster_id: str | None = None  # of the data; None: it did not come to that, or the input does not tell
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a reader would call the same report: its parameters without those that differ from night to night."""
+        return asked(self.parameters)
+
+
+def asked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters without those that differ from night to night."""
+    return {name: value for name, value in parameters.items() if name not in _PASSING}
 
 
 def append(folder: Path, run: Run) -> None:

@@ -86,7 +86,14 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name not in known:
             raise InputError(f"{path.stem} has no parameter {name!r}: choose from {', '.join(known)}")
     given = {name: _as_json(name, value) for name, value in parameters.items()}
+    for name, value in given.items():
+        if _is_number(known[name]) and not _is_number(value):
+            raise InputError(f"the parameter {name!r} is a number, and what was given is none: give one")
     return {name: value for name, value in given.items() if value != known[name]}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _as_json(name: str, value: Any) -> Any:

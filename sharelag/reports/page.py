@@ -198,10 +198,19 @@ def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
     light = {name: forms[PLOTLY_MIME].get(name) for name in ("data", "layout")}
     dark = {name: forms[DARK_MIME].get(name) for name in ("data", "layout")} if DARK_MIME in forms else None
     name = str(len(data.charts))
-    data.charts[name] = {"light": light, "dark": dark, "config": CONFIG}
     meta = light["layout"].get("meta") or {}
-    told = " ".join([str(meta.get("title", "Chart")), *map(str, meta.get("facts", []))])
-    return {"kind": "chart", "id": name, "told": told, "height": light["layout"].get("height") or _CHART_HEIGHT}
+    finding, facts = str(meta.get("title", "")), [str(fact) for fact in meta.get("facts", [])]
+    if finding:  # stands above as text, which wraps on any paper
+        light, dark = _untitled(light), None if dark is None else _untitled(dark)
+    # The page draws again by itself when its width changes: a legend may then need more room.
+    data.charts[name] = {"light": light, "dark": dark, "config": CONFIG | {"responsive": False}}
+    height = light["layout"].get("height") or _CHART_HEIGHT
+    told = " ".join([finding or "Chart", *facts])
+    return {"kind": "chart", "id": name, "told": told, "finding": finding, "facts": facts, "height": height}
+
+
+def _untitled(figure: dict[str, Any]) -> dict[str, Any]:
+    return figure | {"layout": {name: value for name, value in figure["layout"].items() if name != "title"}}
 
 
 def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:

@@ -17,16 +17,15 @@ from nbformat.v4 import new_notebook
 
 from sharelag.model import iso
 from sharelag.reports import notebooks, shelf
+from sharelag.reports.cluster import cluster_in
 from sharelag.reports.execute import Executed, execute
-from sharelag.reports.ledger import Run, write_index
+from sharelag.reports.ledger import Run, asked, write_index
 from sharelag.reports.secrets import scrubbed, secrets_of
 from sharelag.version import __version__
 
 _LOG = logging.getLogger(__name__)
 #: How a notebook is run; tests that need many runs put something quicker there.
 Execute = Callable[[Path, Path, Mapping[str, Any], Mapping[str, str], frozenset[str]], Executed]
-#: Parameters that differ from night to night, so that they make no other report of it.
-_PASSING = ("as_of", "since", "previous", "capture")
 _NOT_MADE = "This report could not be made."
 
 
@@ -73,7 +72,7 @@ def report(
     wait : bool
         For another run of the same report into the same folder; otherwise raise.
     keep, keep_days : optional
-        How many runs, and those of how many days, stay.
+        How many runs that were asked the same of the same cluster, and those of how many days, stay.
     figures : bool
         Whether charts are drawn into files, too, which takes seconds.
     now : callable
@@ -98,12 +97,13 @@ def report(
     known = secrets_of(given.get("command_config"), properties or {}, params)
     folder_of = Path(out)
     with shelf.reserved(folder_of, path.stem, wait, tell) as folder, shelf.scratch(folder) as half:
-        previous = _previous(folder, given) if "previous" in notebooks.declared(path) else None
+        clean = {name: scrubbed(value, known) for name, value in given.items()}
+        previous = _previous(folder, clean) if "previous" in notebooks.declared(path) else None
         if previous is not None and "previous" not in given:
             given["previous"] = str(previous)
         started, begun = now(), time.monotonic()
         ran = run(path, half / "notebook.ipynb", given, properties or {}, known)
-        made = _run(path, scrubbed(given, known), started, time.monotonic() - begun, ran)
+        made = _run(path, clean, started, time.monotonic() - begun, ran)
         good = [one.run_id for one in shelf.runs_of(folder) if one.error is None]
         last_good = good[-1] if good else None
         try:
@@ -120,13 +120,17 @@ def report(
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
-    """The verdict of the newest run that did not fail, and was asked the same."""
-    alike = [run for run in shelf.runs_of(folder) if run.error is None and _asked(run.parameters) == _asked(given)]
+    """The verdict of the newest run that did not fail, and was asked the same.
+
+    Of which cluster a capture is can be seen before it is read; else the verdict looks at that.
+    """
+    cluster = cluster_in(given["capture"]) if given.get("capture") else None
+    alike = [
+        run
+        for run in shelf.runs_of(folder)
+        if run.error is None and run.asked == asked(given) and cluster in (None, run.cluster_id)
+    ]
     return (folder / "runs" / alike[-1].run_id / "verdict.json").resolve() if alike else None
-
-
-def _asked(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name not in _PASSING}
 
 
 def _run(path: Path, parameters: dict[str, Any], started: datetime, seconds: float, ran: Executed) -> Run:
@@ -145,6 +149,7 @@ def _run(path: Path, parameters: dict[str, Any], started: datetime, seconds: flo
         headline=_NOT_MADE if failed else told.get("headline", "The notebook ran to its end."),
         as_of=told.get("as_of"),
         error=ran.error,
+        cluster_id=told.get("cluster_id"),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from html import escape
 from pathlib import Path
@@ -86,16 +86,24 @@ def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
         Anything else is returned as it is.
     secrets : iterable of str
     """
+    return _scrubbed(value, masker(secrets))
+
+
+def masker(secrets: Iterable[str]) -> Callable[[str], str]:
+    """What puts `MASK` into a text where a secret stands."""
     forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
-    return _scrubbed(value, re.compile("|".join(map(re.escape, forms)))) if forms else value
+    if not forms:
+        return str
+    pattern = re.compile("|".join(map(re.escape, forms)))
+    return lambda text: pattern.sub(MASK, text)
 
 
-def _scrubbed(value: Any, pattern: re.Pattern[str]) -> Any:
+def _scrubbed(value: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return pattern.sub(MASK, value)
+        return mask(value)
     if isinstance(value, Mapping):
-        return {_scrubbed(name, pattern): _scrubbed(item, pattern) for name, item in value.items()}
-    return [_scrubbed(item, pattern) for item in value] if isinstance(value, list | tuple) else value
+        return {_scrubbed(name, mask): _scrubbed(item, mask) for name, item in value.items()}
+    return [_scrubbed(item, mask) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _forms(secret: str) -> set[str]:

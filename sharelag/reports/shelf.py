@@ -10,9 +10,10 @@ What a killed run left over, the next one puts in order.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -73,7 +74,6 @@ def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> I
 def scratch(folder: Path) -> Iterator[Path]:
     """A folder for a run that is not whole yet; gone afterwards, unless it was published."""
     half = Path(mkdtemp(prefix=_HALF, dir=folder))
-    half.chmod(0o755)
     try:
         yield half
     finally:
@@ -83,6 +83,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
     """Make a whole run the newest one."""
     place = folder / "runs" / run.run_id
+    half.chmod(0o755)  # not before: what a cell has just said has not been searched for secrets
     half.rename(place)
     with shared(out):
         ledger.append(out, run)
@@ -117,23 +118,23 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         Of a report.
     now : datetime
     keep : int, optional
-        So many are kept.
+        So many are kept of those that were asked the same of the same cluster.
     keep_days : float, optional
         Those of so many days are kept.
 
     Returns
     -------
     list of Run
-        What was removed. The newest run stays, and the newest that did not fail.
+        What was removed. Of each kind the newest run stays, and the newest that did not fail; and so does the one that
+        ``latest`` names, which is not the newest where the clock was set back.
     """
-    runs = runs_of(folder)
-    good = [run.run_id for run in runs if run.error is None][-1:]
-    stay = {run.run_id for run in runs[-1:]} | set(good)
     since = None if keep_days is None else now - timedelta(days=keep_days)
+    latest = (folder / "latest").resolve().name
     old = [
         run
+        for runs in _alike(runs_of(folder))
         for place, run in enumerate(runs[::-1])
-        if run.run_id not in stay
+        if run.run_id not in {latest, runs[-1].run_id, *[one.run_id for one in runs if one.error is None][-1:]}
         and ((keep is not None and place >= keep) or (since and datetime.fromisoformat(run.started) < since))
     ]
     for run in old:
@@ -142,6 +143,17 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         (folder / "runs" / run.run_id).rename(gone)
         shutil.rmtree(gone.parent, ignore_errors=True)
     return old
+
+
+def _alike(runs: list[Run]) -> Iterable[list[Run]]:
+    """Runs by what was asked of which cluster. One that did not come to the data counts for the cluster before it."""
+    kinds: dict[tuple[str, str | None], list[Run]] = {}
+    last: dict[str, str | None] = {}
+    for run in runs:
+        words = json.dumps(run.asked, sort_keys=True)
+        last[words] = run.cluster_id if run.cluster_id or run.error is None else last.get(words)
+        kinds.setdefault((words, last[words]), []).append(run)
+    return kinds.values()
 
 
 def put_in_order(out: Path, name: str) -> None:
@@ -157,8 +169,11 @@ def put_in_order(out: Path, name: str) -> None:
         for run in runs:
             if run.run_id not in noted:
                 ledger.append(out, run)
-    if runs and (not (folder / "latest").exists() or (folder / "latest").resolve().name != runs[-1].run_id):
-        point_latest(folder, runs[-1].run_id)
+        # By the ledger, since a clock may have been set back.
+        place = {run.run_id: number for number, run in enumerate(ledger.read(out))}
+    newest = max(runs, key=lambda run: place[run.run_id], default=None)
+    if newest and (not (folder / "latest").exists() or (folder / "latest").resolve().name != newest.run_id):
+        point_latest(folder, newest.run_id)
 
 
 def shared(out: Path) -> FileLock:

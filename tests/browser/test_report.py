@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -19,6 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from sharelag.demo import CAPTURE
 from sharelag.reports import blocks, report, story
+from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
 from sharelag.reports.ledger import write_index
 from sharelag.reports.mail import mail
 from sharelag.reports.page import page
@@ -29,6 +31,7 @@ from tests.command import sharelag
 from tests.nightly import without_kernel
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
+BOXES, BROKEN_WORDS = (Path(__file__).with_name(f"report_{name}.js").read_text("utf-8") for name in ("boxes", "words"))
 CONTRAST = (Path(__file__).parents[2] / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
 
 
@@ -222,10 +225,64 @@ def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, t
         ".sr-table thead", "heads => heads.map(head => [...head.querySelectorAll('th')].map(one => one.innerText))"
     )
     assert headings in [heads[: len(headings)] for heads in tables]
-    # On paper nothing can be scrolled: all of a table has to fit.
-    seen.page.set_viewport_size({"width": 690, "height": 975})
-    seen.page.emulate_media(media="print")
+    nothing_is_cut(seen)
+
+
+def nothing_is_cut(seen: Opened) -> None:
+    """Neither on a narrow screen nor on paper, where nothing can be scrolled: all of a table has to fit."""
+    assert seen.page.evaluate(BOXES) == []
+    for width, media in ((400, "screen"), (690, "print")):  # A4 between its margins
+        seen.page.set_viewport_size({"width": width, "height": 975})
+        seen.page.emulate_media(media=media)
+        seen.eventually(
+            "[...document.querySelectorAll('.sr-chart .main-svg:first-child')]"
+            f".every(one => one.clientWidth <= {width})"
+        )
+        seen.eventually(BOXES, [])
     seen.eventually("[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= one.clientWidth + 1)")
+    # A word of ordinary length is broken nowhere: each lies in one line.
+    assert seen.page.evaluate(BROKEN_WORDS) == []
+
+
+def test_nothing_of_the_daily_report_is_cut(made: Any, browser: Browser) -> None:
+    nothing_is_cut(Opened(browser, made.html))
+
+
+def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
+    """A chart's own title would be cut where it is longer than the chart is wide."""
+    notebook = nbformat.read(made.folder / "notebook.ipynb", as_version=4)
+    charts = [
+        output.data
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if DARK_MIME in output.get("data", {})
+    ]
+    long = " ".join(["nobody is there to finish anything in shipping"] * 9)
+    for form in (PLOTLY_MIME, DARK_MIME):
+        charts[-1][form]["layout"]["meta"] = {"title": long, "facts": [long, "8\u202f582 offsets"]}
+        charts[-1][form]["layout"]["title"]["text"] = long
+        for note in charts[-1][form]["layout"]["annotations"]:
+            note["text"] = long[:90]
+    (tmp_path / "report.html").write_text(page(notebook, made.run, made.verdict), "utf-8")
+    seen = Opened(browser, tmp_path / "report.html")
+    assert long in seen.page.locator(".sr-finding").last.inner_text()
+    assert "8\u202f582 offsets" in seen.page.locator(".sr-fact").last.inner_text()
+    nothing_is_cut(seen)
+
+
+def test_printing_draws_for_the_sheet(made: Any, browser: Browser) -> None:
+    """The browser asks for paper while the page is still as wide as the screen, and waits for nothing."""
+    seen = Opened(browser, made.html, color_scheme="dark")
+    seen.page.evaluate(
+        "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
+        ".map(one => [one.querySelector('.main-svg').clientWidth <= 690, one.dataset.theme]); })"
+    )
+    seen.page.pdf(format="A4", prefer_css_page_size=True)
+    assert seen.page.evaluate("window.drawn") == [[True, "light"]] * 3
+    seen.eventually(
+        "[...document.querySelectorAll('.sr-chart')].every(one => one.querySelector('.main-svg').clientWidth > 690"
+        " && one.dataset.theme === 'dark')"
+    )
 
 
 # ---- what lies beside the page ----------------------------------------------------------------------------
@@ -348,6 +405,26 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(name: str, browser: Bro
     assert "could not be made" in (failed.folder / "mail.html").read_text()
     assert seen.contrast() == []
     assert axe_violations(seen.page) == []
+    seen.assert_quiet()
+
+
+def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> None:
+    """A gap in the state topic is no failure: the lag is that of the newest records, and what is not known is said."""
+    capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
+    for path in (capture / "records").glob("*.parquet"):
+        records = pq.read_table(path)
+        offsets = records.column("offset")
+        last = pc.max(offsets).as_py()
+        pq.write_table(records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))), path)
+    found = report("daily", {"capture": str(capture)}, tmp_path / "out", figures=False)
+    assert found.run.error is None
+    seen = Opened(browser, found.html)
+    told = re.search(
+        r"What happened in (\d+) places? of the state topic: records are missing there", seen.page.inner_text("main")
+    )
+    assert told
+    assert int(told[1]) > 0
+    assert told[0] in (found.folder / "mail.html").read_text()
     seen.assert_quiet()
 
 

@@ -126,6 +126,10 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
     place = tmp_path / "reports" / "daily" / "latest"
     told = json.loads((place / "verdict.json").read_text())
     assert told["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
+    # The examples that help and documentation name are there, too.
+    assert run(*COMMAND, "check", "--example") == (ROOT / "data" / "examples" / "rules.yaml").read_text()
+    names = {path.name for path in (installed / "sharelag" / "examples").iterdir()}
+    assert names == {path.name for path in (ROOT / "data" / "examples").iterdir()}
     page = (place / "report.html").read_text()
     assert page.endswith("</html>\n")
     assert 'id="sr-plotly"' in page

@@ -10,10 +10,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from sharelag.demo import CAPTURE
+from sharelag.replay.moment import parse_time
 from sharelag.reports import report
+from sharelag.reports.blocks import PLOTLY_MIME
+from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
+from sharelag.reports.verdict import LEVELS
 from tests.command import sharelag
 
 IN_FILE, IN_JAAS, IN_OPTION, IN_ENVIRONMENT, IN_PARAMETER = (
@@ -88,7 +93,7 @@ def test_of_a_notebook_that_tells_everything(
     said: list[str] = []
     made = report(
         str(own),
-        {"command_config": str(properties), "place": "Zürich"},
+        {"command_config": str(properties), "place": f"Zürich {IN_OPTION}"},
         tmp_path / "out",
         properties={"ssl.key.password": IN_OPTION},
         figures=False,
@@ -101,6 +106,7 @@ def test_of_a_notebook_that_tells_everything(
     assert PROPERTIES in text
     assert text.count(MASK) > 10
     assert "Zürich" in made.html.read_text()
+    assert made.run.parameters["place"] == f"Zürich {MASK}"
     assert leaks(tmp_path / "out", *said, repr(made)) == []
 
 
@@ -126,3 +132,51 @@ def test_what_counts_as_a_secret(properties: Path, monkeypatch: pytest.MonkeyPat
     assert not {"true", "not-secret", str(properties), "PLAIN", "u"} & found
     assert scrubbed({"a": ["x abcd y", 3], "abcd": None}, found) == {"a": [f"x {MASK} y", 3], MASK: None}
     assert scrubbed("untouched", frozenset()) == "untouched"
+
+
+#: Called like what a notebook, a verdict, a figure and a widget are made of.
+STRUCTURE = (
+    "cells", "cell_type", "code", "data", "execute_result", "metadata", "outputs", "output_type", "source", "state",
+    "application", "groups", "headline", "layout", "level", "warning", "level_before", "buffers", "model_id", "_esm",
+    "2026", "python3", "nbformat", "parameters", "import", "function",
+)  # fmt: skip
+
+
+def test_a_secret_that_is_called_like_a_part_of_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken out of texts; the notebook, the page, its windows and its charts stay whole."""
+    monkeypatch.setattr("sharelag.reports.run.secrets_of", lambda *_: frozenset([*STRUCTURE, "shipping"]))
+    made = report("daily", {"capture": str(CAPTURE)}, tmp_path, figures=False)
+    assert made.run.error is None
+    assert made.run.level in LEVELS[:-1]
+    nbformat.validate(nbformat.read(made.folder / "notebook.ipynb", as_version=4))
+    page = made.html.read_text()
+    data = re.search(r'id="sr-data">([^<]+)<', page)
+    assert data
+    packed = json.loads(gzip.decompress(base64.b64decode(data[1])))
+    assert (len(packed["charts"]), len(packed["widgets"])) == (3, 1)
+    (widget,) = packed["widgets"].values()
+    assert f'id="{widget["script"]}"' in page
+    assert MASK in (made.folder / "verdict.json").read_text()
+    assert "shipping" not in (made.folder / "verdict.json").read_text()
+    assert parse_time(made.run.as_of or "")
+
+
+def test_texts_are_masked_and_structure_is_not() -> None:
+    shown = {"application/json": {"data": ["data"]}, "text/plain": "some data", "image/png": "data"}
+    shown |= {PLOTLY_MIME: {"data": [{"type": "data", "name": "data"}]}}
+    outputs = [new_output("display_data", shown), new_output("stream", name="stdout", text="data\n")]
+    outputs += [new_output("error", ename="data", evalue="no data", traceback=["data"])]
+    notebook = new_notebook(cells=[new_code_cell("data = 1", outputs=outputs, metadata={"data": "data", "tags": []})])
+    notebook.cells[0].id = "data"
+    clean = scrubbed_notebook(notebook, ["data"])
+    nbformat.validate(clean)
+    (cell,) = clean.cells
+    assert (cell.id, cell.source, cell.metadata["data"]) == ("data", f"{MASK} = 1", MASK)
+    assert cell.outputs[0].data == {
+        "application/json": {MASK: [MASK]},
+        "text/plain": f"some {MASK}",
+        "image/png": "data",
+        PLOTLY_MIME: {"data": [{"type": "data", "name": MASK}]},
+    }
+    assert cell.outputs[1].text == f"{MASK}\n"
+    assert [cell.outputs[2][name] for name in ("ename", "evalue", "traceback")] == [MASK, f"no {MASK}", [MASK]]

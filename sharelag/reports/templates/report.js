@@ -27,15 +27,82 @@ async function drawCharts(charts) {
       failed(stage, error);
     }
   }
-  const again = () => charts.forEach(({ stage, figure }) => draw(stage, figure).catch((error) => failed(stage, error)));
+  // One after the other: a second draw would read the sizes that the first is about to change.
+  const last = new Map();
+  const next = ({ stage, figure }) => (last.get(stage) ?? Promise.resolve()).then(() => draw(stage, figure)).catch((error) => failed(stage, error));
+  const again = () => charts.forEach((chart) => last.set(chart.stage, next(chart)));
   for (const query of [dark, paper]) query.addEventListener("change", again);
+  let [width, soon] = [innerWidth, 0];
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(soon);
+    soon = setTimeout(again, 100);
+  });
 }
-function draw(stage, figure) {
+// Pixels: what a sheet of A4 or Letter has between its margins, a line of text, a row of a chart, around a legend, a
+// legend's symbol, and a character.
+const [SHEET, LINE, ROW, GAP, SYMBOL, CHARACTER] = [680, 16, 26, 10, 46, 7];
+async function draw(stage, figure) {
   const { data, layout } = isDark() && figure.dark ? figure.dark : figure.light;
   stage.parentElement.dataset.theme = isDark() ? "dark" : "light";
-  const own = { ...layout, autosize: true, width: undefined, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" };
-  // A copy: plotly keeps what it is given, and the other theme comes back.
-  return globalThis.Plotly.react(stage, structuredClone(data), structuredClone(own), figure.config);
+  const width = Math.floor(paper.matches ? Math.min(stage.clientWidth, SHEET) : stage.clientWidth);
+  const plot = layout.height - layout.margin?.t - layout.margin?.b;
+  // Copies: plotly keeps what it is given, and the other theme comes back.
+  const own = { ...structuredClone(layout), autosize: false, width, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" };
+  const lines = narrowed(own, width);
+  // How wide the plot gets is known when it was drawn; a legend goes by that, and the room above it by the legend.
+  await globalThis.Plotly.react(stage, structuredClone(data), { ...own, showlegend: false }, figure.config);
+  const room = stage._fullLayout._size.w - SYMBOL;
+  const traces = structuredClone(data).map((one) => (one.name ? { ...one, name: wrapped(one.name, room / CHARACTER) } : one));
+  if (Number.isFinite(plot) && layout.meta?.title) {
+    const tall = Math.max(fitNotes(stage, own, width), lines) * plot;
+    for (const sure of [false, true]) {
+      own.margin.t = sure ? Math.ceil(stage.querySelector(".legend")?.getBBox().height ?? 0) + 2 * GAP : layout.margin.t + 200;
+      own.height = own.margin.t + tall + own.margin.b;
+      await globalThis.Plotly.react(stage, traces, { ...own }, figure.config);
+    }
+  } else await globalThis.Plotly.react(stage, traces, own, figure.config);
+  stage.style.height = `${stage.querySelector(".main-svg").clientHeight}px`;
+}
+// Notes beside rows are as long as they are: where they would leave the chart they get lines, and all rows more room.
+function fitNotes(stage, layout, width) {
+  const edge = stage.querySelector(".main-svg").getBoundingClientRect().left;
+  let most = 1;
+  for (const place of stage.querySelectorAll(".annotation")) {
+    const note = layout.annotations?.[Number(place.dataset.index)];
+    const box = place.querySelector(".annotation-text-g")?.getBoundingClientRect();
+    if (!note || !box || (box.right <= edge + width - 2 && box.left >= edge)) continue;
+    const free = note.xanchor === "left" ? edge + width - box.left - GAP : width - GAP;
+    note.text = wrapped(note.text, (free / box.width) * note.text.length);
+    note.align = "left";
+    most = Math.max(most, note.text.split("<br>").length);
+  }
+  return Math.max(1, (most * LINE) / ROW);
+}
+// Beside rows stand names, which on a narrow screen leave no room for the rows: they get lines, too.
+function narrowed(layout, width) {
+  let most = 1;
+  for (const name of Object.keys(layout).filter((one) => /^[xy]axis\d*$/.test(one))) {
+    const axis = (layout[name] = { ...layout[name] });
+    const title = axis.title?.text;
+    if (title) axis.title = { ...axis.title, text: wrapped(title, (width - 80) / CHARACTER) };
+    if (!Array.isArray(axis.ticktext) || name[0] !== "y") continue;
+    axis.ticktext = axis.ticktext.map((text) => wrapped(String(text), (width * 0.3) / CHARACTER, true));
+    most = Math.max(most, ...axis.ticktext.map((text) => text.split("<br>").length));
+  }
+  return Math.max(1, (most * LINE) / ROW);
+}
+function wrapped(text, most, inWords = false) {
+  const lines = [""];
+  // A word with an entity in it stays whole.
+  const pieces = (word) => (inWords && !word.includes("&") ? word.match(new RegExp(`.{1,${Math.floor(most)}}`, "gu")) ?? [word] : [word]);
+  for (const word of text.split(" ").flatMap(pieces)) {
+    const last = lines[lines.length - 1];
+    if (last && last.length + word.length + 1 > most) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  }
+  return lines.join("<br>");
 }
 
 // ---- the same as a table, made when somebody asks ----

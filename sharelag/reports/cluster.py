@@ -1,0 +1,29 @@
+"""Of which cluster is an input? Two that have the same names are compared to each other never."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from sharelag.errors import ShareLagError
+from sharelag.sources import kafka
+from sharelag.sources.archive import ArchiveInput
+from sharelag.sources.archive_info import is_archive
+from sharelag.sources.captures import read_capture
+from sharelag.sources.inputs import CaptureInput, Input, KafkaInput
+
+
+def cluster_of(source: Input) -> str | None:
+    """Kafka's id of the cluster that an input is or was of; None where the input does not tell it."""
+    if isinstance(source, ArchiveInput):
+        return source.info().cluster_id
+    if isinstance(source, CaptureInput):
+        return read_capture(source.folder).info.cluster_id
+    return kafka.cluster_id(source.config) if isinstance(source, KafkaInput) else None
+
+
+def cluster_in(folder: str | Path) -> str | None:
+    """The same of a capture or an archive; None where there is none: who reads it will say that."""
+    with suppress(ShareLagError, OSError):
+        return cluster_of(ArchiveInput(Path(folder)) if is_archive(Path(folder)) else CaptureInput(Path(folder)))
+    return None
