@@ -126,10 +126,11 @@ def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
         yield _row(rule, _said(rule), group_id=name, summary="no state of this share group is there")
     severity = np.array([WORST.index(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
-    order = np.lexsort((-size, -severity, found.group.astype(str)))
+    order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
     groups, first = np.unique(found.group[order].astype(str), return_index=True)
     for group, place in zip(groups, order[first], strict=True):
         alike = (found.group == group) & (severity >= severity[place])
+        alike &= found.not_started == found.not_started[place]
         yield _of_group(rule, found, judged, int(place), int(alike.sum()))
 
 
@@ -152,6 +153,8 @@ def _of_group(rule: Rule, found: Series, judged: Judged, place: int, alike: int)
 def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     value, since = float(found.values[place, -1]), float(judged.since[place])
     told = _told(rule, value)
+    if found.not_started[place]:
+        return f"{'not judged: ' if rule.not_started == OK else ''}{found.reason[place]}"
     if judged.is_unknown[place]:
         if np.isnan(value):
             return str(found.reason[place])
@@ -189,7 +192,7 @@ def _state_topic(rule: Rule, source: Input, evidence: Evidence, as_of: Moment) -
     told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
     values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
     nothing = np.array([None], object)
-    found = Series(nothing, nothing, nothing, np.array([0]), values, exact, [None])
+    found = Series(nothing, nothing, nothing, np.array([0]), values, exact, [None], np.zeros(1, bool))
     level = str(judge(rule, found).level[0])
     summary = f"{len(told)} findings" + (f": {told[0]}" if told else "")
     return _row(rule, level, value=values[0, 0], summary=summary)

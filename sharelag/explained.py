@@ -143,7 +143,7 @@ def _drain(rows: list[dict[str, Any]]) -> str:
     if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in rows):
         return "does not drain at the rates seen"
     spans = [row for row in rows if row["drain"] == "drains" and row["drain_ms"] is not None]
-    if not spans or any(row["drain"] in ("never", "unknown") for row in rows):
+    if not spans or any(row["drain"] not in ("drains", "drained") for row in rows):
         return ""
     slowest = max(spans, key=lambda row: row["drain_ms"])
     high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])

@@ -116,6 +116,7 @@ def _with_progress(evidence: Evidence, source: Input) -> Evidence:
                 evidence.logs,
                 evidence.as_of,
                 Facts(replace(evidence, lag=lag)).patience,
+                evidence.groups,
             )
         )
     order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]

@@ -14,7 +14,7 @@ from sharelag.arrow import as_table
 from sharelag.charts import rows, text
 from sharelag.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.charts.palette import Theme, line
-from sharelag.metrics.rates import DRAINED, DRAINS, DRAINS_OF, NEVER, STALLED, UNKNOWN
+from sharelag.metrics.rates import DRAINED, DRAINS, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
 from sharelag.schemas import Arrow
 
 #: Columns of `sharelag.schemas.PROGRESS`, and how urgent the row is.
@@ -36,7 +36,7 @@ DRAIN_FORECAST = pa.schema(
         ("urgency", pa.int8()),  # the order of the rows, highest first
     ]
 )
-_URGENCY = {STALLED: 4, NEVER: 3, DRAINS: 2, UNKNOWN: 1, DRAINED: 0}
+_URGENCY = {NOBODY: 6, STALLED: 5, NEVER: 4, PAUSED: 3, DRAINS: 2, UNKNOWN: 1, DRAINED: 0}
 
 
 def drain_records(progress: Arrow) -> pa.Table:
@@ -50,8 +50,8 @@ def drain_records(progress: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `DRAIN_FORECAST`: stalled ones first, then those that never drain, those that drain (the longest first), unknown
-        and drained ones.
+        `DRAIN_FORECAST`: first those in whose group nobody is, then stalled ones, those that never drain, those of
+        which nothing was finished lately, those that drain (the longest first), unknown and drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)
@@ -181,7 +181,12 @@ def _title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
     kinds = records.column("drain").to_pylist()
     counts = {kind: kinds.count(kind) for kind in _URGENCY}
-    for kind, words in ((STALLED, "nothing is finished in"), (NEVER, "at these rates it never drains in")):
+    for kind, words in (
+        (NOBODY, "nobody is there to finish anything in"),
+        (STALLED, "nothing is finished in"),
+        (NEVER, "at these rates it never drains in"),
+        (PAUSED, "nothing was finished lately in"),
+    ):
         if counts[kind]:
             return f"{groups}: {words} {text.number(counts[kind])} of {text.counted(len(kinds), 'share partition')}"
     spans = rows.floats(records.filter(pc.equal(records.column("drain"), DRAINS)), "drain_ms")

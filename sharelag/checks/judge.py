@@ -2,7 +2,7 @@
 
 A level begins when it is reached and ends when the value is better than it by the rule's hysteresis. It counts when
 it has lasted, at every moment looked at, for as long as the rule says. What is not known neither breaks a rule nor
-keeps it: the outcome is then what the rule says of the unknown.
+keeps it: the outcome is then what the rule says of the unknown. What was never begun is what the rule says of that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def judge(rule: Rule, found: Series) -> Judged:
     level[is_unknown] = _SAID[rule.unknown]
     level[warn.fires] = WARNING
     level[critical.fires] = CRITICAL
-    return Judged(level, is_unknown, np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since))
+    level[found.not_started] = _SAID[rule.not_started]
+    since = np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since)
+    return Judged(level, is_unknown & ~found.not_started, since)
 
 
 def worst(levels: list[str]) -> str:

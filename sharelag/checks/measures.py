@@ -19,7 +19,8 @@ from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.finders import poison_records
 from sharelag.metrics.imbalance import imbalance_arrow
-from sharelag.metrics.lag import REASONS
+from sharelag.metrics.lag import NO_START_OFFSET, REASONS
+from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Series:
     values: Floats  # [rows, moments]; NaN where not known, -inf where there was nothing yet
     is_exact: Bools  # likewise; false: at least so much
     reason: Sequence[str | None]  # [rows]: why the last one is not known
+    not_started: Bools  # [rows]: nothing was ever fetched, so that there is nothing to look at
     since: Floats | None = None  # [rows], milliseconds: since when it holds, by its cause instead of its past
 
 
@@ -48,28 +50,16 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
     """
     if rule.measure == "cause":
         raise ValueError("causes are told by `of_causes`")
-    if rule.measure == "imbalance":
-        return _imbalances(rule, moments)
-    measure = _MEASURES[rule.measure]
-    used = moments[-1:] if rule.measure == "poison" else moments
     facts = moments[-1].facts
-    lag = facts.evidence.lag
-    mine = matches(facts.groups, rule.groups) & matches(_objects(lag, "topic"), rule.topics)
-    values = np.stack([np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1)
-    bounded = np.stack([then.bounded for then in used], axis=1)
-    if rule.measure not in _BOUNDED:
-        values[bounded] = np.nan
-    found = Series(
-        facts.groups[mine],
-        _objects(lag, "topic")[mine],
-        _objects(lag, "partition")[mine],
-        np.array([then.at for then in used]),
-        values[mine],
-        (~np.isnan(values) & ~bounded)[mine],
-        [reason for reason, is_mine in zip(_reasons(rule, facts), mine.tolist(), strict=True) if is_mine],
-        poison_records(facts).since[mine] if rule.measure == "poison" else None,
-    )
-    return _summed(found) if rule.measure == "lag" and rule.per == "group" else found
+    mine = matches(facts.groups, rule.groups) & matches(_objects(facts.evidence.lag, "topic"), rule.topics)
+    never = _never_fetched(facts)
+    if rule.measure == "imbalance":
+        found = _imbalances(rule, moments, mine & ~never)
+    else:
+        found = _of_partitions(rule, moments, mine & ~never)
+        if rule.measure == "lag" and rule.per == "group":
+            found = _summed(found)
+    return _with_never_fetched(found, facts, mine & never)
 
 
 def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
@@ -80,6 +70,8 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         if row["cause"] in (rule.causes or ()) and any(fnmatchcase(row["topic"] or "", p) for p in rule.topics)
     ]  # fmt: skip
     mine = [[row for row in rows if row["group_id"] == group] for group in groups]
+    # Of what is not known no cause is found, and none is excluded.
+    unsure = _unsure(rule, now.facts)
     # A cause whose size nobody can tell still holds.
     held = [sum(np.inf if row["held"] is None else row["held"] for row in found) for found in mine]
     since = [max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan) for found in mine]
@@ -89,8 +81,9 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         np.array([found[0]["partition"] if len(found) == 1 else None for found in mine], object),
         np.array([now.at]),
         np.array(held, float)[:, None],
-        np.ones((len(groups), 1), bool),
-        [None] * len(groups),
+        np.array([group not in unsure for group in groups], bool)[:, None],
+        [unsure.get(group) for group in groups],
+        np.zeros(len(groups), bool),
         np.array(since, float),
     )
 
@@ -104,11 +97,56 @@ def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
 # ---- of share partitions
 
 
+def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
+    measure = _MEASURES[rule.measure]
+    used = moments[-1:] if rule.measure == "poison" else moments
+    facts = moments[-1].facts
+    values = np.stack([np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1)
+    bounded = np.stack([then.bounded for then in used], axis=1)
+    if rule.measure not in _BOUNDED:
+        values[bounded] = np.nan
+    return Series(
+        *_places(facts, chosen),
+        np.array([then.at for then in used]),
+        values[chosen],
+        (~np.isnan(values) & ~bounded)[chosen],
+        _reasons(facts, chosen, _UNKNOWN[rule.measure]),
+        np.zeros(int(chosen.sum()), bool),
+        poison_records(facts).since[chosen] if rule.measure == "poison" else None,
+    )
+
+
+def _never_fetched(facts: Facts) -> Bools:
+    return np.array([reason == NO_START_OFFSET for reason in _objects(facts.evidence.lag, "lag_reason")], bool)
+
+
+def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
+    """The same, with the share partitions that nothing is looked at of, behind the others."""
+    count, (group, topic, partition) = int(chosen.sum()), _places(facts, chosen)
+    nothing = np.full((count, len(found.at)), np.nan)
+    return Series(
+        np.concatenate([found.group, group]),
+        np.concatenate([found.topic, topic]),
+        np.concatenate([found.partition, partition]),
+        found.at,
+        np.concatenate([found.values, nothing]),
+        np.concatenate([found.is_exact, np.zeros(nothing.shape, bool)]),
+        [*found.reason, *_reasons(facts, chosen, "")],
+        np.concatenate([found.not_started, np.ones(count, bool)]),
+        None if found.since is None else np.concatenate([found.since, np.full(count, np.nan)]),
+    )
+
+
+def _places(facts: Facts, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    lag = facts.evidence.lag
+    return facts.groups[chosen], _objects(lag, "topic")[chosen], _objects(lag, "partition")[chosen]
+
+
 def _drain(facts: Facts) -> Floats:
     kind = facts.drain
-    known = np.isin(kind, ["drained", "drains"])
-    values = np.where(kind == "drained", 0.0, facts.progress("drain_ms"))
-    return np.where(known, values, np.where(np.isin(kind, ["never", "stalled"]), np.inf, np.nan))
+    known = np.isin(kind, [DRAINED, DRAINS])
+    values = np.where(kind == DRAINED, 0.0, facts.progress("drain_ms"))
+    return np.where(known, values, np.where(np.isin(kind, [NEVER, STALLED, NOBODY]), np.inf, np.nan))
 
 
 def _window(facts: Facts) -> Floats:
@@ -143,19 +181,21 @@ _MEASURES: dict[str, Callable[[Facts], Floats]] = {
 }
 #: Those of which a bound is known where records do not reach back.
 _BOUNDED = ("lag", "age", "retention")
+#: Causes that only the groups' own records show.
+_OF_MEMBERS = frozenset({"no_members", "unassigned", "members_idle"})
 _UNKNOWN = {
     "lag": "the lag is not known",
     "age": "the time of the oldest unfinished record is not known",
-    "drain": "the rates are not known yet",
-    "window": "the window is not known: nothing was fetched yet",
+    "drain": "the rates are not known yet, or nothing was finished lately",
+    "window": "the window is not known",
     "retention": "the retention or the time of the oldest unfinished record is not known",
-    "poison": "the window is not known: nothing was fetched yet",
+    "poison": "the window is not known",
 }
 
 
-def _reasons(rule: Rule, facts: Facts) -> list[str]:
-    told = facts.evidence.lag.column("lag_reason").to_pylist()
-    return [REASONS.get(reason, _UNKNOWN[rule.measure]) for reason in told]
+def _reasons(facts: Facts, chosen: Bools, otherwise: str) -> list[str]:
+    told: list[str | None] = _objects(facts.evidence.lag, "lag_reason")[chosen].tolist()
+    return [REASONS.get(reason or "", otherwise) for reason in told]
 
 
 def _objects(table: pa.Table, name: str) -> NDArray[Any]:
@@ -163,6 +203,17 @@ def _objects(table: pa.Table, name: str) -> NDArray[Any]:
 
 
 # ---- of groups
+
+
+def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
+    """Of which groups causes may be hidden, and why."""
+    mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & ~_never_fetched(facts)
+    dark = mine & np.isnan(facts.lag("effective_lag"))
+    found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
+    if _OF_MEMBERS & set(rule.causes or ()):
+        alone = mine & np.isnan(facts.members)
+        found |= dict.fromkeys(facts.groups[alone], "who is in the group is not known: its own records are not there")
+    return found
 
 
 def _summed(found: Series) -> Series:
@@ -182,21 +233,23 @@ def _summed(found: Series) -> Series:
     for row in np.flatnonzero(np.isnan(found.values[:, -1])).tolist():
         reasons[of[row]] = reasons[of[row]] or found.reason[row]
     nowhere = np.full(len(groups), None, object)
-    return Series(groups.astype(object), nowhere, nowhere, found.at, values, exact, reasons)
+    return Series(
+        groups.astype(object), nowhere, nowhere, found.at, values, exact, reasons, np.zeros(len(groups), bool)
+    )
 
 
-def _imbalances(rule: Rule, moments: Sequence[Then]) -> Series:
-    groups = np.array(sorted(set(moments[-1].facts.groups[matches(moments[-1].facts.groups, rule.groups)])), object)
+def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
+    groups = np.array(sorted(set(moments[-1].facts.groups[chosen])), object)
     values = np.full((len(groups), len(moments)), np.nan)
     for place, then in enumerate(moments):
-        known = pa.array(~then.bounded & ~then.absent)
+        known = pa.array(chosen & ~then.bounded & ~then.absent)
         for row in imbalance_arrow(then.facts.evidence.lag.filter(known), by="partition").to_pylist():
             at = np.flatnonzero(groups == row["group_id"])
             if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
                 continue
-            # Nothing, or next to nothing, is spread evenly enough.
-            is_little = row["unknown"] < row["items"] and (row["total"] or 0) <= rule.min_lag
-            value = np.nan if row[rule.figure] is None else row[rule.figure]
+            # Nothing, or next to nothing, is spread evenly enough. One lag that is not known may be all there is.
+            is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
+            value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
             values[at[0], place] = -np.inf if is_little else value
     nowhere = np.full(len(groups), None, object)
     return Series(
@@ -206,5 +259,6 @@ def _imbalances(rule: Rule, moments: Sequence[Then]) -> Series:
         np.array([then.at for then in moments]),
         values,
         ~np.isnan(values),
-        ["no lag of the group is known"] * len(groups),
+        ["of some share partitions the lag is not known"] * len(groups),
+        np.zeros(len(groups), bool),
     )

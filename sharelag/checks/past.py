@@ -179,8 +179,15 @@ def _progress(evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Ta
     for chosen, times in ((pc.invert(committed), evidence.times), (committed, evidence.committed)):
         rows = lag.filter(chosen)
         patience = Facts(replace(evidence, lag=rows)).patience
-        parts.append(progress_arrow(rows, observed, ends, times, evidence.logs, at, patience))
+        groups = _empty_then(evidence.groups, at)
+        parts.append(progress_arrow(rows, observed, ends, times, evidence.logs, at, patience, groups))
     return pa.Table.from_batches(parts)
+
+
+def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
+    """Those in which nobody is now, nor was then; who was in the others is not known."""
+    emptied = pc.less_equal(groups.column("emptied"), pa.scalar(at, schemas.TIMESTAMP))
+    return groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
 
 
 def _first(history: pa.Table) -> pa.Table:

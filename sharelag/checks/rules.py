@@ -11,6 +11,9 @@ A rule compares one measure of the groups that it names with a level to warn and
     retention    time until the oldest unfinished record may be deleted: less is worse
     state_topic  how many findings there are about the state topic (`findings`)
     cause        offsets held by any of the `causes` that `sharelag explain` names
+
+A share partition of which nothing was ever fetched has none of this yet: it is not judged, or is what `not_started`
+says. What could not be asked for, or does not reach back far enough, is what `unknown` says.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ _ONLY = {
     "groups": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
     "for": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
     "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
+    "not_started": set(Measure.__args__) - {"state_topic", "cause"},  # type: ignore[attr-defined]
 }
 
 
@@ -97,7 +101,10 @@ class Rule(_Strict):
     critical: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     lasting: Annotated[Duration, Field(alias="for")] = timedelta(0)
     hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0  # how much better than a level it has to be, to end it
-    unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"
+    unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"  # could not be asked, or does not reach back
+    not_started: Literal["ok", "warn", "critical", "unknown"] = (
+        "ok"  # nothing was ever fetched: there is nothing to judge
+    )
     per: Literal["group", "partition"] = "group"
     figure: Literal["max_mean", "gini", "cv", "top_share"] = "max_mean"
     min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # an imbalance of less lag is none
@@ -118,6 +125,7 @@ class Rule(_Strict):
         "groups",
         "lasting",
         "hysteresis",
+        "not_started",
         mode="before",
     )
     @classmethod

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.examples import example_option
 from sharelag.cli.output import groups_in, one_line, read_by, require_rows, shown, start, write
 from sharelag.cli.why import OVER
 from sharelag.options import (
@@ -49,16 +50,19 @@ class _Check(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        # Read once more without complaints: how to tell that something is wrong is one of the options.
+        lenient = extra | {"resilient_parsing": True, "ignore_unknown_options": True, "allow_extra_args": True}
+        asked = super().make_context(info_name, list(args), parent, **lenient)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            raise _unknown(error) from None
+            raise _unknown(asked, error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            raise _unknown(error) from None
+            raise _unknown(ctx, error) from None
         except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # whatever it was, the outcome of the check is not known
@@ -72,8 +76,8 @@ class _WrongUsage(click.UsageError):
     exit_code = _UNKNOWN
 
 
-def _unknown(error: click.ClickException) -> click.ClickException:
-    write([f"UNKNOWN: {error.format_message()}"])
+def _unknown(ctx: click.Context, error: click.ClickException) -> click.ClickException:
+    _tell(ctx, error.format_message())
     return _WrongUsage(error.format_message(), getattr(error, "ctx", None))
 
 
@@ -93,8 +97,9 @@ def _tell(ctx: click.Context, reason: str) -> None:
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="The rules, as YAML; data/examples/rules.yaml has one of each kind.",
+    help="The rules, as YAML.",
 )
+@example_option("rules.yaml", "a file of rules, one of each kind")
 @with_options(INPUT, CHOICE)
 @click.option("-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True)
 @with_options(ENGINE, TIMEOUT, VERBOSE, OVER)
@@ -189,7 +194,7 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
 
     begun = time.monotonic()
     evidence, source = _gathered(engine, over, options)
-    write_textfile(Gathered(evidence, time.monotonic() - begun, time.time()), textfile)
+    write_textfile(Gathered(evidence, time.monotonic() - begun, time.time(), attempts=1), textfile)
     click.echo(f"sharelag: wrote {textfile}", err=True)
     read_by(evidence, source, options["as_of"] is not None)
 
@@ -210,14 +215,14 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="The cluster is asked once in this time at most.",
+    help="From one gathering to the next; whoever asks meanwhile gets the last result.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def serve(host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any) -> None:
     """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag import investigate
-    from sharelag.exports.gathered import Cache
-    from sharelag.exports.server import server
+    from sharelag.exports.gathered import gathering
+    from sharelag.exports.server import server, write_ahead
 
     # What is wrong with the options is said now; a cluster that does not answer yet is one of the metrics.
     source_of(options)
@@ -227,14 +232,14 @@ def serve(host: str, port: int, token: str | None, every: float, engine: str, ov
         # An input remembers what it has read, so each time is another one.
         return investigate.gather(source_of(options), engine, moment, choice, timedelta(seconds=over))
 
-    with server(Cache(gather, every), host, port, token) as running:
-        shown_host = f"[{host}]" if ":" in host else host
-        click.echo(f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it", err=True)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with gathering(gather, every, write_ahead) as gathered, server(gathered, host, port, token) as running:
+            shown_host = f"[{host}]" if ":" in host else host
+            click.echo(f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it", err=True)
             running.serve_forever()
-        except KeyboardInterrupt:
-            click.echo("sharelag: ended", err=True)
+    except KeyboardInterrupt:
+        click.echo("sharelag: ended", err=True)
 
 
 def _gathered(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:

@@ -56,7 +56,7 @@ class ShareGroupCollector(Collector):
     Parameters
     ----------
     gathered : callable
-        What is known now, such as a `sharelag.exports.gathered.Cache`.
+        What is known now, such as `sharelag.exports.gathered.gathering` tells it.
     """
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
@@ -144,12 +144,16 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     took = GaugeMetricFamily("kafka_share_group_collect_duration_seconds", "How long gathering them took.")
     if gathered.seconds is not None:
         took.add_metric([], gathered.seconds)
+    attempts = CounterMetricFamily(
+        "kafka_share_group_collect_attempts", "Times they were gathered, or could not be, since the start."
+    )
+    attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(
         "kafka_share_group_collect_errors", "Times they could not be gathered, by what went wrong.", labels=["kind"]
     )
     for kind, count in sorted(gathered.errors.items()):
         errors.add_metric([kind], count)
-    yield from (succeeded, took, errors)
+    yield from (succeeded, took, attempts, errors)
 
 
 def _told(evidence: Evidence) -> Bools:

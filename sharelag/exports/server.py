@@ -29,6 +29,10 @@ Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
+#: Seconds after which who got nothing may ask again.
+_RETRY = 5
+#: Digits of a target that is a number of offsets.
+_DIGITS = 18
 
 
 def server(gathered: Callable[[], Gathered], host: str, port: int, token: str | None = None) -> WSGIServer:
@@ -37,7 +41,7 @@ def server(gathered: Callable[[], Gathered], host: str, port: int, token: str | 
     Parameters
     ----------
     gathered : callable
-        What is known now, such as a `sharelag.exports.gathered.Cache`.
+        What is known now, such as `sharelag.exports.gathered.gathering` tells it; has to answer at once.
     host : str
         The address to listen on.
     port : int
@@ -85,10 +89,18 @@ def application(gathered: Callable[[], Gathered], token: str | None = None) -> C
         headers.append(("X-Content-Type-Options", "nosniff"))
         if status is HTTPStatus.UNAUTHORIZED:
             headers.append(("WWW-Authenticate", "Bearer"))
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers.append(("Retry-After", str(_RETRY)))
         start_response(f"{status.value} {status.phrase}", headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
     return answer
+
+
+def write_ahead(now: Gathered, before: Gathered) -> None:
+    """Write the metrics in the formats that were asked for of the result before, so that nobody waits for it."""
+    for kind in list(before.texts):
+        now.texts[kind] = choose_encoder(kind)[0](registry_of(lambda: now))
 
 
 def is_loopback(host: str) -> bool:
@@ -105,30 +117,28 @@ class _Metrics:
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
         self._gathered = gathered
         self._lock = threading.Lock()
-        self._of: Gathered | None = None
-        self._written: dict[str, bytes] = {}
 
     def __call__(self, accept: str) -> Reply:
         encode, kind = choose_encoder(accept)
+        now = self._gathered()
         with self._lock:
-            now = self._gathered()
-            if now is not self._of:
-                self._of, self._written = now, {}
-            if kind not in self._written:
-                self._written[kind] = encode(registry_of(lambda: now))
-            return HTTPStatus.OK, kind, self._written[kind]
+            if kind not in now.texts:
+                now.texts[kind] = encode(registry_of(lambda: now))
+        return HTTPStatus.OK, kind, now.texts[kind]
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:
     """One group's numbers; ``?target=100`` also tells how many consumers that is, at so many offsets each."""
     if gathered.evidence is None:
-        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the cluster could not be asked; the log says why"})
+        tried = "the cluster could not be asked; the log says why"
+        why = tried if gathered.attempts else "nothing has been gathered yet; ask again"
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": why})
     told = gathered.groups.get(group)
     if told is None:
         return _json(HTTPStatus.NOT_FOUND, {"error": "there is no such share group"})
     target = parse_qs(query).get("target")
     if target:
-        if not target[0].isdecimal() or not int(target[0]):
+        if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
             return _json(HTTPStatus.BAD_REQUEST, {"error": "target is a number of offsets for each consumer"})
         told = told | {"consumers": consumers(told, int(target[0]))}
     return _json(HTTPStatus.OK, told)

@@ -37,6 +37,7 @@ def progress_arrow(
     logs: Arrow,
     as_of: datetime,
     patience: timedelta | NDArray[np.float64] = PATIENCE,
+    groups: Arrow | None = None,
 ) -> pa.RecordBatch:
     """Age, rates, drain and retention of every share partition.
 
@@ -55,7 +56,10 @@ def progress_arrow(
         `sharelag.schemas.LOGS`.
     as_of : datetime
     patience : timedelta, or float64[rows] of milliseconds
-        For how long nothing may be finished before a share partition with lag is called stalled.
+        For how long nothing may be finished before there is no forecast, and a share partition with lag may be called
+        stalled.
+    groups : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.GROUPS`; the lag of those in which nobody is has no forecast.
 
     Returns
     -------
@@ -81,6 +85,7 @@ def progress_arrow(
             found,
             now,
             patience // _MS if isinstance(patience, timedelta) else np.nan_to_num(patience, nan=PATIENCE // _MS),
+            _empty(lag, groups),
         )
     )
     columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {"lost": _lost(lag)}
@@ -88,6 +93,16 @@ def progress_arrow(
     return pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in schemas.PROGRESS], schema=schemas.PROGRESS
     )
+
+
+def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
+    """Whether nobody is in the group of each row, as far as that is known."""
+    if groups is None:
+        return np.zeros(lag.num_rows, bool)
+    schemas.require(groups, schemas.GROUPS, "groups")
+    names = as_table(groups).filter(pc.equal(groups.column("members"), 0)).column("group_id")
+    found = pc.is_in(flat(lag.column("group_id")), flat(names))
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
 def _unambiguous(observed: Arrow) -> pa.Table:

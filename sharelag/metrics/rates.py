@@ -8,6 +8,7 @@ A second's offsets, so transaction markers and compacted offsets count as they d
 unread counts as finished once Kafka's start offset has passed it, for the state topic does not tell them apart.
 
 The interval for the drain is the one of 95 % confidence for the mean rate of the parts of the span (Student's t).
+Rates are of the past: where nobody is in the group any more, or nothing was finished lately, they foretell nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ from sharelag.schemas import Arrow
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
 NEVER = "never"  # no fewer arrive than are finished
-STALLED = "stalled"  # nothing was finished, although there was something to do
+STALLED = "stalled"  # nothing was finished for long, although there was something to do
+PAUSED = "paused"  # nothing was finished lately, although there was something to do: no forecast, and no alarm yet
+NOBODY = "nobody"  # there is something to do, and nobody is in the group
 UNKNOWN = "unknown"
 DRAINS_OF = {
     DRAINED: "nothing is left to do",
     DRAINS: "finishes more than arrives",
     NEVER: "as much arrives as is finished, or more",
-    STALLED: "nothing was finished in the time observed",
+    STALLED: "nothing is finished any more",
+    PAUSED: "nothing was finished lately, so that the rates before foretell nothing",
+    NOBODY: "the group is empty, so that nothing will be finished",
     UNKNOWN: "not enough is known of what arrived and what was finished",
 }
 
@@ -62,6 +67,8 @@ class Rates:
     redelivery: _Floats
     deviation: _Floats  # how far the true completion rate may be off
     whole: _Bools  # nothing is missing in the span; otherwise completion and redelivery are at least so much
+    last_finished: NDArray[np.int64]  # milliseconds; also before the span
+    has_finished: _Bools
 
 
 def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
@@ -81,6 +88,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
     span = np.where(seen, end - begin, 1)
     arrival, has_arrival = _arrivals(lag, ends, begin)
     parts = _parts(observed) * (1000 * BINS / span)[:, np.newaxis]
+    last_finished, has_finished = numbers(observed, "last_finished")
     return Rates(
         observed_ms=np.where(seen, span, 0),
         observed=seen,
@@ -90,6 +98,8 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
         redelivery=numbers(observed, "redelivered")[0] * 1000 / span,
         deviation=STUDENT_T * parts.std(axis=1, ddof=1) / math.sqrt(BINS),
         whole=seen & (numbers(observed, "breaks")[0] == 0),
+        last_finished=last_finished,
+        has_finished=has_finished & seen,
     )
 
 
@@ -103,7 +113,9 @@ def rate_columns(found: Rates) -> dict[str, pa.Array]:
     }
 
 
-def drain_columns(lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | _Floats) -> dict[str, pa.Array]:
+def drain_columns(
+    lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | _Floats, is_empty: _Bools
+) -> dict[str, pa.Array]:
     """The columns of `sharelag.schemas.PROGRESS` that tell when nothing will be left.
 
     Where records may be missing in the span, a drain takes so long at most, and nobody is said to be stalled or never
@@ -121,20 +133,28 @@ def drain_columns(lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: i
         Milliseconds.
     patience : int
         Milliseconds. Stalled is only who was observed, and had something to do, for so long and for a part of the span:
-        a record of a quiet topic that has just come is no alarm.
+        a record of a quiet topic that has just come is no alarm. After ``patience`` alone there is no forecast.
+    is_empty : bool[rows]
+        Known: nobody is in the group.
     """
     left, known = numbers(lag, "effective_lag")
     busy = known & (left > 0) & ~old.idle & found.observed
     nothing = busy & (found.completion == 0)
     long = np.maximum(patience, found.observed_ms / BINS)
-    waited = (found.observed_ms >= long) & (~old.dated | (as_of - old.timestamp >= long))
+    since = np.where(found.has_finished, as_of - found.last_finished, np.where(nothing, found.observed_ms, 0))
+    waits = np.where(old.dated, as_of - old.timestamp, since)
+    nobody = is_empty & known & (left > 0) & ~old.idle
+    stalled = busy & found.whole & (found.observed_ms >= long) & (since >= long) & (waits >= long)
     moves = busy & ~nothing & found.has_arrival
     point = _duration(left, found.completion, found.arrival)
     low = _duration(left, found.completion + found.deviation, found.arrival)
     high = _duration(left, found.completion - found.deviation, found.arrival)
-    drains = moves & np.isfinite(point)
-    never = moves & ~np.isfinite(point) & found.whole
-    verdicts = [(old.idle, DRAINED), (drains, DRAINS), (never, NEVER), (nothing & found.whole & waited, STALLED)]
+    paused = moves & np.isfinite(point) & (since >= patience) & (waits >= patience)
+    foretold = ~(nobody | stalled | paused)
+    drains = moves & np.isfinite(point) & foretold
+    never = moves & ~np.isfinite(point) & found.whole & foretold
+    verdicts = [(old.idle, DRAINED), (nobody, NOBODY), (stalled, STALLED), (paused, PAUSED)]
+    verdicts += [(drains, DRAINS), (never, NEVER)]
     named = np.select([where for where, _ in verdicts], [name for _, name in verdicts], UNKNOWN)
     columns: dict[str, pa.Array] = {"drain": pa.array(named, pa.string())}
     for name, length, told in (

@@ -9,11 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import engine
+from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import REASONS, rollup_arrow
+from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
 from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.reports.case import Case
+from sharelag.reports.cluster import cluster_of
+from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.show import duration
 
 FORMAT = 1
@@ -22,6 +26,8 @@ LEVELS = ("ok", "unknown", "warning", "critical", "failed")
 #: A drain for which somebody has to do something, whatever the cause.
 _NEVER = {"stalled": "nothing is finished any more", "grows": "more arrives than is finished"}
 _OWN_RULE = {"rule": "drain", "level": "warning", "topic": None, "partition": None, "since": None}
+#: What there is no forecast for, and why.
+_NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _OF_SEVERITY = {"critical": "critical", "warning": "warning", "note": "ok"}
 
 
@@ -36,13 +42,20 @@ def verdict(case: Case) -> dict[str, Any]:
     -------
     dict
         ``level``, one of `LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``; ``groups``, the worst
-        first, each with its lag, age, drain and causes; ``unknown``, sentences; ``changes``, None for the first report.
+        first, each with its lag, age, drain, causes and ``why``, what tells most in a sentence (None: all is well);
+        ``unknown``, sentences; ``changes``, None for the first report.
         Names in it are as Kafka has them: escape them where they are shown.
     """
     causes = explain(case.evidence).to_pylist()
-    checked = case.checked.to_pylist()
+    checked, dark = case.checked.to_pylist(), unknown_lags(case.evidence)
     groups = [
-        _group(case, row, [cause for cause in causes if cause["group_id"] == row["group_id"]], checked)
+        _group(
+            case,
+            row,
+            [cause for cause in causes if cause["group_id"] == row["group_id"]],
+            checked,
+            dark.get(row["group_id"], []),
+        )
         for row in rollup_arrow(case.evidence.lag, "group").to_pylist()
     ]
     groups.sort(key=lambda group: (-LEVELS.index(group["level"]), -(group["lag"] or 0), group["group_id"]))
@@ -54,6 +67,7 @@ def verdict(case: Case) -> dict[str, Any]:
         "as_of": iso(case.evidence.as_of),
         "begin": iso(case.evidence.as_of - case.known_span),
         "source": case.bench.source.describe(),
+        "cluster_id": cluster_of(case.bench.source),
         "engine": case.evidence.engine,
         "groups": groups,
         "unknown": unknown(case),
@@ -94,7 +108,11 @@ def unknown(case: Case) -> list[str]:
 
 
 def _group(
-    case: Case, row: Mapping[str, Any], causes: list[dict[str, Any]], checked: list[dict[str, Any]]
+    case: Case,
+    row: Mapping[str, Any],
+    causes: list[dict[str, Any]],
+    checked: list[dict[str, Any]],
+    dark: list[tuple[str, str]],
 ) -> dict[str, Any]:
     progress = case.evidence.progress
     mine = progress.filter(pc.equal(progress.column("group_id"), row["group_id"])).to_pylist()
@@ -106,9 +124,9 @@ def _group(
     gone = drain(mine)
     if gone in _NEVER and not causes:
         judged.append(_OWN_RULE | {"summary": f"{_NEVER[gone]}, and no cause was found"})
-    levels = [_OF_SEVERITY[cause["severity"]] for cause in causes] + [one["level"] for one in judged]
     # Nothing is wrong only where everything is known.
-    levels.append("unknown" if row["unknown_lags"] and not _is_explained(causes) else "ok")
+    judged += [_OWN_RULE | {"rule": "lag", "level": level, "summary": words} for level, words in dark if level != "ok"]
+    levels = ["ok", *(_OF_SEVERITY[cause["severity"]] for cause in causes), *(one["level"] for one in judged)]
     left = [one for one in mine if one["oldest_offset"] is not None]  # where something is not finished
     ages = [one["age_ms"] for one in left]
     margins = [one["margin_ms"] for one in left if one["margin_ms"] is not None]
@@ -129,11 +147,13 @@ def _group(
             | {"since": _time(one["since"])}
             for one in judged
         ],
+        "why": _why(causes, judged, [words for _, words in dark], gone),
     }
 
 
-def _is_explained(causes: list[dict[str, Any]]) -> bool:
-    return any(cause["cause"] == "not_started" for cause in causes)
+def _why(causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], gone: str) -> str | None:
+    told = [cause["summary"] for cause in causes] + [f"{one['rule']}: {one['summary']}" for one in judged]
+    return next(iter([*told, *dark, *([_NO_FORECAST[gone]] if gone in _NO_FORECAST else [])]), None)
 
 
 def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,15 +169,19 @@ def _time(at: Any) -> str | None:
 def drain(rows: list[dict[str, Any]]) -> str:
     """When the lag is gone, in words; the slowest share partition decides."""
     kinds = {row["drain"] for row in rows}
-    if kinds <= {"drained"}:
+    if kinds <= {DRAINED}:
         return "no lag" if rows else "unknown"
-    if "stalled" in kinds:
+    if NOBODY in kinds:
+        return "nobody is there"
+    if STALLED in kinds:
         return "stalled"
-    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in rows):
+    if any(row["drain"] == NEVER and row["drain_low_ms"] is None for row in rows):
         return "grows"
-    if "unknown" in kinds:
+    if PAUSED in kinds:
+        return "paused"
+    if UNKNOWN in kinds:
         return "unknown"
-    if "never" in kinds:
+    if NEVER in kinds:
         return "uncertain"  # arrivals win, but no more clearly than chance may turn
     slowest = max(row["drain_ms"] for row in rows if row["drain_ms"] is not None)
     return f"in {duration(slowest)}"
@@ -185,8 +209,15 @@ def _changes(case: Case, now: Mapping[str, Any]) -> dict[str, Any] | None:
     was = case.previous
     if was is None or was.get("level") not in LEVELS[:-1]:
         return None
+    if was.get("format") != FORMAT:
+        raise InputError(
+            "previous names no verdict of this version: name a verdict.json that it wrote, or leave it out"
+        )
+    apart = {"since": was["as_of"], "comparable": False, "groups": [], "new_causes": [], "gone_causes": []}
+    if was.get("cluster_id") != now["cluster_id"]:
+        return apart | {"why": "it is of another cluster"}
     if was["as_of"] >= now["as_of"]:
-        return {"since": was["as_of"], "comparable": False, "groups": [], "new_causes": [], "gone_causes": []}
+        return apart | {"why": "it is not earlier"}
     before = {group["group_id"]: group for group in was["groups"]}
     moved = _moved(case, was["as_of"])
     rows = [

@@ -113,7 +113,9 @@ PROGRESS = pa.schema(
         ("arrival_rate", pa.float64()),  # records a second
         ("completion_rate", pa.float64()),
         ("redelivery_rate", pa.float64()),
-        ("drain", pa.string()),  # drained, drains, never (arrivals win), stalled (nothing finishes), or unknown
+        # drained, drains, never (arrivals win), stalled (nothing finishes), paused (nothing lately), nobody (is in the
+        # group), or unknown
+        ("drain", pa.string()),
         ("drain_ms", pa.int64()),
         ("drain_low_ms", pa.int64()),  # from the observed variation of the rates
         ("drain_high_ms", pa.int64()),  # null where it may be never

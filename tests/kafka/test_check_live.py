@@ -8,36 +8,70 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
+from sharelag.demo import CAPTURE
+from sharelag.wire.fields import STATE_TOPIC
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
-from tests.kafka.scenarios import healthy, no_members
-from tests.kafka.scenarios_of_records import poison
+from tests.kafka.scenarios import healthy, hot_partition, no_members, slow
+from tests.kafka.scenarios_of_records import poison, window_full
 from tests.kafka.stage import Stage
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
-STORIES: dict[str, Any] = {"check_healthy": healthy, "check_no_members": no_members, "check_poison": poison}
+
+def short_retention(stage: Stage) -> None:
+    """The only member leaves; what arrives then is kept for half an hour, as the topic is set."""
+    stage.open(2, retention_ms="1800000")
+    stage.join()
+    stage.wait_finished()
+    stage.leave()
+    stage.produce(20)
+
+
+STORIES: dict[str, Any] = {
+    "check_healthy": healthy,
+    "check_no_members": no_members,
+    "check_poison": poison,
+    "check_window_full": window_full,
+    "check_hot_partition": hot_partition,
+    "check_slow": slow,
+    "check_short_retention": short_retention,
+}
 GROUPS = {name: name.replace("_", "-") for name in STORIES}
+PATHS = ("/metrics", "/keda/billing", "/keda/none", "/", "/metrics?debug=1")
 RULES = """version: 1
 rules:
-  - {name: lag, measure: lag, groups: [check-*], warn: 100, critical: 200}
+  - {name: lag, measure: lag, groups: [check-healthy, check-no-members, check-poison], warn: 100, critical: 200}
   - {name: lag for long, measure: lag, groups: [check-*], warn: 100, for: 1h}
   # The poison record is the 21st of 24 bites, 0.4 s apart: older than a second however quick the check is.
-  - {name: age, measure: age, groups: [check-*], warn: 1s}
+  - {name: age, measure: age, groups: [check-healthy, check-no-members, check-poison], warn: 1s}
   - {name: nobody, measure: cause, causes: [no_members], patience: 1s, groups: [check-*], critical: 1}
   - {name: poison, measure: poison, groups: [check-*], warn: 1}
-  - {name: window, measure: window, groups: [check-*], warn: 0.8}
-  - {name: retention, measure: retention, groups: [check-*], warn: 1h}
+  - {name: window, measure: window, groups: [check-*], warn: 0.8, critical: 1}
+  - {name: drain, measure: drain, groups: [check-healthy, check-no-members, check-slow], warn: 10m, critical: 1h}
+  - {name: uneven, measure: imbalance, groups: [check-healthy, check-slow, check-hot-partition], min_lag: 50, warn: 3}
+  - {name: retention, measure: retention, groups: [check-*], warn: 1h, critical: 10m}
   - {name: state topic, measure: state_topic, findings: [undecodable, misplaced], warn: 1}
 """
 
@@ -66,16 +100,28 @@ def test_each_trouble_is_told_of_its_group_and_no_other(
     assert answer.returncode == 2, answer.stderr
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     found = {(row["rule"], row["group_id"]): row for row in rows}
-    assert len(rows) == len(found) == 7 * 3 + 1
-    healthy, alone, poisoned = GROUPS.values()
+    assert len(rows) == len(found) == 5 * 7 + 4 * 3 + 1
+    healthy, alone, poisoned, full, hot, slowly, short = GROUPS.values()
     levels = {place: row["level"] for place, row in found.items() if row["level"] != "ok"}
     assert levels == {
         ("lag", alone): "critical",
         ("age", alone): "warning",
         ("age", poisoned): "warning",
         ("nobody", alone): "critical",
+        ("nobody", short): "critical",
         ("poison", poisoned): "warning",
+        ("window", full): "critical",
+        ("drain", alone): "critical",
+        ("drain", slowly): "critical",
+        ("uneven", hot): "warning",
+        ("retention", short): "warning",
     }
+    # Its lock is held: the window is as wide as the group's own limit.
+    assert 1 <= found["window", full]["value"] < 1.2
+    assert found["drain", slowly]["summary"].startswith("does not drain")
+    assert 3 < found["uneven", hot]["value"] <= 6  # of six partitions
+    assert 1_500_000 < found["retention", short]["value"] < 1_800_000
+    assert found["state topic", None]["value"] == 0
     # As much as Kafka's own command says.
     described = parse_describe(broker.share_groups_describe(alone))
     assert found["lag", alone]["value"] == sum(row["lag"] or 0 for row in described) == 240
@@ -86,17 +132,14 @@ def test_each_trouble_is_told_of_its_group_and_no_other(
     assert found["lag for long", alone]["level"] == "ok"
     people = sharelag(*command)
     assert people.returncode == 2
-    assert people.stdout.splitlines()[0] == "CRITICAL: 2 critical, 3 warning, 17 ok"
-    assert [line.split()[0] for line in people.stdout.splitlines()[2:]] == ["critical"] * 2 + ["warning"] * 3
+    assert people.stdout.splitlines()[0] == "CRITICAL: 6 critical, 5 warning, 37 ok"
+    assert [line.split()[0] for line in people.stdout.splitlines()[2:]] == ["critical"] * 6 + ["warning"] * 5
 
 
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("measure: lag, groups: [check-healthy], warn: 1", 0),
-        ("measure: lag, groups: [check-no-members], warn: 200, critical: 10000", 1),
         ("measure: lag, groups: [check-no-members], warn: 200, for: 500ms", 1),
-        ("measure: lag, groups: [check-no-members], critical: 200", 2),
         ("measure: lag, groups: [check-no-member], critical: 200", 3),
     ],
 )
@@ -116,6 +159,90 @@ def test_the_exported_lag_is_kafkas(broker: KafkaBroker, stages: dict[str, Stage
     described = parse_describe(broker.share_groups_describe(GROUPS["check_no_members"]))
     assert ours == {(row["topic"], row["partition"]): row["lag"] for row in described}
     assert [s.value for s in families["kafka_share_group_members"]] == [0]
+
+
+# ---- a cluster that fails piece by piece
+
+
+@pytest.fixture(scope="module")
+def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
+    """The first has all internal topics, and half of the partitions of ``orders``; the second has the others."""
+    with KafkaBroker() as first, ExitStack() as stack:
+        servers = first.bootstrap_servers
+        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
+        create_topics(servers, {"before": 1})
+        produce(servers, "before", numbered(10, 1))
+        share_consume(servers, "billing", ["before"], accept, until=10)
+        second = KafkaBroker(
+            properties={
+                "node.id": "2",
+                "process.roles": "broker",
+                "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
+            },
+            cluster_id=first.cluster_id,
+        )
+        config = second.log_dir.parent / "server.properties"
+        of_controller = f",CONTROLLER://{second.address('CONTROLLER')}"
+        assert of_controller in config.read_text()
+        config.write_text(config.read_text().replace(of_controller, ""))  # who is none may not listen as one
+        stack.enter_context(second)
+        admin = AdminClient({"bootstrap.servers": servers})
+        wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both brokers are in the cluster")
+        topic = NewTopic("orders", 4, replica_assignment=[[1], [2], [1], [2]])
+        admin.create_topics([topic])["orders"].result(timeout=30)
+        wait_until(lambda: leaders(admin) == [1, 2, 1, 2], "all partitions have leaders")
+        produce(servers, "orders", numbered(40, 4))
+        share_consume(servers, "billing", ["orders"], accept, until=40)
+        yield first, second
+
+
+def leaders(admin: AdminClient) -> list[int]:
+    return [
+        part.leader for _, part in sorted(admin.list_topics("orders", timeout=10).topics["orders"].partitions.items())
+    ]
+
+
+def test_a_cluster_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path) -> None:
+    first, second = two_brokers
+    to_it = ("--bootstrap-server", first.bootstrap_servers, "--timeout", "5000")
+    of_state = rule_file(
+        tmp_path, "version: 1\nrules: [{name: s, measure: state_topic, findings: [undecodable], warn: 1}]"
+    )
+    whole = sharelag("check", "--rules", of_state, *to_it)
+    assert (whole.returncode, whole.stdout) == (0, "OK: 1 ok\n")
+    # Brokers take records for their own topics from this client alone.
+    writer = Producer({"bootstrap.servers": first.bootstrap_servers, "client.id": "__admin_client"})
+    writer.produce(STATE_TOPIC, b"no value of Kafka's", b"\x00\x00 no key either", 0)
+    assert writer.flush(30) == 0
+    broken = sharelag("check", "--rules", of_state, *to_it)
+    assert broken.returncode == 1, broken.stdout
+    assert "1 findings: " in broken.stdout
+    assert broken.stdout.startswith("WARNING: 1 warning\n")
+
+    example = str(CAPTURE.parents[1] / "examples" / "rules.yaml")
+    line = "version: 1\nrules: [{name: lag, measure: lag, per: partition, warn: 1000}]"
+    lags = rule_file(tmp_path, line)
+    assert sharelag("check", "--rules", lags, *to_it).returncode == 0
+    second.stop()
+    half = sharelag("check", "--rules", lags, *to_it, "-o", "json")
+    (row,) = [json.loads(one) for one in half.stdout.splitlines()]
+    assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)
+    assert row["summary"] == "the end offset could not be read from the partition's leader"
+    shipped = Path(example).read_text().replace("findings: [undecodable, ", "findings: [")
+    answer = sharelag("check", "--rules", rule_file(tmp_path, shipped), *to_it, "--group", "billing")
+    assert "the end offset could not be read from the partition's leader" in answer.stdout
+    assert answer.returncode == 3, answer.stdout
+
+    first.stop()
+    for more in ((), ("-o", "json")):
+        none = sharelag("check", "--rules", lags, *to_it, *more)
+        assert none.returncode == 3
+        assert "no broker answers" in none.stdout
+    text = served(list(to_it), {}, paths=["/metrics", "/keda/billing"])
+    assert len(text) == 4  # what it says, two answers, and the rest of what it says
+    assert 'kafka_share_group_collect_errors_total{kind="BrokerUnreachableError"} 1.0' in text[1]
+    assert "Retry-After: 5" in text[2]
+    assert "could not be asked" in text[2]
 
 
 # ---- secrets
@@ -162,38 +289,46 @@ def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> Non
         answer = sharelag(*arguments, *given, env=environment)
         assert answer.returncode == code, answer.stdout + answer.stderr
         texts += [answer.stdout, answer.stderr]
-    texts += served(given, environment)
+    for more in ([], ["--command-property", "sasl.mechanism=SCRAM-SHA-512"]):  # which refuses us
+        texts += served([*given, *more], environment)
     texts += [path.read_bytes().decode("latin-1") for path in out.rglob("*") if path.is_file()]
-    assert len(texts) > 16
-    assert any("kafka_share_group_lag{" in text for text in texts)
+    assert len(texts) > 2 * 6 + 2 * 12
+    assert sum("kafka_share_group_lag{" in text for text in texts) >= 2  # in the text file, and of the first server
     for secret in (IN_FILE, AS_PARAMETER, IN_ENVIRONMENT):
         assert not [text for text in texts if secret in text]
 
 
-def served(given: list[str], environment: dict[str, str]) -> list[str]:
-    """What a server says and answers, at first with its cluster, then with one that refuses us."""
+def served(given: list[str], environment: dict[str, str], paths: Sequence[str] = PATHS) -> list[str]:
+    """What a server says and answers, once it has gathered, or tried to."""
     texts = []
-    for more in ([], ["--command-property", "sasl.mechanism=SCRAM-SHA-512"]):
-        command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve", "--port", "0"]
-        with subprocess.Popen(
-            [*command, *given, *more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        ) as process:
-            try:
-                assert process.stderr is not None
-                first = process.stderr.readline()
-                found = re.search(r"http://127\.0\.0\.1:\d+", first)
-                assert found, first
-                texts.append(first)
-                for path in ("/metrics", "/keda/billing", "/keda/none", "/", "/metrics?debug=1"):
-                    texts += [_get(found[0] + path, bearer) for bearer in (IN_ENVIRONMENT, "wrong")]
-                process.send_signal(signal.SIGTERM)
-                texts += list(process.communicate(timeout=30))
-            finally:
-                process.kill()
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, *given],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+", first)
+            assert found, first
+            texts.append(first)
+            bearer = environment.get("SHARELAG_TOKEN", "")
+            begun = time.monotonic()
+            _get(f"{found[0]}/metrics", bearer)
+            assert time.monotonic() - begun < 3  # however long the cluster takes to answer, or not to
+            wait_until(
+                lambda: "collect_attempts_total 0.0" not in _get(f"{found[0]}/metrics", bearer), "it has gathered"
+            )
+            for path in paths:
+                texts += [_get(found[0] + path, one) for one in ((bearer, "wrong") if bearer else ("",))]
+            process.send_signal(signal.SIGTERM)
+            texts += ["".join(process.communicate(timeout=30))]
+            assert process.returncode == 0
+        finally:
+            process.kill()
     return texts
 
 

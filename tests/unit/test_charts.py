@@ -662,7 +662,7 @@ def test_the_forecast_has_its_interval_or_words() -> None:
     assert list(points.error_x.arrayminus) == [1, 0.5]
     assert (list(never.y), never.x[0]) == ([2], pytest.approx(2 + points.error_x.array[0]))
     words = [note.text for note in figure.layout.annotations]
-    assert words[0] == "stalled: nothing was finished in the time observed"
+    assert words[0] == "stalled: nothing is finished any more"
     assert words[1] == "never: as much arrives as is finished, or more (at best in 1m\u00a030s)"
     assert words[2].startswith("? unknown: ")
     assert "at 2026-11-21 03:12:00 UTC" in points.hovertext[0]

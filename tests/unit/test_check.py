@@ -141,7 +141,9 @@ def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
     rule |= {"hysteresis": draw(st.sampled_from([0, 0.2])), "unknown": draw(st.sampled_from(["ok", "unknown", "warn"]))}
     rule |= {"critical": 150} if draw(st.booleans()) else {}
     nothing = np.full(count, None, object)
-    return Rule.model_validate(rule), Series(nothing, nothing, nothing, at, values, exact, ["?"] * count)
+    rule |= {"not_started": draw(st.sampled_from(["ok", "unknown", "warn"]))}
+    never = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    return Rule.model_validate(rule), Series(nothing, nothing, nothing, at, values, exact, ["?"] * count, never)
 
 
 def plainly(rule: Rule, level: float, found: Series, row: int) -> bool | None:
@@ -164,9 +166,10 @@ def test_judging_is_what_going_through_the_moments_gives(case: tuple[Rule, Serie
     for row, level in enumerate(levels):
         warn = plainly(rule, 100, found, row)
         critical = False if rule.critical is None else plainly(rule, 150, found, row)
-        said = {"ok": "ok", "unknown": "unknown", "warn": "warning"}[rule.unknown]
+        words = {"ok": "ok", "unknown": "unknown", "warn": "warning"}
+        said, begun = words[rule.unknown], words[rule.not_started]
         expected = "critical" if critical else "warning" if warn else said if None in (warn, critical) else "ok"
-        assert level == expected
+        assert level == (begun if found.not_started[row] else expected)
 
 
 def test_the_worst_of_several() -> None:
@@ -275,8 +278,10 @@ def test_poison_is_as_old_as_its_head() -> None:
         ("hot_partition", "measure: imbalance, figure: gini, warn: 0.8, min_lag: 100000", "ok"),
         ("slow", "measure: drain, critical: 10m", "critical"),
         ("healthy", "measure: lag, warn: 1", "ok"),
-        ("not_started", "measure: lag, warn: 1", "unknown"),
-        ("not_started", "measure: lag, warn: 1, unknown: ok", "ok"),
+        ("not_started", "measure: lag, warn: 1", "ok"),
+        ("not_started", "measure: lag, warn: 1, not_started: unknown", "unknown"),
+        ("not_started", "measure: imbalance, warn: 1, not_started: critical", "critical"),
+        ("not_started", "measure: cause, causes: [not_started], warn: 1", "warning"),
         ("healthy", "measure: state_topic, warn: 1", "ok"),
         ("healthy", "measure: state_topic, warn: 0", "warning"),
     ],
@@ -380,22 +385,105 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
         assert answer.returncode == 3, arguments
         assert answer.stdout.startswith("UNKNOWN: "), arguments
         assert told in answer.stdout.splitlines()[0]
-    machine = sharelag("check", "--rules", str(bad), "--capture", capture, "-o", "json")
-    assert machine.returncode == 3
-    assert json.loads(machine.stdout)["level"] == "unknown"
+    for arguments, told in (
+        (["--rules", str(bad), "--capture", capture, "-o", "json"], "there is no such key"),
+        (["-o", "json", "--capture", capture], "Missing option '--rules'"),
+        (["--nonsense", "--output=json"], "No such option"),
+        (["--rules", str(good), "-ojson"], "choose one input"),
+        (["--engine", "abacus", "-o", "json"], "'abacus' is not one of"),
+    ):
+        machine = sharelag("check", *arguments)
+        assert machine.returncode == 3, arguments
+        row = json.loads(machine.stdout)
+        assert (row["level"], told in row["summary"]) == ("unknown", True), row
     assert sharelag("check", "--help").returncode == 0
 
 
-def test_a_capture_with_half_of_the_ends_is_unknown_with_the_reason(tmp_path: Path) -> None:
-    folder = tmp_path / "half"
-    shutil.copytree(SCENARIOS / "healthy", folder)
+def half_known(source: Path, folder: Path) -> Path:
+    """The same capture, as if every second partition's leader had not answered."""
+    shutil.copytree(source, folder)
     offsets = pq.read_table(folder / "offsets.parquet")
     place = offsets.schema.get_field_index("end_offset")
     odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
     ends = pa.compute.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
     pq.write_table(offsets.set_column(place, "end_offset", ends), folder / "offsets.parquet")
+    return folder
+
+
+def test_a_capture_with_half_of_the_ends_is_unknown_with_the_reason(tmp_path: Path) -> None:
+    folder = half_known(SCENARIOS / "healthy", tmp_path / "half")
     file = tmp_path / "rules.yaml"
     file.write_text("version: 1\nrules: [{name: r, measure: lag, per: partition, warn: 1000}]")
     answer = sharelag("check", "--rules", str(file), "--capture", str(folder))
     assert answer.returncode == 3
     assert "the end offset could not be read from the partition's leader" in answer.stdout
+
+
+def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
+    """Five groups have lag and nobody in them, but not yet for the minute that the rule asks for."""
+    text = (EXAMPLES / "rules.yaml").read_text()
+    example = read_rules(EXAMPLES / "rules.yaml")
+    assert {rule.unknown for rule in example.rules} == {"unknown"}
+    whole = check(CaptureInput(CAPTURE), example, "local")
+    assert whole.level == "ok"
+    alone = {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
+    since = {row["group_id"]: row for row in whole.table.to_pylist() if row["rule"] == "nobody is there"}
+    assert {group for group, row in since.items() if row["value"]} == alone
+    assert all(whole.as_of - timedelta(minutes=1) < since[group]["since"] < whole.as_of for group in alone)
+    begun = {row["summary"] for row in whole.table.to_pylist() if row["group_id"] == "analytics" and not row["value"]}
+    assert "not judged: no record was fetched yet, so the start offset is not known" in begun
+    file = tmp_path / "rules.yaml"
+    soon = text.replace("critical: 1\n    for: 1m", "critical: 1\n    for: 10s")
+    assert soon != text
+    file.write_text(soon)
+    found = check(CaptureInput(CAPTURE), read_rules(file), "local")
+    assert (found.level, {row["group_id"] for row in found.table.to_pylist() if row["level"] == "critical"}) == (
+        "critical", alone
+    )  # fmt: skip
+
+    half = ("--capture", str(half_known(CAPTURE, tmp_path / "half")))
+    answer = sharelag("check", "--rules", str(EXAMPLES / "rules.yaml"), *half)
+    assert answer.returncode == 3, answer.stdout
+    assert answer.stdout.startswith("UNKNOWN: 20 unknown, 31 ok\n")
+    assert "the end offset could not be read from the partition's leader" in answer.stdout
+    groups = {row["group_id"] for row in judged_file(half[1], EXAMPLES / "rules.yaml") if row["level"] == "unknown"}
+    assert groups == alone  # nothing was asked about those of which nothing was ever fetched
+
+
+def judged_file(capture: str, file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = check(CaptureInput(Path(capture)), read_rules(file), "local").table.to_pylist()
+    return rows
+
+
+def test_what_was_never_fetched_is_what_its_rule_says() -> None:
+    """Partition 1 was never fetched; the lag of the group is that of partition 0 then."""
+    writes = [Write(600, 6600), Write(600, -1, partition=1, count=-1)]
+    source = ToldInput(writes, partitions_of_topic=2)
+    for per in ("group", "partition"):
+        row = outcome(source, f"measure: lag, per: {per}, warn: 5000")
+        assert (row["level"], row["value"], row["at_this_level"]) == ("ok", 600, 1)
+        row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: warn")
+        assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == ("warning", 1, None, 1)
+        assert row["summary"] == "no record was fetched yet, so the start offset is not known"
+    assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
+    assert outcome(source, "measure: imbalance, warn: 3")["level"] == "ok"
+    # Its end is not known either; that it was never fetched is.
+    dark = ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
+    assert outcome(dark, "measure: lag, warn: 5000")["level"] == "ok"
+    with pytest.raises(InputError, match="not_started: means nothing to the measure cause"):
+        rules("measure: cause, causes: [burst], warn: 1, not_started: ok")
+
+
+def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() -> None:
+    writes = [Write(600, 6600, partition=p) for p in range(4)]
+    source = ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
+    row = outcome(source, "measure: imbalance, min_lag: 5000, warn: 3")
+    assert (row["level"], row["summary"]) == ("unknown", "of some share partitions the lag is not known")
+    row = outcome(source, "measure: cause, causes: [hot_partition], warn: 1")
+    assert row["level"] == "unknown"
+    assert row["summary"].endswith("at least: the end offset could not be read from the partition's leader")
+    # The state topic alone does not tell who is in a group.
+    whole = ToldInput(writes, partitions_of_topic=4)
+    assert outcome(whole, "measure: cause, causes: [hot_partition], warn: 1")["level"] == "ok"
+    row = outcome(whole, "measure: cause, causes: [hot_partition, no_members], warn: 1")
+    assert (row["level"], row["summary"].split(": ")[1]) == ("unknown", "who is in the group is not known")

@@ -11,11 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, timedelta
+from itertools import pairwise
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any
 
 import pyarrow as pa
@@ -31,15 +34,15 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 from sharelag import investigate
 from sharelag.demo import CAPTURE
 from sharelag.errors import BrokerUnreachableError, InputError
-from sharelag.exports.gathered import Cache, Gathered
+from sharelag.exports.gathered import Gathered, gathering
 from sharelag.exports.lake import append_run, write_run
 from sharelag.exports.metrics import write_textfile
 from sharelag.exports.scaling import scaling
-from sharelag.exports.server import application, is_loopback, server
+from sharelag.exports.server import application, is_loopback, server, write_ahead
 from sharelag.metrics.evidence import Evidence
 from sharelag.sources.inputs import CaptureInput
 from tests.command import sharelag
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.unit.told_input import ToldInput, Write
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
 SCENARIOS = CAPTURE.parent / "scenarios"
@@ -151,50 +154,146 @@ def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
 
 
 def test_nothing_at_all_is_valid_too() -> None:
-    assert scrape(Gathered(None)) == {}
+    assert scrape(Gathered(None)) == {"kafka_share_group_collect_attempts_total": {(): 0}}
     assert "kafka_share_group_lag" not in scrape(gathered(ToldInput([])))
 
 
 # ---- asking
 
 
+class Cluster:
+    """Each time it is asked it answers when it is told what to."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Semaphore(0)
+        self.answers: Queue[Evidence | Exception] = Queue()
+        self.over = threading.Event()  # then it answers at once, and nothing good
+
+    def gather(self) -> Evidence:
+        self.asked.release()
+        answer: Evidence | Exception = BrokerUnreachableError("it is over")
+        while not self.over.is_set():
+            with suppress(Empty):
+                answer = self.answers.get(timeout=0.05)
+                break
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def until(told: Callable[[], Gathered], attempts: int) -> Gathered:
+    """What is known after so many attempts; the last one has ended already or is about to."""
+    deadline = time.monotonic() + 30
+    while told().attempts < attempts:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return told()
+
+
+def evidence_of(start: int) -> Evidence:
+    return investigate.gather(ToldInput([Write(600, start)]), "local")
+
+
+def test_who_asks_never_waits_for_the_cluster() -> None:
+    cluster = Cluster()
+    with gathering(cluster.gather, every=0.001) as told, running(told) as port:
+        assert cluster.asked.acquire(timeout=30)
+        # It is being asked for the first time, and does not answer.
+        begun = time.monotonic()
+        status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
+        assert (status, samples(text.decode())) == (200, {"kafka_share_group_collect_attempts_total": {(): 0}})
+        status, headers, text = ask(application(told), "/keda/billing")
+        assert (status, headers["Retry-After"]) == (503, "5")
+        assert json.loads(text) == {"error": "nothing has been gathered yet; ask again"}
+        assert time.monotonic() - begun < 3  # so long KEDA waits for an answer
+
+        cluster.answers.put(evidence_of(6600))
+        assert cluster.asked.acquire(timeout=30)
+        # It has answered once, and is being asked again.
+        begun = time.monotonic()
+        for _ in range(3):
+            found = samples(get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode())
+            assert found["kafka_share_group_sum_lag"] == {labels(group="billing"): 600}
+            assert found["kafka_share_group_collect_attempts_total"] == {(): 1}
+            assert json.loads(get(port, "/keda/billing")[1])["lag"] == 600
+        assert time.monotonic() - begun < 3  # so long KEDA waits for an answer
+        succeeded = found["kafka_share_group_last_success_timestamp_seconds"]
+
+        cluster.answers.put(BrokerUnreachableError("no broker answers at secret-host:9092"))
+        assert cluster.asked.acquire(timeout=30)
+        failed = get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode()
+        found = samples(failed)
+        assert "kafka_share_group_lag" not in found  # an autoscaler holds still
+        assert found["kafka_share_group_collect_errors_total"] == {labels(kind="BrokerUnreachableError"): 1}
+        assert found["kafka_share_group_collect_attempts_total"] == {(): 2}
+        assert found["kafka_share_group_last_success_timestamp_seconds"] == succeeded
+        status, told_keda = get(port, "/keda/billing")
+        assert (status, b"could not be asked" in told_keda) == (503, True)
+        assert "secret-host" not in failed + told_keda.decode()
+
+        cluster.answers.put(evidence_of(6500))
+        assert cluster.asked.acquire(timeout=30)
+        assert json.loads(get(port, "/keda/billing")[1])["lag"] == 700
+        cluster.answers.put(ValueError("a mistake of our own ends nothing"))
+        assert until(told, 4).errors == {"BrokerUnreachableError": 1, "unexpected": 1}
+        cluster.over.set()
+
+
 def test_a_cluster_is_asked_once_in_a_while_however_many_scrape() -> None:
-    clock, asked = [0.0], []
-    evidence = Evidence(as_of=NOW, lag=investigate.gather(ToldInput([Write(600, 6600)]), "local").lag)
+    asked: list[float] = []
+    evidence = evidence_of(6600)
 
     def gather() -> Evidence:
-        asked.append(clock[0])
-        if len(asked) == 2:
-            raise BrokerUnreachableError("no broker answers at secret-host:9092")
+        asked.append(time.monotonic())
         return evidence
 
-    cache = Cache(gather, every=30, clock=lambda: clock[0])
-    app = application(cache)
-    threads = [threading.Thread(target=ask, args=(app, "/metrics")) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert asked == [0.0]
-    first = ask(app, "/metrics")[2]
-    clock[0] = 29.9
-    assert ask(app, "/metrics")[2] is first  # not even written again
-    assert asked == [0.0]
+    with gathering(gather, every=3600) as told:
+        until(told, 1)
+        app, answers = application(told), []
+        threads = [threading.Thread(target=lambda: answers.append(ask(app, "/metrics")[2])) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(answers) == 8
+        assert len({id(answer) for answer in answers}) == 1  # nor is it written more than once
+    assert len(asked) == 1
+    asked.clear()
+    with gathering(gather, every=0.05) as told:
+        until(told, 4)
+    assert min(later - earlier for earlier, later in pairwise(asked)) >= 0.05
 
-    clock[0] = 30.0
-    failed = ask(app, "/metrics", accept=OPENMETRICS)[2].decode()
-    found = samples(failed)
-    assert "kafka_share_group_lag" not in found
-    assert found["kafka_share_group_collect_errors_total"] == {labels(kind="BrokerUnreachableError"): 1}
-    before = samples(first.decode(), text_families)["kafka_share_group_last_success_timestamp_seconds"]
-    assert found["kafka_share_group_last_success_timestamp_seconds"] == before
-    assert "secret-host" not in failed
-    clock[0] = 59.0
-    assert ask(app, "/keda/billing")[0] == 503
-    assert b"secret-host" not in ask(app, "/keda/billing")[2]
-    assert len(asked) == 2  # nor is a cluster that does not answer asked by every scrape
-    clock[0] = 60.0
-    assert samples(ask(app, "/metrics")[2].decode(), text_families)["kafka_share_group_lag"]
+
+def test_what_was_asked_for_is_written_before_it_is_asked_for_again() -> None:
+    cluster = Cluster()
+    with gathering(cluster.gather, 0.001, write_ahead) as told:
+        for attempts in (1, 2):
+            cluster.answers.put(evidence_of(6600 - 100 * attempts))
+            now = until(told, attempts)
+            assert len(now.texts) == attempts - 1  # nobody had asked for anything at first
+            status, _, text = ask(application(told), "/metrics", accept=OPENMETRICS)
+            assert (status, list(now.texts.values())) == (200, [text])
+            found = samples(text.decode())
+            assert found["kafka_share_group_sum_lag"] == {labels(group="billing"): 600 + 100 * attempts}
+        cluster.over.set()
+
+
+def test_gathering_ends_with_its_context() -> None:
+    def threads() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name == "sharelag-gathering"]
+
+    begun = time.monotonic()
+    with gathering(lambda: evidence_of(6600), every=3600) as told:
+        until(told, 1)
+        assert len(threads()) == 1
+    assert threads() == []  # also while it waits for the next time
+    assert time.monotonic() - begun < 30
+    cluster = Cluster()
+    with gathering(cluster.gather, every=3600) as told:
+        assert cluster.asked.acquire(timeout=30)
+        threading.Timer(0.2, cluster.over.set).start()  # the answer comes when nobody wants it any more
+    assert threads() == []
+    assert told().attempts == 1
 
 
 # ---- scaling
@@ -209,7 +308,7 @@ def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
     assert (told["lag"], told["lag_excluding_stuck"], told["consumers"]) == (700, 700, 7)
     assert told["age_seconds"] == pytest.approx(700)
     assert json.loads(ask(application(lambda: now), "/keda/billing", query="target=99")[2])["consumers"] == 8
-    for wrong in ("0", "-1", "x", "1e3"):
+    for wrong in ("0", "-1", "x", "1e3", "9" * 5000):
         assert ask(application(lambda: now), "/keda/billing", query=f"target={wrong}")[0] == 400
     assert ask(application(lambda: now), "/keda/nobody")[0] == 404
 
@@ -393,8 +492,10 @@ def test_serving_until_told_to_end(tmp_path: Path) -> None:
             assert process.stderr is not None
             found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
             assert found
-            status, text = get(int(found[1]), "/metrics")
-            assert (status, b"kafka_share_group_lag" in text) == (200, True)
+            deadline = time.monotonic() + 60
+            while b"kafka_share_group_lag" not in (answer := get(int(found[1]), "/metrics"))[1]:
+                assert (answer[0], time.monotonic() < deadline) == (200, True)
+                time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0
         finally:
@@ -416,7 +517,8 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
     told = scrape(errors)
     names = set(re.findall(r"kafka_share_group_\w+", asked))
     assert names <= told.keys()
-    assert told.keys() - names == {"kafka_share_group_delivery_complete_count", "kafka_share_group_max_lag"}
+    others = {"delivery_complete_count", "max_lag", "collect_attempts_total"}
+    assert told.keys() - names == {f"kafka_share_group_{name}" for name in others}
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 

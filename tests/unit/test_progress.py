@@ -246,6 +246,48 @@ def test_stalled_is_who_had_something_to_do_for_long() -> None:
     assert one(lag(), [short], ends, old, patience=10_000 * MS)["drain"] == "stalled"
 
 
+def test_rates_of_those_who_have_left_foretell_nothing() -> None:
+    """The group finished more than arrived; then its last member left."""
+    seen, ends = [observed([36] * BINS, last_finished=ago(1000))], [end(28, HOUR)]
+    assert one(lag(), seen, ends)["drain"] == "drains"
+    groups = pa.Table.from_pylist(
+        [dict.fromkeys(schemas.GROUPS.names) | {"group_id": "G1", "members": 0}], schemas.GROUPS
+    )
+    line = one(lag(), seen, ends, groups=groups)
+    assert (line["drain"], line["completion_rate"]) == ("nobody", 0.1)
+    assert (line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == (None, None, None)
+    # Neither stalled nor never: that is known of who is there.
+    for bins, arrived in (([0] * BINS, 72), ([36] * BINS, 720)):
+        assert one(lag(), [observed(bins)], [end(100 - arrived, HOUR)], groups=groups)["drain"] == "nobody"
+    assert one(lag(0, 100), seen, ends, groups=groups)["drain"] == "drained"  # nobody is missed there
+    assert one(lag(None, None), seen, ends, groups=groups)["drain"] == "unknown"
+    for members in (1, None):
+        others = pa.Table.from_pylist([groups.to_pylist()[0] | {"members": members}], schemas.GROUPS)
+        assert one(lag(), seen, ends, groups=others)["drain"] == "drains"
+    assert one(lag(group_id="G2"), [seen[0] | {"group_id": "G2"}], ends, groups=groups)["drain"] == "drains"
+
+
+def test_where_nothing_was_finished_lately_there_is_no_forecast() -> None:
+    ends, old = [end(28, HOUR)], [time(90, 90, ago(HOUR))]
+
+    def told(since: int, *times: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return one(lag(), [observed([36] * BINS, last_finished=ago(since))], ends, times or old, **more)
+
+    assert told(29_000)["drain"] == "drains"
+    line = told(31_000)
+    assert (line["drain"], line["completion_rate"]) == ("paused", 0.1)
+    assert (line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == (None, None, None)
+    assert told(31_000, patience=MINUTE * MS)["drain"] == "drains"
+    assert told(31_000, time(90, 90, ago(20_000)))["drain"] == "drains"  # it has just come, nothing was to do before
+    assert told(31_000, time(90, 90, None))["drain"] == "paused"
+    # For a tenth of the span: nobody calls that a pause.
+    assert told(6 * MINUTE)["drain"] == "stalled"
+    assert told(6 * MINUTE, time(90, 90, ago(5 * MINUTE)))["drain"] == "paused"
+    # That arrivals win holds all the more.
+    arriving = [end(100 - 720, HOUR)]
+    assert one(lag(), [observed([36] * BINS, last_finished=ago(MINUTE))], arriving, old)["drain"] == "never"
+
+
 def test_a_quiet_topic_with_nothing_to_do_is_no_alarm() -> None:
     """A stopped consumer, a clock that is ahead or behind, no evidence at all: nothing waits."""
     for seen in ((), [observed([0] * BINS)], [observed([0] * BINS, 0)], [observed([0] * BINS, breaks=3)]):

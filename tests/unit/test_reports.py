@@ -15,22 +15,28 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
-from sharelag.reports import ledger, notebooks, past, report, shelf
+from sharelag.investigate import gather
+from sharelag.reports import ledger, notebooks, past, report, shelf, story
 from sharelag.reports.blocks import table
 from sharelag.reports.capacity import propose
 from sharelag.reports.case import read
 from sharelag.reports.execute import execute
 from sharelag.reports.ledger import Run, write_index
-from sharelag.reports.verdict import verdict
+from sharelag.reports.unknown_lags import unknown_lags
+from sharelag.reports.verdict import drain, verdict
 from sharelag.version import __version__
 from tests import nightly
 from tests.command import sharelag
 from tests.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
+from tests.unit.told_input import NOW, ToldInput, Write
 
 KEEP = 7
 #: So many of the nights, the last ones, are run by papermill.
@@ -155,6 +161,18 @@ def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> No
     assert [json.loads(row)["kept"] for row in rows] == [True] * KEEP + [False] * (NIGHTS - KEEP)
 
 
+def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> None:
+    """Only the one that was asked for was read; seven others are there."""
+    made = report("daily", {"capture": str(CAPTURE), "group": ["nobody"]}, tmp_path, figures=False, run=without_kernel)
+    assert "there is no state of share group 'nobody' in" in (made.run.error or "")
+    said = sharelag("lag", "--capture", str(CAPTURE), "--group", "nobody").stderr
+    assert (made.run.error or "").endswith(said.strip()[said.index("check the spelling") :])
+    made = report(
+        "daily", {"capture": str(CAPTURE), "group": ["billing", "nobody"]}, tmp_path, figures=False, run=without_kernel
+    )
+    assert "there are billing" not in (made.run.error or "")
+
+
 # ---- what it says ---------------------------------------------------------------------------------------
 
 
@@ -164,6 +182,75 @@ def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     told = verdict(read(capture=str(tmp_path)))
     ages = {name: group["age_ms"] for name, group in groups(told).items()}
     assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
+
+
+def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
+    whole = verdict(read(capture=str(CAPTURE)))
+    told = groups(whole)
+    # To one group records came, and nobody fetched any; to the other nothing was ever sent.
+    assert (told["analytics"]["level"], told["refunds"]["level"]) == ("warning", "ok")
+    assert told["analytics"]["why"].startswith("nothing was finished yet")
+    assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [("lag", "warning")]
+    assert told["refunds"]["why"] == "nothing came that could be fetched (2 share partitions)"
+    assert told["billing"]["why"] == "nobody is in the group"
+    assert whole["headline"].startswith("6 of 7 share groups need attention. ")
+
+    shutil.copytree(CAPTURE.parent / "scenarios" / "healthy", tmp_path, dirs_exist_ok=True)
+    assert verdict(read(capture=str(tmp_path)))["level"] == "ok"
+    offsets = pq.read_table(tmp_path / "offsets.parquet")
+    odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
+    ends = pc.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
+    place = offsets.schema.get_field_index("end_offset")
+    pq.write_table(offsets.set_column(place, "end_offset", ends), tmp_path / "offsets.parquet")
+    half = verdict(read(capture=str(tmp_path)))
+    (group,) = half["groups"]
+    assert (half["level"], group["level"]) == ("unknown", "unknown")
+    assert group["why"].startswith("lag: the end offset could not be read from the partition's leader (")
+
+
+def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
+    def told(*writes: Write, reset: str = "latest", **more: Any) -> list[tuple[str, str]]:
+        settings = {"share.auto.offset.reset": reset}
+        source = ToldInput(writes, partitions_of_topic=2, group_settings=settings, **more)
+        return [
+            (level, words.split(" (")[0]) for level, words in unknown_lags(gather(source, "local")).get("billing", [])
+        ]
+
+    never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
+    assert told(known) == []
+    came = ("warning", "records came, and nothing was ever fetched")
+    assert told(never, known) == [came]  # a record a second arrives
+    assert told(never, rate=0.0, reset="earliest") == [("ok", "nothing came that could be fetched")]
+    dark = told(never, known, unreachable=frozenset({0}))
+    assert dark == [("unknown", "nothing was ever fetched, and whether records came is not known")]
+    before = ToldInput([never], rate=0.0).past_offsets([], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)])
+    with pytest.MonkeyPatch.context() as patched:  # nothing came until a minute ago; the leader is gone since
+        patched.setattr(ToldInput, "past_offsets", lambda *_: before)
+        assert told(never, rate=0.0, unreachable=frozenset({0})) == dark
+    unread = told(never, known, unreachable=frozenset({1}))
+    assert unread == [came, ("unknown", "the end offset could not be read from the partition's leader")]
+
+
+def test_there_is_no_forecast_where_nobody_works() -> None:
+    """In no part of a report: verdict, table of progress, chart."""
+    case = read(capture=str(CAPTURE))
+    told, alone = verdict(case), {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
+    assert {name for name, group in groups(told).items() if group["drain"] == "nobody is there"} == alone
+    rows = [row for row in case.evidence.progress.to_pylist() if row["drain"] not in ("drained", "unknown")]
+    assert {(row["drain"], row["drain_ms"], row["drain_low_ms"], row["drain_high_ms"]) for row in rows} == {
+        ("nobody", None, None, None)
+    }
+    assert {row["group_id"] for row in rows} == alone
+    nothing = '</td><td class="sr-n"><bdi>-</bdi>'
+    assert story.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
+    figure = story.drain(case).light
+    assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
+    assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
+    assert figure.layout.annotations[0].text.startswith("nobody: the group is empty")
+    # Who works, but has not for longer than a lock lasts, has no forecast either.
+    steady = [Write(ago, 7000 - 2 * ago) for ago in range(3010, 0, -60)]
+    for writes, words in ((steady, "in "), (steady[:-1], "paused"), (steady[:-8], "stalled")):
+        assert drain(gather(ToldInput(writes), "local").progress.to_pylist()).startswith(words)
 
 
 def test_a_state_that_was_created_is_no_reset() -> None:
@@ -201,9 +288,12 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
 # ---- the shelf ------------------------------------------------------------------------------------------
 
 
-def made_run(out: Path, number: int, error: str | None = None) -> Run:
+def made_run(out: Path, number: int, error: str | None = None, cluster: str | None = None, **asked: Any) -> Run:
     at = night(number)
-    run = Run(f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}", "daily", {}, "1", "", at.isoformat(), 1.0, "ok", "", None, error)
+    run = Run(
+        f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}", "daily", asked, "1", "", at.isoformat(), 1.0, "ok", "", None, error
+    )
+    run = replace(run, cluster_id=cluster)
     folder = out / "daily"
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     with shelf.scratch(folder) as half:
@@ -231,6 +321,38 @@ def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, number, "no broker" if number else None) for number in range(4)]
     shelf.retain(tmp_path / "daily", night(9), 1, 1)
     assert kept(tmp_path) == [runs[0].run_id, runs[3].run_id]
+
+
+def test_retention_counts_what_was_asked_the_same(tmp_path: Path) -> None:
+    """Of a second group, and of another cluster, as many stay."""
+    asked: list[dict[str, Any]] = [{"group": ["billing"]}, {"group": ["shipping"]}, {}]
+    runs = [made_run(tmp_path, number, cluster="a", as_of=str(number), **asked[number % 3]) for number in range(9)]
+    runs += [made_run(tmp_path, 9, cluster="b", capture="/b"), made_run(tmp_path, 10, "no broker")]
+    shelf.retain(tmp_path / "daily", night(10), 2, None)
+    # The failed one was asked as the last of cluster b, and the last good one of each stays anyway.
+    assert kept(tmp_path) == [run.run_id for run in runs[3:]]
+    shelf.retain(tmp_path / "daily", night(10), 1, None)
+    assert kept(tmp_path) == [run.run_id for run in runs[6:]]
+
+
+def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
+    for number in (5, 2):
+        made_run(tmp_path, number)
+        shelf.retain(tmp_path / "daily", night(number), 1, None)
+    latest = tmp_path / "daily" / "latest"
+    assert latest.exists()
+    assert latest.resolve().name == kept(tmp_path)[0]
+    with shelf.reserved(tmp_path, "daily", False, print):  # the next run does not turn it to the later clock
+        assert latest.resolve().name == kept(tmp_path)[0]
+
+
+def test_nobody_else_looks_into_a_run_that_is_not_whole(tmp_path: Path) -> None:
+    """A notebook holds what its cells said until it is searched for secrets."""
+    (tmp_path / "daily" / "runs").mkdir(parents=True)
+    with shelf.scratch(tmp_path / "daily") as half:
+        assert half.stat().st_mode & 0o777 == 0o700
+    run = made_run(tmp_path, 1)
+    assert (tmp_path / "daily" / "runs" / run.run_id).stat().st_mode & 0o777 == 0o755
 
 
 def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
@@ -268,7 +390,22 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
         assert made(2)["changes"]["comparable"], "nothing to compare: the one before is of a later moment"
     failed = report("daily", {"capture": str(tmp_path / "none")}, tmp_path, figures=False, run=without_kernel)
     assert failed.run.error is not None
+    other = shutil.copytree(capture, tmp_path / "other")
+    about = (other / "capture.json").read_text()
+    (other / "capture.json").write_text(about.replace("a-month", "another"))
+    assert made(6, capture=str(other))["changes"] is None, "the same names in another cluster"
+    named = min((tmp_path / "daily" / "runs").iterdir())
+    told = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]
+    assert (told["comparable"], told["why"]) == (False, "it is of another cluster")
     assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
+    capture = nightly.record_nights(tmp_path / "capture")
+    made = report("daily", {"capture": str(capture)}, tmp_path, figures=False, run=without_kernel)
+    given = {"capture": str(capture), "previous": str(made.folder / "run.json")}
+    failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
+    assert (failed.run.error or "").startswith("previous names no verdict of this version")
 
 
 # ---- two at once ----------------------------------------------------------------------------------------
@@ -341,11 +478,21 @@ def test_a_kernel_leaves_nothing_where_it_runs(tmp_path: Path, monkeypatch: pyte
     place.mkdir()
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(place)
-    cells = [new_code_cell("import os; print(os.listdir()); print(os.getcwd())")]
+    cells = [
+        new_code_cell("import os; print(os.listdir()); print(os.getcwd())"),
+        new_code_cell(
+            "import json, ipykernel; file = ipykernel.get_connection_file(); told = json.load(open(file))\n"
+            "print(told['transport'], os.path.dirname(file) == os.path.dirname(told['ip']), os.path.dirname(file), "
+            "oct(os.stat(os.path.dirname(file)).st_mode))"
+        ),
+    ]
     nbformat.write(new_notebook(cells=cells), tmp_path / "x.ipynb")
     ran = execute(tmp_path / "x.ipynb", tmp_path / "out" / "x.ipynb", {}, {}, frozenset())
     assert ran.error is None
-    assert ran.notebook.cells[-1].outputs[0].text == f"[]\n{place}\n"
+    assert ran.notebook.cells[-2].outputs[0].text == f"[]\n{place}\n"
+    transport, together, folder, mode = ran.notebook.cells[-1].outputs[0].text.split()
+    assert (transport, together, mode[-3:]) == ("ipc", "True", "700")  # no port that everybody could connect to
+    assert Path(folder).name.startswith(".k-")
     assert ([*place.iterdir()], [path.name for path in (tmp_path / "out").iterdir()]) == ([], ["x.ipynb"])
 
 
@@ -375,6 +522,8 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         ({"lag": 3}, "has no parameter 'lag'"),
         ({"over": float("nan")}, "'over' is no value of JSON"),
         ({"as_of": date(2026, 6, 1)}, "'as_of' is no value of JSON"),
+        ({"over": "abc"}, "'over' is a number"),
+        ({"over": True}, "'over' is a number"),
     ],
 )
 def test_parameters_that_cannot_be_given(given: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -382,6 +531,13 @@ def test_parameters_that_cannot_be_given(given: dict[str, Any], told: str, tmp_p
         report("daily", given, tmp_path)
     assert "hunter22" not in str(raised.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_moment_is_a_time() -> None:
+    """Offsets of state partitions, which other commands take, belong to one topic."""
+    said = sharelag("report", "make", "--help").stdout
+    assert "A time with its zone" in said
+    assert "offsets of state" not in said
 
 
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:
@@ -392,7 +548,8 @@ def test_a_report_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
-    from sharelag.cli.report import _given, _plain, _word
+    from sharelag.cli.report import _given
+    from sharelag.reports.job import as_word, from_word
 
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
     assert _given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))) == {
@@ -401,7 +558,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         "as_of": "2026-06-01T00:00:00Z",
     }
     for value in ("orders", "123", "null", "'", "a: b", "- x", '"q"', ["a", "1"], 3, 2.5, True, "2026-06-01T00:00:00Z"):
-        assert _plain(_word(value)) == value
+        assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
     daily = notebooks.notebook("daily")
     assert notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))["as_of"] == "2026-06-01T00:00:00.000Z"
