@@ -9,16 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tenacity import retry, stop_after_attempt
-
 from sharelag.reports.blocks import PLOTLY_MIME
 
 #: Pixels of a picture's width, and how many times as many a PNG has.
 _WIDTH, _SCALE = 960, 2
 #: Seconds for a picture.
 _PATIENCE = 60
-#: A browser that has just started now and then runs the script before its page is there; the next one does not.
-_TRIES = 3
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "msedge")
 
 
@@ -47,6 +43,7 @@ def draw(notebook: Any, folder: Path) -> str | None:
     browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
         return "there is no Chromium or Chrome on this machine, which draws them: install one (apt install chromium)"
+    folder = folder.resolve()  # the browser's page lies elsewhere
     folder.mkdir()
     logging.getLogger("kaleido").setLevel(logging.ERROR)
     logging.getLogger("choreographer").setLevel(logging.ERROR)
@@ -65,14 +62,9 @@ def draw(notebook: Any, folder: Path) -> str | None:
     library.write_bytes(gzip.decompress(packed))
     options = {"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE}
 
-    @retry(stop=stop_after_attempt(_TRIES), reraise=True)
-    def write() -> None:
-        errors = kaleido.write_fig_from_object_sync(specs, kopts=options, cancel_on_error=False)
-        if errors:
-            raise errors[0]
-
     try:
-        write()
+        if errors := kaleido.write_fig_from_object_sync(specs, kopts=options, cancel_on_error=False):
+            raise errors[0]
     except Exception as error:  # whatever a browser may have: the report holds without pictures
         shutil.rmtree(folder)
         return f"the browser {browser} could not draw them ({type(error).__name__}): see that it starts"

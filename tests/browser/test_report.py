@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from sharelag.demo import CAPTURE
 from sharelag.reports import blocks, report, story
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
+from sharelag.reports.figures import draw
 from sharelag.reports.ledger import write_index
 from sharelag.reports.mail import mail
 from sharelag.reports.page import page
@@ -296,6 +297,14 @@ def test_pictures_of_every_chart(made: Any) -> None:
         content = path.read_bytes()
         assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
         assert len(content) > 3000
+
+
+def test_pictures_in_a_folder_that_is_named_from_here(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert draw(nbformat.read(made.folder.resolve() / "notebook.ipynb", as_version=4), Path("figures")) is None
+    assert (tmp_path / "figures" / "chart-1.png").stat().st_size > 3000
 
 
 def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser) -> None:
