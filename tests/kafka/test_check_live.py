@@ -26,7 +26,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
-from tests.kafka.scenarios import healthy, hot_partition, no_members, slow
+from tests.kafka.scenarios import healthy, hot_partition, no_members, steps
 from tests.kafka.scenarios_of_records import poison, window_full
 from tests.kafka.stage import Stage
 from tests.kafka.workload import (
@@ -47,6 +47,15 @@ def short_retention(stage: Stage) -> None:
     stage.wait_finished()
     stage.leave()
     stage.produce(20)
+
+
+def slow(stage: Stage) -> None:
+    """Two members, and more than they finish until this is asked about, however long the other stories take."""
+    stage.open(4)
+    stage.join(2, seconds=0.1, at_once=5)
+    for _ in steps(32):
+        stage.produce(320)
+    stage.rest()
 
 
 STORIES: dict[str, Any] = {
