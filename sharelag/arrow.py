@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +38,14 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
     if len(batches) > 1:
         raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def rows_by_group(table: Arrow, names: Sequence[str] = ()) -> defaultdict[str, list[dict[str, Any]]]:
+    """The rows of each group as mappings, in their order: some columns, or all; nothing of a group that has none."""
+    groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.select(list(names) or table.schema.names).to_pylist():
+        groups[row["group_id"]].append(row)
+    return groups
 
 
 def keys(table: Arrow, names: Sequence[str]) -> pa.Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from sharelag.arrow import rows_by_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import REASONS, rollup_arrow
 from sharelag.model import iso
@@ -61,8 +61,8 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
     Told
         Names are escaped for a terminal, not for HTML.
     """
-    found, progress = _by_group(causes, causes.schema.names), _by_group(evidence.progress, _DRAINS)
-    lag = _by_group(evidence.lag, _LAGS)
+    found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
+    lag = rows_by_group(evidence.lag, _LAGS)
     emptied = {row["group_id"]: row["emptied"] for row in evidence.groups.to_pylist() if row["members"] == 0}
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
         name = group["group_id"]
@@ -73,13 +73,6 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody)}"
         yield Told(terminal(name), state, tuple(map(_told_cause, found[name])))
-
-
-def _by_group(table: Arrow, names: list[str]) -> defaultdict[str, list[dict[str, Any]]]:
-    groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in table.select(names).to_pylist():
-        groups[row["group_id"]].append(row)
-    return groups
 
 
 def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:

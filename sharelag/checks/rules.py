@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 import yaml
 from pydantic import (
@@ -57,6 +57,7 @@ _WORDS = {
     "timezone_aware": "add the time zone, such as Z",
 }
 #: What only some measures know.
+_OF_GROUPS = set(get_args(Measure)) - {"state_topic"}
 _ONLY = {
     "topics": {"lag", "age", "drain", "poison", "window", "retention", "cause"},
     "per": {"lag"},
@@ -65,10 +66,10 @@ _ONLY = {
     "causes": {"cause"},
     "patience": {"cause"},
     "findings": {"state_topic"},
-    "groups": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
-    "for": set(Measure.__args__) - {"state_topic"},  # type: ignore[attr-defined]
+    "groups": _OF_GROUPS,
+    "for": _OF_GROUPS,
     "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
-    "not_started": set(Measure.__args__) - {"state_topic", "cause"},  # type: ignore[attr-defined]
+    "not_started": _OF_GROUPS - {"cause"},
 }
 
 

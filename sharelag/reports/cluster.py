@@ -1,4 +1,4 @@
-"""Of which cluster is an input? Two that have the same names are compared to each other never."""
+"""Of which cluster is an input? Clusters may have the same names, and are not compared with each other."""
 
 from __future__ import annotations
 

@@ -31,8 +31,11 @@ def cron_job(job: Job) -> str:
         The report is of something on this machine, which no container has.
     """
     _require_cluster(job)
-    params, mounts, volumes = dict(job.params), [{"name": "reports", "mountPath": _OUT}], []
-    volumes.append({"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}})
+    params = dict(job.params)
+    mounts: list[dict[str, Any]] = [{"name": "reports", "mountPath": _OUT}]
+    volumes: list[dict[str, Any]] = [
+        {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}},
+    ]
     steps = [
         "The image has to be one that your nodes can get; it is made by: FROM python:3.11-slim, then",
         f"  RUN pip install 'sharelag[report]=={__version__}'",
@@ -47,7 +50,7 @@ def cron_job(job: Job) -> str:
             f"--from-file={file}=FILE    (your {Path(params[name]).name})"
         )
         params[name] = f"{place}/{file}"
-        mounts.append({"name": called, "mountPath": place, "readOnly": True})  # type: ignore[dict-item]
+        mounts.append({"name": called, "mountPath": place, "readOnly": True})
         key = {"secret": {"secretName": called}} if kind == "secret" else {"configMap": {"name": called}}
         volumes.append({"name": called, **key})
     pod = {"restartPolicy": "Never", "containers": [_container(job.command(params, _OUT), mounts)], "volumes": volumes}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME
-from sharelag.reports.secrets import masker
+from sharelag.reports.secrets import masked, masker
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _WIDGETS = "application/vnd.jupyter.widget-state+json"
@@ -63,7 +63,7 @@ def _output(output: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     clean = dict(output)
     for name in ("text", "ename", "evalue", "traceback"):
         if name in output:
-            clean[name] = _all(output[name], mask)
+            clean[name] = masked(output[name], mask)
     if "metadata" in output:
         clean["metadata"] = _values(output["metadata"], mask)
     if "data" in output:
@@ -79,7 +79,7 @@ def _bundle(forms: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 def _form(mime: str, form: Any, mask: _Mask) -> Any:
     if mime == _VIEW or (mime.startswith("image/") and not mime.endswith("xml")):
         return form
-    return _values(form, mask, _WORDS) if mime in _OURS else _all(form, mask)
+    return _values(form, mask, _WORDS) if mime in _OURS else masked(form, mask)
 
 
 def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
@@ -108,12 +108,3 @@ def _values(value: Any, mask: _Mask, words: frozenset[str] = frozenset()) -> Any
     if isinstance(value, list | tuple):
         return [_values(item, mask, words) for item in value]
     return mask(value) if isinstance(value, str) and not _TIME.fullmatch(value) else value
-
-
-def _all(value: Any, mask: _Mask) -> Any:
-    """Every text, keys, too."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {mask(str(name)): _all(item, mask) for name, item in value.items()}
-    return [_all(item, mask) for item in value] if isinstance(value, list | tuple) else value

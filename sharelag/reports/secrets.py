@@ -86,7 +86,7 @@ def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
         Anything else is returned as it is.
     secrets : iterable of str
     """
-    return _scrubbed(value, masker(secrets))
+    return masked(value, masker(secrets))
 
 
 def masker(secrets: Iterable[str]) -> Callable[[str], str]:
@@ -98,12 +98,13 @@ def masker(secrets: Iterable[str]) -> Callable[[str], str]:
     return lambda text: pattern.sub(MASK, text)
 
 
-def _scrubbed(value: Any, mask: Callable[[str], str]) -> Any:
+def masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """Every text in a value with a mask put on it, keys, too."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {_scrubbed(name, mask): _scrubbed(item, mask) for name, item in value.items()}
-    return [_scrubbed(item, mask) for item in value] if isinstance(value, list | tuple) else value
+        return {masked(name, mask): masked(item, mask) for name, item in value.items()}
+    return [masked(item, mask) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _forms(secret: str) -> set[str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import engine
+from sharelag.arrow import rows_by_group
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import REASONS, rollup_arrow
@@ -46,16 +47,10 @@ def verdict(case: Case) -> dict[str, Any]:
         ``unknown``, sentences; ``changes``, None for the first report.
         Names in it are as Kafka has them: escape them where they are shown.
     """
-    causes = explain(case.evidence).to_pylist()
+    causes, progress = rows_by_group(explain(case.evidence)), rows_by_group(case.evidence.progress)
     checked, dark = case.checked.to_pylist(), unknown_lags(case.evidence)
     groups = [
-        _group(
-            case,
-            row,
-            [cause for cause in causes if cause["group_id"] == row["group_id"]],
-            checked,
-            dark.get(row["group_id"], []),
-        )
+        _group(row, progress[row["group_id"]], causes[row["group_id"]], checked, dark.get(row["group_id"], []))
         for row in rollup_arrow(case.evidence.lag, "group").to_pylist()
     ]
     groups.sort(key=lambda group: (-LEVELS.index(group["level"]), -(group["lag"] or 0), group["group_id"]))
@@ -108,14 +103,12 @@ def unknown(case: Case) -> list[str]:
 
 
 def _group(
-    case: Case,
     row: Mapping[str, Any],
+    mine: list[dict[str, Any]],
     causes: list[dict[str, Any]],
     checked: list[dict[str, Any]],
     dark: list[tuple[str, str]],
 ) -> dict[str, Any]:
-    progress = case.evidence.progress
-    mine = progress.filter(pc.equal(progress.column("group_id"), row["group_id"])).to_pylist()
     judged = [
         one
         for one in checked

@@ -108,12 +108,12 @@ def not_started(stage: Stage) -> None:
         stage.produce(12)
 
 
-def slow(stage: Stage) -> None:
-    """Two members work steadily, but half as fast as records arrive."""
+def slow(stage: Stage, arriving: int = 16) -> None:
+    """Two members work steadily, but half as fast as records arrive, or slower still where more of them do."""
     stage.open(4)
     stage.join(2, seconds=0.1, at_once=5)
     for _ in steps(32):
-        stage.produce(16)
+        stage.produce(arriving)
     stage.rest()
 
 

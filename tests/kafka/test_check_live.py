@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
-from tests.kafka.scenarios import healthy, hot_partition, no_members, steps
+from tests.kafka.scenarios import healthy, hot_partition, no_members, slow
 from tests.kafka.scenarios_of_records import poison, window_full
 from tests.kafka.stage import Stage
 from tests.kafka.workload import (
@@ -49,22 +50,14 @@ def short_retention(stage: Stage) -> None:
     stage.produce(20)
 
 
-def slow(stage: Stage) -> None:
-    """Two members, and more than they finish until this is asked about, however long the other stories take."""
-    stage.open(4)
-    stage.join(2, seconds=0.1, at_once=5)
-    for _ in steps(32):
-        stage.produce(320)
-    stage.rest()
-
-
 STORIES: dict[str, Any] = {
     "check_healthy": healthy,
     "check_no_members": no_members,
     "check_poison": poison,
     "check_window_full": window_full,
     "check_hot_partition": hot_partition,
-    "check_slow": slow,
+    # Far more than they finish until this is asked about, however long the other stories take.
+    "check_slow": partial(slow, arriving=320),
     "check_short_retention": short_retention,
 }
 GROUPS = {name: name.replace("_", "-") for name in STORIES}

@@ -15,7 +15,30 @@ from .selection import Selection
 _PARTS = ("keys", "offsets", "moment")
 
 
-class View(anywidget.AnyWidget):
+class Deaf:
+    """Somebody who changes what it also hears of."""
+
+    _hearing = False
+
+    @contextmanager
+    def _deaf(self) -> Iterator[None]:
+        # What it told must not come back to it, nor what it heard go out again.
+        self._hearing = True
+        try:
+            yield
+        finally:
+            self._hearing = False
+
+
+def in_other_forms(made: Any, **forms: str) -> Any:
+    """What a widget shows itself as, with words for places that show no widgets: GitHub, mail and terminals."""
+    if made is None:
+        return None
+    data, metadata = made if isinstance(made, tuple) else (made, {})
+    return {**data, **{f"text/{form}": words for form, words in forms.items()}}, metadata
+
+
+class View(Deaf, anywidget.AnyWidget):
     """A picture of some rows.
 
     A subclass makes ``data`` of its rows, says which of its traits people change (`_PICKS`), and translates between
@@ -31,7 +54,6 @@ class View(anywidget.AnyWidget):
     _PICKS: tuple[str, ...] = ()
 
     def __init__(self, selection: Selection | None = None, **traits: Any) -> None:
-        self._hearing = False
         self._selection = Selection() if selection is None else selection
         super().__init__(link=self._selection.id, **traits)
         self.on_msg(self._answer)
@@ -85,24 +107,11 @@ class View(anywidget.AnyWidget):
             with self._deaf(), self.hold_sync():
                 self._show(self._selection)
 
-    @contextmanager
-    def _deaf(self) -> Iterator[None]:
-        # What this view told must not come back to it, nor what it heard go out again.
-        self._hearing = True
-        try:
-            yield
-        finally:
-            self._hearing = False
-
     def _answer(self, _: Any, message: Any, __: Any) -> None:
         if isinstance(message, dict) and "ping" in message:
             self.send({"pong": message["ping"]})
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # GitHub, mail and terminals show words instead of the view.
-        made = super()._repr_mimebundle_(**options)
-        if made is None:
-            return None
-        data, metadata = made if isinstance(made, tuple) else (made, {})
         words = self.summary()
-        return {**data, "text/plain": words, "text/html": f"<p>{html.escape(words)}</p>"}, metadata
+        made = super()._repr_mimebundle_(**options)
+        return in_other_forms(made, plain=words, html=f"<p>{html.escape(words)}</p>")

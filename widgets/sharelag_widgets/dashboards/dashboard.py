@@ -24,6 +24,7 @@ from sharelag.workbench import Workbench
 
 from ..run import Run
 from ..selection import Selection
+from ..view import Deaf, in_other_forms
 from .header import Header
 from .parts import Part, choice, named, words_of
 
@@ -34,7 +35,7 @@ IN_A_GROUP = ("group_id", "leader_epoch")
 EVERY, STALE_AFTER = 30.0, 120.0
 
 
-class Dashboard(W.VBox):
+class Dashboard(Deaf, W.VBox):
     """Controls, charts and tables over a workbench.
 
     A subclass says its title and help, makes its controls and parts (`_make`), and fills them (`_show`).
@@ -154,13 +155,9 @@ class Dashboard(W.VBox):
         return "\n".join(show.terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        made = super()._repr_mimebundle_(**options)
-        if made is None:
-            return None
-        data, metadata = made if isinstance(made, tuple) else (made, {})
         words = self.summary()
         lines = "".join(f"<li>{html.escape(line)}</li>" for line in words.splitlines())
-        return {**data, "text/plain": words, "text/html": f"<ul>{lines}</ul>"}, metadata
+        return in_other_forms(super()._repr_mimebundle_(**options), plain=words, html=f"<ul>{lines}</ul>")
 
     def refresh(self) -> None:
         """Read again, and wait for it."""

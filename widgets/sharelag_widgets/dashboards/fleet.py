@@ -67,20 +67,15 @@ class FleetView(Dashboard):
         """Groups are picked while all their share partitions are, here or in a linked view."""
         groups, picked = self.rows.column("group_id").to_pylist(), set(self.selection.keys)
         partly = {key[0] for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked} if picked else {*groups}
-        self._following = True
-        try:
+        with self._deaf():
             self._groups.keys = tuple((group,) for group in dict.fromkeys(groups) if group not in partly)
-        finally:
-            self._following = False
 
     def _picked_groups(self, change: Any) -> None:
-        if self._following:
+        if self._hearing:
             return
         groups = pa.array([group for (group,) in change["new"]], pa.string())
         mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups)).select(SHARE_PARTITION)
         self.selection.keys = tuple(tuple(row.values()) for row in mine.to_pylist())
-
-    _following = False
 
 
 def charts_help() -> dict[str, str]:

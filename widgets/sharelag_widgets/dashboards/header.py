@@ -10,6 +10,7 @@ import anywidget
 import traitlets
 
 from ..bundle import script, style
+from ..view import in_other_forms
 
 
 class Header(anywidget.AnyWidget):
@@ -66,8 +67,5 @@ class Header(anywidget.AnyWidget):
             self._refresh()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        made = super()._repr_mimebundle_(**options)
-        if made is None:
-            return None
-        data, metadata = made if isinstance(made, tuple) else (made, {})
-        return {**data, "text/plain": f"{self.title}{': ' if self.failure else ''}{self.failure}"}, metadata
+        words = f"{self.title}{': ' if self.failure else ''}{self.failure}"
+        return in_other_forms(super()._repr_mimebundle_(**options), plain=words)

@@ -73,10 +73,10 @@ class PoisonHunt(GroupDashboard):
     def _show(self) -> None:
         group = self._known_group()
         windows, lag, explained = self.bench.windows(group), self.bench.lag(group), self.bench.explain(group)
-        self._limit = delivery_limit(self.bench.evidence(group), group)
-        limit = DEFAULT_LIMIT if self._limit is None else self._limit
-        self.found = suspects(windows.table, self.least.value, limit)
-        lost = () if self._limit else (f"the delivery limit; Kafka's default of {limit} is assumed",)
+        known = delivery_limit(self.bench.evidence(group), group)
+        self._limit = DEFAULT_LIMIT if known is None else known
+        self.found = suspects(windows.table, self.least.value, self._limit)
+        lost = () if known else (f"the delivery limit; Kafka's default of {self._limit} is assumed",)
         told = replace(lag, order="delivery_count", unknown=(*lost, *windows.unknown), notes=(self._words(group),))
         self.table.fill(told, self.found, _COLUMNS)
         self.table.header.tell(lag.as_of, told.unknown, told.notes, _MEANS)
@@ -91,8 +91,7 @@ class PoisonHunt(GroupDashboard):
 
     def _draw(self) -> None:
         windows = charts.delivery_count_records(self.bench.windows(self.group).table)
-        limit = DEFAULT_LIMIT if self._limit is None else self._limit
-        self.counts.draw(charts.delivery_count_figure(windows, self.theme, limit))
+        self.counts.draw(charts.delivery_count_figure(windows, self.theme, self._limit))
 
     def _words(self, group: str) -> str:
         often = pc.match_substring(self.found.column("why"), OFTEN)
@@ -115,29 +114,20 @@ class PoisonHunt(GroupDashboard):
 
     def _picked_rows(self, change: Any) -> None:
         """Rows are picked: their share partitions are, and the offsets of a single row."""
-        if self._following:
+        if self._hearing:
             return
         rows = self._rows.of(self.found) if change["new"] else self.found.slice(0, 0)
         places = rows.select(_KEY).to_pylist()
-        self._following = True
-        try:
-            with self.selection.hold_trait_notifications():
-                self.selection.keys = tuple(
-                    dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places)
-                )
-                self.selection.offsets = _offsets(rows) if len(rows) == 1 else None
-        finally:
-            self._following = False
+        with self._deaf(), self.selection.hold_trait_notifications():
+            self.selection.keys = tuple(dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places))
+            self.selection.offsets = _offsets(rows) if len(rows) == 1 else None
 
     def _follow(self, _: Any = None) -> None:
         """The rows are picked whose offsets are, here or in a linked view."""
-        if self._following:
+        if self._hearing:
             return
-        self._following = True
-        try:
+        with self._deaf():
             self._rows.keys = tuple(tuple(row.values()) for row in self._touched().select(_KEY).to_pylist())
-        finally:
-            self._following = False
 
     def _touched(self) -> pa.Table:
         """The rows that have an offset which is picked."""
@@ -152,7 +142,6 @@ class PoisonHunt(GroupDashboard):
         return mine.filter(pc.and_(begun, ended))
 
     found: pa.Table | None = None
-    _following = False
 
 
 def _offsets(rows: pa.Table) -> tuple[int, int]:
