@@ -26,7 +26,7 @@ test-parts: $(READY)
 	@$(BIN)/python -m tests.kafka.jars
 	@$(BIN)/python -m tests.kafka.prometheus
 	@$(BIN)/python -m tests.browser.chromium
-	@$(BIN)/python -m tests.browser.lab
+	@$(BIN)/python -m tests.browser.desk
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 2700

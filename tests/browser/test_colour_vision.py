@@ -14,7 +14,7 @@ from PIL import Image, ImageCms
 from playwright.sync_api import Browser
 
 from sharelag_widgets import PartitionGrid, WindowStrip
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import lag, moving, run, window, windows
 
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}

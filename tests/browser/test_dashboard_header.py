@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets.dashboards.header import Header
-from tests.browser.lab import ROOT, Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Desk, axe_violations, browser  # noqa: F401
 from tests.widgets.samples import HOSTILE
 
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")

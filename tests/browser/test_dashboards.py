@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from tests.browser.lab import ROOT, Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
+from tests.browser.desk import ROOT, Watched, axe_violations, browser  # noqa: F401
+from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
@@ -34,7 +35,6 @@ CELLS = [
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 # A kernel on a busy machine takes its time.
 expect.set_options(timeout=60_000)
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
@@ -217,15 +217,11 @@ def test_hostile_names_are_text(opened: Watched) -> None:
 
 def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
-    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"
     expect(result).to_contain_text("A shop with eight share groups")
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.evaluate(change, theme)
         dark = theme.endswith("Dark")
-        page.wait_for_function(
-            "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)",
-            arg=dark,
-        )
+        change_theme(page, theme, shown, dark)
         page.wait_for_function(IDLE)
         ink = result.evaluate("one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)")
         assert (sum(ink) > 384) == dark

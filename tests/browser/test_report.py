@@ -27,7 +27,7 @@ from sharelag.reports.mail import mail
 from sharelag.reports.page import page
 from sharelag.version import __version__
 from tests.browser.chromium import FLAGS, find_chromium
-from tests.browser.lab import axe_violations
+from tests.browser.desk import axe_violations
 from tests.command import sharelag
 from tests.nightly import without_kernel
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import BEGIN, lag, moving
 
 PICTURE = ".sl-strip canvas[role=slider]"

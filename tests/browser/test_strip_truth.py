@@ -14,7 +14,7 @@ from sharelag.charts.palette import KINDS as LOOKS
 from sharelag.model import DeliveryState
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import run, window, windows
 
 THIN = "\u202f"

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]

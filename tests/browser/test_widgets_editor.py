@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, Locator
 
 from sharelag_widgets import AssignmentEditor, LagTable, Selection
 from sharelag_widgets.edits import as_ranges
-from tests.browser.lab import ROOT, Desk, Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
+from tests.browser.desk import ROOT, Desk, Watched, axe_violations, browser  # noqa: F401
+from tests.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.widgets.assigned import BASE, Gate, editor, fails, partitions, random_edits
 from tests.widgets.samples import HOSTILE
 
@@ -765,7 +766,6 @@ editor""",
     "hold = True",
     "print(editor.assignment, editor.state, sorted(editor.difference.rows.column('measure').to_pylist())[0])",
 ]
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 RUN_CELL = """async n => { const app = window.jupyterapp; app.shell.currentWidget.content.activeCellIndex = n;
     await app.commands.execute('notebook:run-cell'); }"""
 BASELINE = "rows => rows.map(row => row.cells[2].innerText)"

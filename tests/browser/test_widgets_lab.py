@@ -10,7 +10,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.browser.lab import Lab, Watched, axe_violations, browser, jupyter_lab  # noqa: F401
+from tests.browser.desk import Watched, axe_violations, browser  # noqa: F401
+from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 CELLS = [
     """from tests.widgets.samples import lag, moving
@@ -23,7 +24,6 @@ strip""",
     "table = LagTable.of(rows, selection=selection)\ntable",
     "PlotView(go.Figure(go.Scatter(x=[1, 2, 3], y=[3, 1, 2], name='lag')), alt='Lag')",
 ]
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 RUN = "() => window.jupyterapp.commands.execute('notebook:run-all-cells')"
 # Run all cells so many times, each time until its four views are there.
 RUN_AGAIN = """async times => { for (let n = 0; n < times; n++) {
@@ -131,18 +131,14 @@ def test_what_is_picked_by_hand_is_read_by_code(opened: Watched) -> None:
 
 def test_the_theme_of_the_lab_is_followed(opened: Watched) -> None:
     page = opened.page
-    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    shown = """wanted => [...document.querySelectorAll('.sl')].every(view =>
+        view.dataset.theme === wanted[0] && view.dataset.contrast === wanted[1])"""
     for theme, wanted in (
         ("JupyterLab Dark", ["dark", "normal"]),
         ("JupyterLab Dark High Contrast", ["dark", "more"]),
         ("JupyterLab Light", ["light", "normal"]),
     ):
-        page.evaluate(change, theme)
-        page.wait_for_function(
-            """wanted => [...document.querySelectorAll('.sl')].every(view =>
-            view.dataset.theme === wanted[0] && view.dataset.contrast === wanted[1])""",
-            arg=wanted,
-        )
+        change_theme(page, theme, shown, wanted)
     opened.assert_quiet()
 
 

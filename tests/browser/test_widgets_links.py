@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import BEGIN, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)

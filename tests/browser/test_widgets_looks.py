@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
-from tests.browser.lab import ROOT, Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Desk, axe_violations, browser  # noqa: F401
 from tests.widgets.samples import HOSTILE, lag, moving, window, windows
 
 NAMES = ["strip", "grid", "table", "chart"]

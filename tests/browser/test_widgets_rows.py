@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
 
 THIN = "\u202f"

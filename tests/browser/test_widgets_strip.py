@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.lab import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, browser  # noqa: F401
 from tests.widgets.samples import TOPIC_ID, moving, run, window, windows
 
 THIN = "\u202f"

@@ -10,7 +10,8 @@ import nbformat
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page
 
-from tests.browser.lab import Lab, Watched
+from tests.browser.desk import Watched
+from tests.browser.jupyter import Lab
 
 _RUN = """() => { const begun = performance.now();
     window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => {
@@ -20,7 +21,6 @@ _DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
 # It takes ten seconds; a busy machine takes its time.
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 _PATIENCE = 120_000
 
 

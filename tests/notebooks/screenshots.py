@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from sharelag.demo import CAPTURE
 from sharelag.reports import report
 from tests.browser.chromium import FLAGS, find_chromium
-from tests.browser.lab import Lab, jupyter_lab
+from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.notebooks.gallery import CELLS, REPORT, WORDS, setup
-from tests.notebooks.running import IDLE, Running
+from tests.notebooks.running import Running
 from tests.notebooks.shipped import NAMES, ROOT, complaints, copy_of, read
 
 DOCS = ROOT / "docs"
@@ -32,7 +32,6 @@ WIDTH = 1180
 #: Chromium draws no pictures beyond this.
 HIGHEST = 16_000
 COLOURS = 256
-_THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 _ALONE = """() => { const app = window.jupyterapp; app.shell.mode = 'single-document'; app.shell.collapseLeft();
     const style = document.createElement('style');
     style.textContent = '.jp-Toolbar-spacer, .jp-Cell .jp-Collapser, .jp-cell-toolbar { visibility: hidden }';
@@ -125,9 +124,7 @@ def _themes(page: Page) -> Iterator[str]:
     """Show a notebook alone and as a whole, in one theme after the other."""
     page.evaluate(_ALONE)
     for theme, title in THEMES.items():
-        page.evaluate(_THEME, title)
-        _fit(page)
-        page.wait_for_function(_SETTLED, arg=theme == "dark")
+        change_theme(page, title, _SETTLED, theme == "dark")
         page.wait_for_function(IDLE)
         page.mouse.move(0, 0)
         page.evaluate(_UNPICKED)

@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, expect
 
 from sharelag.sources.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
-from tests.browser.lab import Lab, browser, jupyter_lab  # noqa: F401
+from tests.browser.desk import browser  # noqa: F401
+from tests.browser.jupyter import Lab, jupyter_lab
 from tests.notebooks.running import IDLE, SAVE, Ran, Running, empty_views
 from tests.notebooks.shipped import NAMES, complaints, copy_of, read
 from tests.unit.told_input import NOW, ToldInput, Write

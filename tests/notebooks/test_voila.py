@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.lab import Watched, axe_violations, browser, free_port, jupyter_server  # noqa: F401
+from tests.browser.desk import Watched, axe_violations, browser  # noqa: F401
+from tests.browser.jupyter import free_port, jupyter_server
 from tests.notebooks.running import empty_views
 from tests.notebooks.shipped import ROOT, copy_of
 
