@@ -11,7 +11,7 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
 
-from .dashboard import IN_A_GROUP, GroupDashboard
+from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, StripPart, TablePart, choice
 
 _MEASURES = {

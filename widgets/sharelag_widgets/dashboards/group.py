@@ -12,8 +12,8 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection
-from .dashboard import IN_A_GROUP, GroupDashboard
 from .fleet import charts_help
+from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, fragment
 
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}

@@ -12,7 +12,7 @@ from sharelag import charts
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection
-from .dashboard import IN_A_GROUP, GroupDashboard
+from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, TablePart, choice
 
 _MEASURES = {"lag": "lag", "unread": "unread", "available": "window_available"}

@@ -16,7 +16,7 @@ from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import SHARE_PARTITION, Selection
-from .dashboard import GroupDashboard
+from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart, fragment
 from .suspects import NOT_PERSISTED, OFTEN, PINS, SUSPECTS, suspects
 

@@ -18,7 +18,7 @@ from ..assignment_editor import AssignmentEditor
 from ..run import Run
 from ..selection import Selection
 from .by_hand import Chance, State, acts, begun, clients_of, partitions_of
-from .dashboard import GroupDashboard
+from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, put, words_of
 from .trials import (
     MEANS,
