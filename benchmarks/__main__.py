@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import archive_memory, assignors, decode, quick_look, scrapes, widgets
+from benchmarks import archive_memory, assignors, decode, notebooks, quick_look, scrapes, widgets
 
 _ALL = {
     "decode": decode.run,
@@ -12,6 +12,7 @@ _ALL = {
     "archive_memory": archive_memory.run,
     "scrapes": scrapes.run,
     "widgets": widgets.run,
+    "notebooks": notebooks.run,
     "assignors": assignors.run,
 }
 

@@ -317,7 +317,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else _number(value, thousands)} (+{row['unknown_lags']} unknown)"
-    if name.startswith("runs") and isinstance(value, list):
+    if name.startswith(("runs", "batches", "state_batches")) and isinstance(value, list):
         value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
     if name == "differences":
         value = [_difference(one) for one in row[name]]

@@ -27,7 +27,8 @@ from sharelag import schemas
 from sharelag.arrow import as_table, for_spark, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
-from sharelag.replay.state import KEY, drop_superseded, latest, replay_arrow
+from sharelag.replay.columns import KEY
+from sharelag.replay.state import drop_superseded, latest, replay_arrow
 from sharelag.schemas import Arrow
 
 if TYPE_CHECKING:

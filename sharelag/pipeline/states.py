@@ -13,9 +13,10 @@ from sharelag import schemas
 from sharelag.arrow import for_spark
 from sharelag.metrics.observed import observe
 from sharelag.pipeline.records import chosen
+from sharelag.replay.columns import KEY
 from sharelag.replay.history import HISTORY_KEY, histories
 from sharelag.replay.moment import Moment, of_groups, up_to
-from sharelag.replay.state import KEY, latest, replay_arrow, split_last_key, whole_keys
+from sharelag.replay.state import latest, replay_arrow, split_last_key, whole_keys
 from sharelag.wire.decode import decode_arrow
 
 # What replay reads; the rest stays where it is.

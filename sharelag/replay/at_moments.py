@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.arrow import one_batch
 from sharelag.replay import kernels as k
+from sharelag.replay.columns import by_share_partition, kernel_columns, windows_table
 from sharelag.replay.moment import up_to
-from sharelag.replay.state import by_share_partition, kernel_columns, replay_arrow, windows_table
+from sharelag.replay.state import replay_arrow
 from sharelag.schemas import Arrow
 
 #: `sharelag.schemas.WINDOWS` with the moment that each row is of.

@@ -19,7 +19,8 @@ from sharelag.arrow import as_table, one_batch
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
 from sharelag.replay import kernels as k
-from sharelag.replay.state import KEY, by_share_partition, drop_superseded, kernel_columns, last_key
+from sharelag.replay.columns import KEY, by_share_partition, kernel_columns
+from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
 
 #: How a history is sorted.

@@ -1,0 +1,37 @@
+"""How long does a notebook run in JupyterLab, and how large is it when it is saved after that?
+
+Beside it a notebook of one empty cell: what the lab, the browser and a kernel take here themselves.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import sync_playwright
+
+from tests.browser.chromium import FLAGS, find_chromium
+from tests.browser.jupyter import jupyter_lab
+from tests.notebooks.running import Running
+from tests.notebooks.shipped import NAMES, copy_of, read
+
+_EMPTY = "empty"
+
+
+def run() -> None:
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "nb"
+        folder.mkdir()
+        empty = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("")], metadata=read(NAMES[0]).metadata)
+        nbformat.write(empty, folder / f"{_EMPTY}.ipynb")
+        for name in NAMES:
+            copy_of(name, folder)
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        with jupyter_lab(folder) as lab:
+            for name in (_EMPTY, *NAMES):
+                alone = Running(lab, chromium, [name])  # else the next one runs beside it
+                ran = alone.finished(name)
+                print(f"{name:38} {ran.seconds:5.1f} s   {ran.size / 1000:5,.0f} kB", flush=True)
+                alone.close(name)
+        chromium.close()
