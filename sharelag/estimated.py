@@ -47,7 +47,8 @@ def service(
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
-        assumed.append("1 ms of work for each record, since no rate of completion is known")
+        why = "nobody is in the group who could be timed" if rate else "no rate of completion is known"
+        assumed.append(f"1 ms of work for each record, since {why}")
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
     share = "all the time, since they are behind" if behind else f"{_BUSY:.0%} of the time, since they keep up"

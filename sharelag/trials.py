@@ -66,6 +66,8 @@ MOVING = (
     "the difference is the share group's less the consumer group's. Assumed: a consumer retries a failing record in "
     "place and then skips it, commits every 5 s, and is missed 45 s after it crashed"
 )
+#: Of a number that has no interval, for all runs have it.
+IN_EVERY_RUN = "in every run"
 _RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
 _AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
 
@@ -116,10 +118,15 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 
 def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """One row a measure and variant, with its difference to the baseline, and whether it wins."""
+    """One row a measure and variant, with its difference to the baseline, and whether it wins.
+
+    Measures that some run does not know come after the others.
+    """
     against = {(row["measure"], row["variant"]): row for row in comparison.differences.to_pylist()}
     winners: dict[str, str | None] = {}
-    for row in comparison.measures.to_pylist():
+    rows = comparison.measures.to_pylist()
+    dark = {row["measure"] for row in rows if row["unknown"]}
+    for row in sorted(rows, key=lambda row: row["measure"] in dark):
         measure = row["measure"]
         if measures and measure not in measures:
             continue
@@ -144,6 +151,8 @@ def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Ite
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words: times with their units, what is not known with its reason."""
     amounts = {name: _amount(row["measure"], row[name]) for name in _AMOUNTS}
+    for name, low, high in (("mean", "low", "high"), ("difference", "difference_low", "difference_high")):
+        amounts |= _in_every_run(row, amounts, name, low, high)
     if row["unknown"]:
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
     words = {True: "better", False: "worse", None: None}
@@ -172,6 +181,7 @@ def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     measure = row["goal"].split()[0]
     amounts = {name: _amount(measure, row[name]) for name in ("mean", "low", "high")}
+    amounts |= _in_every_run(row, amounts, "mean", "low", "high")
     if row["unknown"]:
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
     met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
@@ -194,6 +204,15 @@ def _winner(comparison: Comparison, measure: str) -> str | None:
     from sharelag.whatif.comparison.tables import MEASURED
 
     return None if MEASURED[measure].better is None else comparison.winner(measure)
+
+
+def _in_every_run(
+    row: Mapping[str, Any], amounts: Mapping[str, str | None], name: str, low: str, high: str
+) -> dict[str, str | None]:
+    """What to say instead of an interval from a number to itself."""
+    if row[name] is None or not row[low] == row[name] == row[high]:
+        return {}
+    return {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
 
 
 def _amount(measure: str, value: float | None) -> str | None:

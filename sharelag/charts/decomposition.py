@@ -101,6 +101,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
     chosen, others = rows.largest(records, "lag", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     told = [[*_told(one)] for one in chosen.filter(pc.equal(chosen.column("part"), "unread")).to_pylist()]
+    one_each = chosen.column("partition").null_count == 0
     traces = []
     for part, _, kind in PARTS:
         mine = chosen.filter(pc.equal(chosen.column("part"), part))
@@ -117,6 +118,8 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                     for n, value in zip(row, mine.column("offsets").to_pylist(), strict=True)
                 ],
                 hoverinfo="text",
+                # Sums over share partitions are none.
+                customdata=[rows.key(one) for one in mine.to_pylist()] if one_each else None,
             )
         )
     without = _without_size(chosen)

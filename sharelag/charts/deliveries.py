@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,20 @@ DELIVERY_COUNTS = pa.schema(
         ("delivery_count", pa.int16()),
         ("offsets", pa.int64()),
         ("share_partitions", pa.int64()),  # with at least one of them
-        ("as_of", schemas.TIMESTAMP),  # of the group's last record; null: not known
+        ("as_of", schemas.TIMESTAMP),  # of the windows, or of the group's last record; null: not known
     ]
 )
 
 
-def delivery_count_records(windows: Arrow) -> pa.Table:
+def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.Table:
     """How many offsets have which state and delivery count.
 
     Parameters
     ----------
     windows : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.WINDOWS`.
+    as_of : datetime, optional
+        Of the windows: nothing was written since. Without it, of the group's last record.
 
     Returns
     -------
@@ -70,7 +73,9 @@ def delivery_count_records(windows: Arrow) -> pa.Table:
     columns = {name: summed.column(name) for name in keys} | {
         "offsets": summed.column("offsets_sum"),
         "share_partitions": summed.column("window_count_distinct"),
-        "as_of": summed.column("as_of_max"),
+        "as_of": summed.column("as_of_max")
+        if as_of is None
+        else pa.repeat(pa.scalar(as_of, schemas.TIMESTAMP), len(summed)),
     }
     return rows.conformed(columns, DELIVERY_COUNTS).sort_by([(name, "ascending") for name in keys])
 

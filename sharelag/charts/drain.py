@@ -63,7 +63,7 @@ def drain_records(progress: Arrow) -> pa.Table:
 
 
 def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
-    """A point a share partition that drains, with the interval of 95 % confidence; words for the others.
+    """A point a share partition that drains, with the interval of 95 % confidence; words for the others, by group.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         `DRAIN_FORECAST`, as sorted.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw, from the first on.
+        Lines to draw, from the first on.
 
     Returns
     -------
@@ -85,9 +85,9 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         return empty(
             "There is no share partition: choose other groups", Story("There is no forecast", as_of, unit), theme
         )
-    chosen, others = rows.largest(records, "urgency", most)
-    names, whole = rows.labels(chosen), rows.labels(chosen, None)
-    plain = chosen.to_pylist()
+    lines = _lines(records)
+    names = [text.name(name, 2 * text.LABEL) for name, _, _ in lines[:most]]
+    plain = [first | {"row": row, "name": name} for row, (name, first, _) in enumerate(lines[:most])]
     draining = [one for one in plain if one["drain"] == DRAINS and one["drain_ms"] is not None]
     longest = max(
         [one[name] or 0 for one in draining for name in ("drain_ms", "drain_low_ms", "drain_high_ms")], default=0
@@ -95,7 +95,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     scale, words = text.time_unit(longest)
     right = longest * 1.12 / scale or 1.0
     look = line(0, theme)
-    told = [text.hover(whole[one["row"]], *_told(one)) for one in draining]
+    told = [text.hover(one["name"], *_told(one)) for one in draining]
     shared = {"y": [one["row"] for one in draining], "mode": "markers", "hovertext": told, "hoverinfo": "text"}
     points = plotly().Scatter(
         **shared,
@@ -134,7 +134,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in words, without a point."
         if unknown
         else "",
-        facts=rows.left_out(others, "share partition", "with less urgency"),
+        facts=rows.left_out(sum(count for *_, count in lines[most:]), "share partition", "with less urgency"),
     )
     axis = {"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]}
     return figure(
@@ -147,6 +147,24 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         yaxis=row_axis(names),
         annotations=notes,
     )
+
+
+def _lines(records: pa.Table) -> list[tuple[str, dict[str, Any], int]]:
+    """What each line is called, a row of it, and of how many: share partitions of a group of which the same is said."""
+    several = len(pc.unique(records.column("group_id"))) > 1
+    together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in records.to_pylist():
+        point = row["drain"] == DRAINS and row["drain_ms"] is not None
+        own = (row["topic_id"], row["partition"]) if point else (_words(row),)
+        together.setdefault((row["group_id"], *own), []).append(row)
+    return [(_called(mine, several), mine[0], len(mine)) for mine in together.values()]
+
+
+def _called(mine: list[dict[str, Any]], several: bool) -> str:
+    if len(mine) == 1:
+        return text.share_partition(mine[0], several)
+    count = text.counted(len(mine), "share partition")
+    return f"{text.name(mine[0]['group_id'])}: {count}" if several else count
 
 
 def _reach(one: dict[str, Any], name: str, otherwise: float) -> float:

@@ -78,7 +78,7 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
         `LAG_OVER_TIME`.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw: those with the most lag at any time.
+        Share partitions to draw: those with the most lag now, first the worst of each group.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
     if not len(records):
         story = Story("No moment of any share partition is known", as_of, "")
         return empty("The timeline is empty: choose another time, or other groups", story, theme)
-    chosen, others = rows.largest(records, "lag", most)
+    chosen, others = rows.largest_at_last(records, "lag", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     at = chosen.column("row").to_numpy()
     ages = np.concatenate([rows.floats(chosen, name) for name in ("age_ms", "age_at_least_ms")])
@@ -104,7 +104,7 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
         unit="Above: lag in offsets (end offset - start offset - delivery complete count). "
         "Below: age of the oldest unfinished offset.",
         unknown=_unknown(records),
-        facts=rows.left_out(others, "share partition", "with less lag"),
+        facts=rows.left_out(others, "share partition", _why_not(records, most)),
     )
     return figure(
         traces,
@@ -147,23 +147,35 @@ def _told(one: dict[str, Any]) -> list[str]:
     return [lag, f"age {text.span(one['age_ms'])}"]
 
 
+def _why_not(records: pa.Table, most: int) -> str:
+    groups = len(pc.unique(records.column("group_id")))
+    if groups == 1:
+        return "with less lag"
+    return "with less lag than another of their group" + (", or of groups with less" if groups > most else "")
+
+
 def _title(chosen: pa.Table, names: list[str]) -> str:
     groups = rows.groups_of(chosen)
-    first = chosen.filter(pc.equal(chosen.column("row"), 0))
-    known = first.filter(first.column("lag").is_valid()).to_pylist()
-    if not known:
+    known = chosen.filter(chosen.column("lag").is_valid())
+    if not len(known):
         return f"No lag of {groups} is known at any of these moments"
-    if max(row["lag"] for row in known) == 0:
+    (peak,) = known.slice(int(np.argmax(known.column("lag").to_numpy())), 1).to_pylist()
+    if peak["lag"] == 0:
         return f"{groups}: no lag at any of the moments at which it is known"
-    now, before = known[-1], known[0]
-    is_last = now["as_of"] == rows.latest(chosen)
+    first = known.filter(pc.equal(known.column("row"), 0)).to_pylist()
+    several = len(pc.unique(chosen.column("group_id"))) > 1
+    prefix = "" if several else f"{groups}: "
+    now, before = first[-1], first[0]
+    at = "" if now["as_of"] == rows.latest(chosen) else f" at {text.moment(now['as_of'])}"
+    if now["lag"] == 0:
+        most = f"{text.counted(peak['lag'], 'offset')}, {names[peak['row']]} at {text.moment(peak['as_of'])}"
+        return f"{groups}: no lag {f'was left{at}' if at else 'is left'}; the most was {most}"
     since = (now["as_of"] - before["as_of"]).total_seconds() * 1000
     change = now["lag"] - before["lag"]
     moved = "as much as" if change == 0 else f"{text.number(abs(change))} {'more' if change > 0 else 'less'} than"
-    place = names[0] if len(pc.unique(chosen.column("group_id"))) > 1 else f"{groups}: {names[0]}"
     ago = f", {moved} {text.span(since)} before" if since else ""
-    verb, at = ("is", "") if is_last else ("was", f" at {text.moment(now['as_of'])}")
-    return f"{place} had the most lag, and {verb} {text.counted(now['lag'], 'offset')} behind{at}{ago}"
+    verb = "had" if at else "has"
+    return f"{prefix}{names[0]} {verb} the most lag, {text.counted(now['lag'], 'offset')}{at}{ago}"
 
 
 def _unknown(records: pa.Table) -> str:

@@ -166,8 +166,9 @@ def _title(records: pa.Table, uneven: list[dict[str, Any]], measure: str) -> str
     group = uneven[0]
     mine = records.filter(pc.equal(records.column("group_id"), group["group_id"]))
     value = mine.column("value").to_numpy()[::-1]
-    half = int(np.searchsorted(np.cumsum(value), value.sum() / 2)) + 1
+    half, some = int(np.searchsorted(np.cumsum(value), value.sum() / 2)) + 1, int(np.sum(value > 0))
+    part, count = ("all", some) if some <= half else ("half", half)
     return (
-        f"{text.name(group['group_id'])}: half of the {measure} is in {text.number(half)} of "
+        f"{text.name(group['group_id'])}: {part} of the {measure} is in {text.number(count)} of "
         f"{text.counted(group['items_max'], 'share partition')} (Gini {group['gini_max']:.2f})"
     )

@@ -114,13 +114,15 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     lags = [cells[n]["lag"] for n in known]
     grid: list[list[float | None]] = [[None] * len(columns) for _ in shown]
     hover = [[""] * len(columns) for _ in shown]
+    place: list[list[Any]] = [[None] * len(columns) for _ in shown]
     for n in known:
+        place[cells[n]["y"]][cells[n]["row"]] = rows.key(cells[n])
         grid[cells[n]["y"]][cells[n]["row"]] = cells[n]["lag"]
         hover[cells[n]["y"]][cells[n]["row"]] = told[n]
     go = plotly()
     bar = {"title": {"text": "lag (offsets)", "side": "right"}, "thickness": 14, "outlinewidth": 1, "tickformat": ",d"}
     heat = go.Heatmap(z=grid, x=list(range(len(columns))), y=list(range(len(shown))), xgap=2, ygap=2, colorbar=bar)
-    heat.update(text=hover, hoverinfo="text", colorscale=ladder(theme), zmin=0, zmax=max([*lags, 1]))
+    heat.update(customdata=place, text=hover, hoverinfo="text", colorscale=ladder(theme), zmin=0, zmax=max([*lags, 1]))
     outlines = [_cell(cells[n], theme) for n in known]
     traces = [heat]
     if unknown:
@@ -133,6 +135,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
                 name="assigned, lag not known",
                 marker=marker(KINDS["unknown"], theme),
                 hovertext=[told[n] for n in unknown],
+                customdata=[rows.key(cells[n]) for n in unknown],
                 hoverinfo="text",
             )
         )

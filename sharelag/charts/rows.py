@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -48,19 +49,61 @@ def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
     int
         How many share partitions are left out.
     """
+    number, peak, _ = _values(table, column)
+    return _chosen(table, number, np.argsort(-peak, kind="stable")[:most])
+
+
+def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
+    """Of the share partitions in a table those with the largest last value, the worst of each group among them.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows of each share partition in the order of ``as_of``.
+    column : str
+        What was largest at any time comes first among equals; what was never known, or is gone by now, comes last.
+    most : int
+        No second share partition of a group is chosen before the first of another.
+
+    Returns
+    -------
+    pyarrow.Table, int
+        As `largest` gives them.
+    """
+    number, peak, last = _values(table, column)
+    ends = np.zeros(len(last), np.int64)
+    np.maximum.at(ends, number, floats(table, "as_of").astype(np.int64))
+    last[ends < ends.max(initial=0)] = -1  # it was deleted since
+    order = np.lexsort((-peak, -last))
+    group = np.empty(len(order), np.int64)
+    group[number] = flat(table.column("group_id")).dictionary_encode().indices.to_numpy()
+    is_worst = np.zeros(len(order), bool)
+    is_worst[np.unique(group[order], return_index=True)[1]] = True
+    is_worst &= last[order] >= 0
+    kept = np.sort(np.argsort(~is_worst, kind="stable")[:most])
+    return _chosen(table, number, order[kept])
+
+
+def _values(table: pa.Table, column: str) -> tuple[Any, Any, Any]:
+    """The number of each row's share partition, and of each of these the largest and the last value; -1: unknown."""
     code = codes(table)
-    size = len(code.dictionary)
-    number = code.indices.to_numpy()
-    value = np.nan_to_num(flat(table.column(column)).cast(pa.float64()).to_numpy(zero_copy_only=False), nan=-1.0)
-    peak = np.full(size, -np.inf)
-    np.maximum.at(peak, number, value)
-    order = np.argsort(-peak, kind="stable")
-    place = np.empty(size, np.int64)
-    place[order] = np.arange(size)
+    number, value = code.indices.to_numpy(), floats(table, column)
+    known = ~np.isnan(value)
+    peak, last = (np.full(len(code.dictionary), -1.0) for _ in range(2))
+    np.maximum.at(peak, number[known], value[known])
+    last[number[known]] = value[known]
+    return number, peak, last
+
+
+def _chosen(table: pa.Table, number: Any, order: Any) -> tuple[pa.Table, int]:
+    """The rows of the share partitions of these numbers, in that order, and how many others there are."""
+    size = int(number.max(initial=-1)) + 1
+    place = np.full(size, size)
+    place[order] = np.arange(len(order))
     row = place[number]
-    kept = np.flatnonzero(row < most)
+    kept = np.flatnonzero(row < len(order))
     kept = kept[np.argsort(row[kept], kind="stable")]
-    return table.take(pa.array(kept)).append_column("row", pa.array(row[kept])), max(size - most, 0)
+    return table.take(pa.array(kept)).append_column("row", pa.array(row[kept])), size - len(order)
 
 
 def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
@@ -69,6 +112,11 @@ def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
     named = table.select(_NAMES).take(pa.array(first)).to_pylist()
     several = len({row["group_id"] for row in named}) > 1
     return [text.share_partition(row, several, width) for row in named]
+
+
+def key(row: Mapping[str, Any]) -> list[Any]:
+    """What views call a share partition, for ``customdata``: picking its point picks it elsewhere, too."""
+    return [row[name] for name in _KEY]
 
 
 def groups_of(table: Arrow) -> str:

@@ -23,6 +23,8 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 #: As wide as a label may be beside an axis, in characters.
 LABEL = 34
 _HOVER_WIDTH = 76
+#: From here on three digits are a whole number.
+_WHOLE = 999.5
 
 
 def escaped(text: str) -> str:
@@ -69,10 +71,11 @@ def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None 
 
 
 def number(value: float | None) -> str:
-    """A number with thin spaces between thousands."""
+    """A number with thin spaces between thousands, of three digits if it is small and not whole."""
     if value is None or value != value:
         return "unknown"
-    return (f"{value:,.0f}" if value == int(value) else f"{value:,.3g}").replace(",", _THIN)
+    is_whole = value == int(value) or abs(value) >= _WHOLE
+    return f"{value:,.0f}".replace(",", _THIN) if is_whole else f"{value:.3g}"
 
 
 def counted(value: float, word: str, plural: str = "") -> str:

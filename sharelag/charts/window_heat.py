@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,9 @@ WINDOW_HEAT = pa.schema(
 )
 
 
-def window_heat_records(history: Arrow, measure: str = "span", stretches: int = 120) -> pa.Table:
+def window_heat_records(
+    history: Arrow, measure: str = "span", stretches: int = 120, as_of: datetime | None = None
+) -> pa.Table:
     """A measure of each window at the end of each of equal stretches of time.
 
     Parameters
@@ -52,7 +55,9 @@ def window_heat_records(history: Arrow, measure: str = "span", stretches: int = 
         `sharelag.schemas.HISTORY`, sorted by share partition and record; ``topic`` beside, if known.
     measure : {"span", "available", "complete", "deliveries"}
     stretches : int
-        In how many the time between the first and the last record is cut.
+        In how many the time from the first record on is cut.
+    as_of : datetime, optional
+        Until when: nothing was written since the last record, so that it is as that left it. Without it, until then.
 
     Returns
     -------
@@ -71,7 +76,8 @@ def window_heat_records(history: Arrow, measure: str = "span", stretches: int = 
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()
     time, _ = numbers(history, "record_timestamp")
-    edges = np.linspace(time.min(), max(time.max(), time.min() + stretches), stretches + 1).astype(np.int64)
+    end = max(time.max(), time.min() + stretches, 0 if as_of is None else round(as_of.timestamp() * 1000))
+    edges = np.linspace(time.min(), end, stretches + 1).astype(np.int64)
     code = rows.codes(history).indices.to_numpy().astype(np.int64)
     found, there = _last_rows(code, time, edges[1:])
     first = np.unique(code, return_index=True)[1]

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, keys
+from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.metrics.columns import bools, numbers
-from sharelag.model import TERMINAL_STATES
+from sharelag.metrics.runs import TERMINAL, Runs
 from sharelag.schemas import Arrow
 
 _KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
@@ -67,13 +67,7 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
 def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Up to which offset everything is finished, plus what is finished beyond."""
     effective, known = numbers(windows, "effective_start_offset")
-    runs = windows.column("runs").combine_chunks()
-    counts = pc.list_value_length(runs).fill_null(0).to_numpy()
-    first, last, state = (pc.struct_field(pc.list_flatten(runs), i).to_numpy() for i in range(3))
-    sizes = np.where(np.isin(state, [int(s) for s in TERMINAL_STATES]), last - first + 1, 0)
-    row = np.repeat(np.arange(len(counts)), counts)
-    beyond = np.zeros(len(counts), np.int64)
-    np.add.at(beyond, row, sizes)
+    beyond = Runs(flat(windows.column("runs"))).sum(TERMINAL)
     return effective + beyond, known
 
 

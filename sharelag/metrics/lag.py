@@ -22,7 +22,8 @@ from sharelag import schemas
 from sharelag.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers, present
-from sharelag.model import TERMINAL_STATES, DeliveryState
+from sharelag.metrics.runs import TERMINAL, Runs
+from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
 
 # Why a lag is null: the first that holds.
@@ -69,8 +70,6 @@ ROLLUP_SUMS = [
     ("as_of", "as_of", "min"),
 ]
 
-_TERMINAL = tuple(map(int, TERMINAL_STATES))
-
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     """The lag of every share partition.
@@ -107,10 +106,10 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     n = _Numbers(joined)
     lag = n.end - n.start - n.count
     known = n.has_start & n.has_count & n.has_end
-    runs = _Runs(joined.column("runs"))
+    runs = Runs(joined.column("runs"))
     low = np.maximum(n.start, n.log_start)
-    finished = runs.sum(_TERMINAL, low) + np.maximum(n.effective - low, 0)
-    complete = runs.sum(_TERMINAL) + n.effective - n.start
+    finished = runs.sum(TERMINAL, low) + np.maximum(n.effective - low, 0)
+    complete = runs.sum(TERMINAL) + n.effective - n.start
     available = runs.sum((int(DeliveryState.AVAILABLE),))
     window = np.maximum(n.window_end - n.start, 0)
     sized = n.has_start & n.has_end
@@ -185,25 +184,6 @@ class _Numbers:
         self.end, self.has_end = numbers(joined, "end_offset")
         self.log_start, self.has_log_start = numbers(joined, "log_start_offset")
         self.rejected, _ = numbers(joined, "rejected_records")
-
-
-class _Runs:
-    """The runs of all windows end to end, and sums over each window's own."""
-
-    def __init__(self, column: pa.Array) -> None:
-        counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-        self.at = np.concatenate([[0], np.cumsum(counts)])
-        self.window = np.repeat(np.arange(len(counts)), counts)
-        runs = pc.list_flatten(column)
-        fields = [pc.struct_field(runs, i).to_numpy(zero_copy_only=False) for i in range(3)]
-        self.first, self.end, self.state = fields[0], fields[1] + 1, fields[2]
-
-    def sum(self, states: tuple[int, ...], low: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Offsets in these states in each window; with ``low``, only those from there on."""
-        first = self.first if low is None else np.maximum(self.first, low[self.window])
-        sizes = np.where(np.isin(self.state, states), np.maximum(self.end - first, 0), 0)
-        total = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        return np.asarray(total[self.at[1:]] - total[self.at[:-1]])
 
 
 def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:

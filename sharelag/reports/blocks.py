@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 
+from sharelag.reports.alike import alike, ranges
 from sharelag.show import cell, duration, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
@@ -80,10 +81,14 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption
     text = "\n".join(lines(rows, "human", columns))
     nothing = [heading for heading, name in columns.items() if all(row.get(name) is None for row in rows)]
     columns = {heading: name for heading, name in columns.items() if heading not in nothing}
+    times = (str(row[name]) for row in rows for name in columns.values() if _is_time(row.get(name)))
+    days = {time[:10] for time in times}
+    if day := days.pop() if len(days) == 1 else "":
+        caption += f" All times are of {day}, UTC."
     shown = [
         [
             {
-                "text": _text(row, name),
+                "text": _text(row, name).removeprefix(f"{day} "),
                 "time": _is_time(row.get(name)),
                 "number": _is_number(row.get(name)),
                 "level": _level(name, row),
@@ -138,6 +143,8 @@ def environment() -> jinja2.Environment:
         "duration": _duration,
         "name": _name,
         "signed": _signed,
+        "alike": alike,
+        "ranges": ranges,
         "when": when,
         "long": _long,
     }

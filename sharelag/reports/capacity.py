@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +16,18 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports.case import Case
 from sharelag.scenarios_from import scenario_from
-from sharelag.show import verdict
+from sharelag.show import duration, verdict
 from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.scenario import Scenario
 
 #: By what it is decided.
 _DECISIVE = "age_p95_ms"
+#: What the variants are compared to.
+_NOW = "as it is"
+#: Assumptions without which nobody could say what is better (`sharelag.estimated`, `sharelag.scenarios_from`).
+_DECIDES = re.compile(
+    r"^1 ms of work for each record, since|since the members of the group are not known$|rates are not known$"
+)
 
 
 def headroom(case: Case) -> list[dict[str, Any]]:
@@ -57,6 +64,38 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-(row["arrival_rate"] or 0), row["group_id"]))
 
 
+def keeping_up(rows: list[dict[str, Any]]) -> str:
+    """Who finished less than arrived, and where nobody works: the headline of a review of capacity.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As `headroom` gives them.
+    """
+    known = [row for row in rows if None not in (row["arrival_rate"], row["completion_rate"])]
+    behind = [row for row in known if row["completion_rate"] < row["arrival_rate"]]
+    empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
+    if not known:
+        told = "How fast records arrive and are finished is not known of any share group"
+    elif behind:
+        worst = max(behind, key=lambda row: row["arrival_rate"] - row["completion_rate"])
+        rates = f"{worst['completion_rate']:.3g} of {worst['arrival_rate']:.3g} records a second"
+        more = " at worst" if len(behind) > 1 else ""
+        told = f"{len(behind)} of {_counted(len(known))} finished less than arrived: {worst['group_id']} {rates}{more}"
+        if len(rows) == 1:
+            told = f"{worst['group_id']} finished less than arrived: {rates}"
+    else:
+        told = f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived"
+    nobody = (
+        f" Now nobody is in {empty[0]}{f' and {len(empty) - 1} more' if empty[1:] else ''}, which lag." if empty else ""
+    )
+    return f"{told}.{nobody}"
+
+
+def _counted(groups: int) -> str:
+    return f"{groups} share group{'s' * (groups != 1)}"
+
+
 def _sum(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None
@@ -68,7 +107,7 @@ class Proposal:
 
     group: str
     rows: list[dict[str, Any]]
-    words: str  # which is better, if the runs say so
+    words: str  # which is better, if the runs say so, and what has to be assumed for that
     assumed: tuple[str, ...]
     seeds: int
 
@@ -103,14 +142,16 @@ def propose(
     """
     group = _group(case)
     scenario = scenario_from(case.evidence, group, duration_ms=round(minutes * 60_000))
-    now = len(scenario.members)
+    now = len(scenario.each_member())
     tried = list(members) or sorted({max(now + 1, round(now * 1.5)), max(now * 2, 2)})
-    made = {"as it is": scenario}
+    made = {_NOW: scenario}
     made |= variants(scenario, members=tried)
-    made |= variants(scenario, assignors=[name for name in assignors if name != scenario.assignor])
-    found = compare(made, seeds=range(seeds), baseline="as it is")
+    if now:  # else there is nothing that an assignor could assign
+        made |= variants(scenario, assignors=[name for name in assignors if name != scenario.assignor])
+    found = compare(made, seeds=range(seeds), baseline=_NOW)
     rows = [_row(name, one, found) for name, one in made.items()]
-    return Proposal(group, rows, _words(found, minutes), scenario.assumed, seeds)
+    decides = [one for one in scenario.assumed if _DECIDES.search(one)]
+    return Proposal(group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds)
 
 
 def _group(case: Case) -> str:
@@ -127,7 +168,7 @@ def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
     drain = measured["drain_ms"]
     return {
         "variant": name,
-        "members": len(scenario.members),
+        "members": len(scenario.each_member()),
         "drain_ms": None if drain["mean"] is None else round(drain["mean"]),
         "drained": f"{drain['n']} of {drain['n'] + drain['unknown']}",
         "lag_p95": measured["lag_p95"]["mean"],
@@ -147,18 +188,35 @@ def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
 def _interval(row: dict[str, Any] | None, unit: float, name: str) -> str | None:
     if row is None or row["difference"] is None or row["low"] is None:
         return None
-    return f"{_told(row['difference'] / unit, '+')} ± {_told((row['high'] - row['low']) / 2 / unit)}{name}"
+    if row["difference"] == row["low"] == row["high"] == 0:
+        return "the same"
+    difference, half = row["difference"] / unit, (row["high"] - row["low"]) / 2 / unit
+    return f"{'+' if difference > 0 else '-' if difference < 0 else ''}{_told(abs(difference))} ± {_told(half)}{name}"
 
 
-def _told(value: float, sign: str = "") -> str:
-    return format(value, f"{sign},.0f" if abs(value) >= 100 else f"{sign}.3g")
+def _told(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _words(found: Comparison, minutes: float) -> str:
+def _words(group: str, rows: list[dict[str, Any]], found: Comparison, minutes: float, decides: list[str]) -> str:
     best = found.winner(_DECISIVE)
     if best is None:
-        return "No variant is better than all others by the age of the oldest record: the runs do not say so of any."
-    advice = "Leave it as it is" if best == "as it is" else f"Take {best}"
-    (drain,) = [row for row in _of(found.measures, best) if row["measure"] == "drain_ms"]
-    even = "" if drain["n"] else f" In none of its runs is the lag gone within {minutes:g} min: try more."
-    return f"{advice}: by the age of the oldest record it is better than all others that were tried.{even}"
+        said = "no variant is better than all others by the age of the oldest record: the runs do not say so of any"
+    else:
+        by_name = {row["variant"]: row for row in rows}
+        won, now = by_name[best], by_name[_NOW]
+        ages = f"the p95 age of its oldest record is {_span(won)}" + (f" instead of {_span(now)}" if won != now else "")
+        even = (
+            ""
+            if won["drained"][0] != "0"
+            else f". In none of its runs is the lag gone within {minutes:g} min: try more"
+        )
+        said = f"{'leave it as it is' if best == _NOW else f'take {best}'}, better than all others tried: {ages}{even}"
+    if not decides:
+        return f"{group}: {said}."
+    assumed = "; ".join(one.partition(", since")[0] for one in decides)
+    return f"{group}: what is best rests on an assumption ({assumed}). If it holds, {said}."
+
+
+def _span(row: dict[str, Any]) -> str:
+    return "not known" if row["age_p95_ms"] is None else duration(row["age_p95_ms"])

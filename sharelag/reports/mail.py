@@ -8,6 +8,7 @@ from typing import Any
 
 import css_inline
 
+from sharelag.reports.alike import troubles
 from sharelag.reports.blocks import environment
 from sharelag.reports.ledger import Run
 
@@ -40,6 +41,7 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
             about=run,
             told=told,
             groups=groups[:MOST_GROUPS],
+            troubles=troubles(groups[:MOST_GROUPS]),
             more=max(len(groups) - MOST_GROUPS, 0),
             css=css,
         )

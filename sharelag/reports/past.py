@@ -18,6 +18,8 @@ from sharelag.show import plain_rows
 #: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go through in time.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
+#: Signs of trouble.
+FIRST = ("first_released", "first_archived", "first_reset")
 
 
 def timeline(case: Case, moments: int = LINE_MOMENTS) -> pa.Table:
@@ -60,8 +62,7 @@ def signs(history: pa.Table) -> list[dict[str, Any]]:
     table = history.group_by(key).aggregate([*sums, *ends])
     rows = plain_rows(table.rename_columns([*key, *(name for name, _ in [*sums, *ends])]))
     late = "9999"
-    first = ("first_released", "first_archived", "first_reset")
-    return sorted(rows, key=lambda row: (min(row[name] or late for name in first), row["group_id"], row["partition"]))
+    return sorted(rows, key=lambda row: (min(row[name] or late for name in FIRST), row["group_id"], row["partition"]))
 
 
 def windows_at(case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS) -> pa.Table:

@@ -9,19 +9,25 @@ story.causes(told)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from sharelag import charts, show
 from sharelag.metrics.explain import explain
-from sharelag.reports import capacity, past
+from sharelag.metrics.lag import rollup_arrow
+from sharelag.reports import capacity, columns, incident, kept, past
+from sharelag.reports.alike import troubles
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, table
 from sharelag.reports.capacity import Proposal, propose
 from sharelag.reports.case import Case, read
 from sharelag.reports.verdict import verdict
+from sharelag.workbench.answers import delivery_limit, of_group
 
 __all__ = [
+    "archived",
     "assignments",
     "assumptions",
     "cause_spans",
@@ -31,17 +37,21 @@ __all__ = [
     "deliveries",
     "drain",
     "groups",
+    "happened",
     "headline",
     "headroom",
+    "keeping_up",
     "lag_over_time",
     "lorenz",
     "moved",
+    "only",
     "parts",
     "progress",
     "proposal",
     "rates",
     "rates_over_time",
     "read",
+    "reclaimable",
     "signs",
     "spans",
     "unknown",
@@ -51,70 +61,17 @@ __all__ = [
 ]
 #: Whose windows are shown offset by offset: those with the largest lag.
 MOST_WINDOWS = 8
-_PROGRESS = {
-    "Group": "group_id",
-    "Topic": "topic",
-    "Partition": "partition",
-    "Age": "age_ms",
-    "Arriving": "arrival_rate",
-    "Finishing": "completion_rate",
-    "Redelivered": "redelivery_rate",
-    "Drain": "drain",
-    "Gone in about": "drain_ms",
-    "At the latest": "drain_high_ms",
-    "Margin": "margin_ms",
-}
-
-_SIGNS = {
-    "Group": "group_id",
-    "Topic": "topic",
-    "Partition": "partition",
-    "First given back": "first_released",
-    "First archived": "first_archived",
-    "First reset": "first_reset",
-    "Given back": "released",
-    "Archived": "archived",
-    "Finished": "finished",
-    "Last finished": "last_finished",
-}
-_MOVED = {
-    "Group": "group_id",
-    "Topic": "topic",
-    "Partition": "partition",
-    "Change": "change",
-    "Finished": "finished",
-    "Start before": "start_offset_before",
-    "Start now": "start_offset_after",
-    "Window end before": "window_end_offset_before",
-    "Window end now": "window_end_offset_after",
-}
-_HEADROOM = {
-    "Group": "group_id",
-    "Members": "members",
-    "Share partitions": "partitions",
-    "Arriving": "arrival_rate",
-    "Finishing": "completion_rate",
-    "Finishing a member": "per_member",
-    "Lag": "lag",
-    "What the lag crowds around": "skew",
-}
-_COMPARED = {
-    "Variant": "variant",
-    "Gone after": "drain_ms",
-    "Runs that drain": "drained",
-    "Lag p95": "lag_p95",
-    "± to first": "lag_p95_difference",
-    "Age p95": "age_p95_ms",
-    "Age to first": "age_p95_difference",
-    "Redeliveries": "redeliveries",
-    "Member hours": "member_hours",
-}
 
 
 def headline(told: Mapping[str, Any]) -> Block:
     """How it is, in a sentence; carries the verdict to `sharelag report`."""
     words = f"{told['level'].upper()}: {show.terminal(told['headline'])}"
     return block("headline", words, {VERDICT_MIME: told}, verdict=told)
+
+
+def happened(case: Case, told: Mapping[str, Any]) -> Block:
+    """What has happened since a moment, as the headline; carries the verdict to `sharelag report`."""
+    return headline({**told, "headline": incident.happened(case, told)})
 
 
 def changes(told: Mapping[str, Any]) -> Block:
@@ -129,7 +86,7 @@ def groups(told: Mapping[str, Any]) -> Block:
 
 def causes(told: Mapping[str, Any]) -> Block:
     """Why they lag: causes with their evidence, and what to do."""
-    return block("causes", "Why the groups lag.", groups=told["groups"])
+    return block("causes", "Why the groups lag.", found=troubles(told["groups"]))
 
 
 def unknown(told: Mapping[str, Any]) -> Block:
@@ -144,7 +101,7 @@ def progress(case: Case) -> Block:
         key=lambda row: (-(row["age_ms"] or 0), row["group_id"], row["topic"] or "", row["partition"]),
     )
     caption = "Rates are records a second; margin is the time until the oldest unfinished record may be deleted."
-    return table(rows, _PROGRESS, caption, "There is no share partition.")
+    return table(rows, columns.PROGRESS, caption, "There is no share partition.")
 
 
 def lag_over_time(case: Case) -> Chart:
@@ -190,7 +147,7 @@ def cause_spans(case: Case) -> Chart:
 
 def window_heat(case: Case) -> Chart:
     """How wide each window was, over time."""
-    return _chart(charts.window_heat_figure, charts.window_heat_records(past.history(case)))
+    return _chart(charts.window_heat_figure, charts.window_heat_records(past.history(case), as_of=case.evidence.as_of))
 
 
 def spans(case: Case) -> Chart:
@@ -201,7 +158,10 @@ def spans(case: Case) -> Chart:
 
 def deliveries(case: Case) -> Chart:
     """How often offsets were delivered."""
-    return _chart(charts.delivery_count_figure, charts.delivery_count_records(case.evidence.windows))
+    windows = case.evidence.windows
+    records = charts.delivery_count_records(windows, case.evidence.as_of)
+    limits = {delivery_limit(case.evidence, group) for group in records.column("group_id").to_pylist()}
+    return _chart(charts.delivery_count_figure, records, limit=limits.pop() if len(limits) == 1 else None)
 
 
 def lorenz(case: Case) -> Chart:
@@ -210,20 +170,26 @@ def lorenz(case: Case) -> Chart:
 
 
 def assignments(case: Case) -> Chart | Block:
-    """Who may fetch what."""
-    members = case.evidence.members
-    if not members.num_rows:
-        words = "Members are not known here, or there are none."
+    """Who may fetch what, in the group with members that has the most lag."""
+    lags = rollup_arrow(case.evidence.lag, "group").to_pylist()
+    peopled = set(case.evidence.members.column("group_id").to_pylist())
+    chosen = [row for row in lags if row["group_id"] in peopled]
+    if not chosen:
+        words = "Nobody is in any of the groups." if case.evidence.groups.num_rows else "Members are not known here."
         return block("sentence", words, words=words)
-    return _chart(charts.assigned_figure, charts.assigned_records(members, case.evidence.lag))
+    # A matrix is of one group.
+    of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
+    return _chart(charts.assigned_figure, charts.assigned_records(of.members, of.lag))
 
 
 def signs(case: Case) -> Block:
     """What happened to each share partition since the beginning, the first sign of trouble first."""
-    caption = "When it happened first since then (UTC), and how many offsets were given back, archived or finished."
-    return table(
-        past.signs(past.history(case)), _SIGNS, caption, "No record of the state topic was written since then."
-    )
+    rows = past.signs(past.history(case))
+    shown = [row for row in rows if any(row[name] for name in past.FIRST)]
+    caption = "When it happened first since then, and how many offsets were given back, archived or finished."
+    nothing = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions." if shown else ""
+    empty = "No offset was given back or archived since then, and nothing was reset."
+    return table(shown, columns.SIGNS, f"{caption} {nothing}".strip(), empty)
 
 
 def moved(case: Case) -> Block:
@@ -233,7 +199,7 @@ def moved(case: Case) -> Block:
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
         caption += f" Of {unknown} share partitions it is not known what they were then."
-    return table(moving, _MOVED, caption, f"Nothing is known to have changed since then. {caption}")
+    return table(moving, columns.MOVED, caption, f"Nothing is known to have changed since then. {caption}")
 
 
 def headroom(case: Case) -> Block:
@@ -242,7 +208,39 @@ def headroom(case: Case) -> Block:
         "Records a second over the time looked at. A group that keeps up finishes what arrives: what more it could do, "
         "only a backlog or a simulation shows."
     )
-    return table(capacity.headroom(case), _HEADROOM, caption, "There is no share group.")
+    return table(capacity.headroom(case), columns.HEADROOM, caption, "There is no share group.")
+
+
+def reclaimable(case: Case) -> Block:
+    """What of the logs no share group needs any more."""
+    rows = [row for row in kept.reclaimable(case) if row["reclaimable"] != 0]
+    caption = (
+        "Offsets from the log start to the lowest start offset of the share groups, and whose that is; not known where "
+        "one of them has fetched nothing yet. Kafka deletes by retention alone. Consumer groups and other readers are "
+        "not known here: this is of use for topics that only share groups read."
+    )
+    if case.bench.choice.groups:
+        caption += " Of the chosen groups only: another one may be further back."
+    return table(rows, columns.RECLAIMABLE, caption, "Every log begins where a share group still needs it.")
+
+
+def archived(case: Case, seconds: float) -> Block:
+    """What would be archived if records were given up at an age."""
+    caption = (
+        f"Unfinished offsets whose records are {show.duration(seconds * 1000)} old or older. Kafka has no such setting "
+        "yet. Where the age of a record is not known, it lies between those of records and ends of logs that are."
+    )
+    return table(kept.archived(case, timedelta(seconds=seconds)), columns.ARCHIVED, caption, "There is no share group.")
+
+
+def keeping_up(case: Case, told: Mapping[str, Any]) -> Block:
+    """Whether the groups keep up, as the headline; carries the verdict to `sharelag report`."""
+    return headline({**told, "headline": capacity.keeping_up(capacity.headroom(case))})
+
+
+def only(case: Case, group: str) -> Case:
+    """The same of one group; what was said before was of others."""
+    return replace(case, evidence=of_group(case.evidence, group), previous=None)
 
 
 def proposal(case: Case, **tried: Any) -> Proposal:
@@ -252,8 +250,11 @@ def proposal(case: Case, **tried: Any) -> Proposal:
 
 def compared(made: Proposal) -> Block:
     """The variants beside each other."""
-    caption = f"Means of {made.seeds} simulations; ± is half of the interval of 95 % confidence against the first row."
-    return table(made.rows, _COMPARED, caption, "Nothing was tried.")
+    caption = (
+        f"{made.group}, simulated: means of {made.seeds} runs. Against now: variant less the group as it is, run for "
+        "run, and half of the interval of 95 % confidence."
+    )
+    return table(made.rows, columns.COMPARED, caption, "Nothing was tried.")
 
 
 def assumptions(made: Proposal) -> Block:
@@ -267,7 +268,7 @@ def _chart(figure: Callable[..., Any], records: pa.Table, **more: Any) -> Chart:
 
 def _shown(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
     """The share partitions in the order of their lag: the strip begins with the first."""
-    columns = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
+    names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}
-    order = pa.array([place[one] for one in zip(*columns, strict=True)], pa.int64())
+    order = pa.array([place[one] for one in zip(*names, strict=True)], pa.int64())
     return moments.append_column("place", order).sort_by([("place", "ascending"), ("as_of", "ascending")])

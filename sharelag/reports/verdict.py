@@ -26,7 +26,7 @@ FORMAT = 1
 LEVELS = ("ok", "unknown", "warning", "critical", "failed")
 #: A drain for which somebody has to do something, whatever the cause.
 _NEVER = {"stalled": "nothing is finished any more", "grows": "more arrives than is finished"}
-_OWN_RULE = {"rule": "drain", "level": "warning", "topic": None, "partition": None, "since": None}
+_OWN_RULE = {"rule": "drain", "level": "warning", "topic": None, "partition": None, "since": None, "is_own": True}
 #: What there is no forecast for, and why.
 _NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _OF_SEVERITY = {"critical": "critical", "warning": "warning", "note": "ok"}
@@ -137,7 +137,7 @@ def _group(
         "causes": [_cause(cause) for cause in causes],
         "rules": [
             {name: one[name] for name in ("rule", "level", "topic", "partition", "summary")}
-            | {"since": _time(one["since"])}
+            | {"since": _time(one["since"]), "is_own": one.get("is_own", False)}
             for one in judged
         ],
         "why": _why(causes, judged, [words for _, words in dark], gone),
@@ -189,12 +189,20 @@ def _headline(groups: list[dict[str, Any]]) -> str:
         if dark:
             return f"Nothing wrong is known of {count}; of {len(dark)} not everything is known."
         return f"Nothing is wrong with {count}." if len(groups) != 1 else "Nothing is wrong."
-    worst = bad[0]
-    why = worst["causes"] or worst["rules"]
+    why = _worst(bad[0])
     if len(groups) == 1:
-        return f"{worst['group_id']}: {why[0]['summary']}."
+        return f"{bad[0]['group_id']}: {why}."
     need = "needs" if len(bad) == 1 else "need"
-    return f"{len(bad)} of {count} {need} attention. {worst['group_id']}: {why[0]['summary']}."
+    others = sum(_worst(group) == why for group in bad[1:])
+    more = f" and {others} more" if others else ""
+    return f"{len(bad)} of {count} {need} attention. {bad[0]['group_id']}{more}: {why}."
+
+
+def _worst(group: Mapping[str, Any]) -> str:
+    """What makes the level of a group, in words."""
+    told = [(_OF_SEVERITY[one["severity"]], one["summary"]) for one in group["causes"]]
+    told += [(one["level"], one["summary"]) for one in group["rules"]]
+    return str(max(told, key=lambda one: LEVELS.index(one[0]))[1])
 
 
 def _changes(case: Case, now: Mapping[str, Any]) -> dict[str, Any] | None:

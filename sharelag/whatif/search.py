@@ -85,7 +85,15 @@ class Goal:
         return cls(found[1], limit, found[2].startswith(">"), confidence)
 
     def __str__(self) -> str:
-        return f"{self.measure} {'>=' if self.above else '<='} {self.limit:.12g}"
+        return f"{self.measure} {'>=' if self.above else '<='} {self._limit()}"
+
+    def _limit(self) -> str:
+        """As people read it, and `parse` reads it, too: a time in the largest unit in which it is at least 1."""
+        if not self.measure.endswith("_ms"):
+            return f"{self.limit:.12g}"
+        written = ((f"{self.limit / size:.12g}", size, unit) for unit, size in reversed(_UNITS.items()))
+        fits = (f"{number}{unit}" for number, size, unit in written if float(number) * size == self.limit >= size)
+        return next(fits, f"{self.limit:.12g}ms")
 
 
 @dataclass(frozen=True)

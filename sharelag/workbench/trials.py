@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import charts, show, trials
+from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.whatif.compare import Comparison
@@ -23,7 +24,7 @@ from sharelag.workbench.result import Result
 _MEANS = {
     "by": "what is measured of a run; times of a run that never drained are not known",
     "variant": "what was tried",
-    "mean": "over the runs; - where one does not know it",
+    "mean": "over the runs; - where one does not know it; in every run: all of them have it, so there are no bounds",
     "low": "the mean is not below",
     "high": "the mean is not above",
     "difference": "mean of variant - baseline, run for run",
@@ -66,7 +67,9 @@ def told(found: Comparison | Found | Moving | SimulationResult | ConsumerGroupRe
     if isinstance(found, Found):
         rows = [trials.probe_for_people(row) for row in trials.probe_rows("", found)]
         columns = {heading: name for heading, name in trials.PROBE_COLUMNS.items() if name != "variant"}
-        return _result(f"Fewest members: {found}", rows, columns)
+        measure = found.goal.measure
+        title = f"Fewest members: {str(found).replace(measure, measure_words(measure))}"
+        return _result(title, rows, columns)
     if isinstance(found, Moving):
         rows = [trials.moving_for_people(row) for row in trials.moving_rows("", found)]
         columns = {heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"}

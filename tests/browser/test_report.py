@@ -201,7 +201,7 @@ SHOWN = {
         "slow",
         {"minutes": 1, "seeds": 2},
         1,
-        ["Variant", "Runs that drain", "Lag p95", "± to first", "Age p95"],
+        ["Variant", "Runs that drain", "Lag p95", "Lag against now", "Age p95"],
     ),
 }
 

@@ -204,6 +204,7 @@ def leaders(admin: AdminClient) -> list[int]:
     ]
 
 
+@pytest.mark.row("ADM-11")
 def test_a_cluster_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path) -> None:
     first, second = two_brokers
     to_it = ("--bootstrap-server", first.bootstrap_servers, "--timeout", "5000")
@@ -226,6 +227,13 @@ def test_a_cluster_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBro
     lags = rule_file(tmp_path, line)
     assert sharelag("check", "--rules", lags, *to_it).returncode == 0
     second.stop()
+    begun = time.monotonic()
+    of_half = sharelag("lag", *to_it, "--group", "billing", "--topic", "orders", "-o", "json")
+    assert time.monotonic() - begun < 30  # who does not answer is waited for once
+    known = [json.loads(one) for one in of_half.stdout.splitlines()]
+    assert {row["partition"]: (row["lag"], row["end_offset"], row["lag_reason"]) for row in known} == {
+        0: (0, 10, None), 1: (None, None, "no_end_offset"), 2: (0, 10, None), 3: (None, None, "no_end_offset"),
+    }  # fmt: skip
     half = sharelag("check", "--rules", lags, *to_it, "-o", "json")
     (row,) = [json.loads(one) for one in half.stdout.splitlines()]
     assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)

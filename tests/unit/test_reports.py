@@ -25,10 +25,12 @@ from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.investigate import gather
 from sharelag.reports import ledger, notebooks, past, report, shelf, story
-from sharelag.reports.blocks import table
-from sharelag.reports.capacity import propose
+from sharelag.reports.alike import ranges, troubles
+from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
+from sharelag.reports.capacity import keeping_up, propose
 from sharelag.reports.case import read
 from sharelag.reports.execute import execute
+from sharelag.reports.incident import happened
 from sharelag.reports.ledger import Run, write_index
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.reports.verdict import drain, verdict
@@ -193,7 +195,9 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [("lag", "warning")]
     assert told["refunds"]["why"] == "nothing came that could be fetched (2 share partitions)"
     assert told["billing"]["why"] == "nobody is in the group"
-    assert whole["headline"].startswith("6 of 7 share groups need attention. ")
+    assert whole["headline"] == (
+        "6 of 7 share groups need attention. notifications and 4 more: nobody is in the group."
+    )
 
     shutil.copytree(CAPTURE.parent / "scenarios" / "healthy", tmp_path, dirs_exist_ok=True)
     assert verdict(read(capture=str(tmp_path)))["level"] == "ok"
@@ -245,6 +249,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     assert story.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
     figure = story.drain(case).light
     assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
+    assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
     assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
     assert figure.layout.annotations[0].text.startswith("nobody: the group is empty")
     # Who works, but has not for longer than a lock lasts, has no forecast either.
@@ -278,11 +283,120 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     made = propose(case, members=[4, 40], minutes=1, seeds=5)
     few, many = (next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40))
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
-    assert made.words.startswith("Take 40 members: ")
-    assert "try more" not in made.words
+    assert made.words.startswith("slow: take 40 members, better than all others tried: ")
+    assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
+    assert re.fullmatch(r"-\S+ ± \S+ s", many["age_p95_difference"])
     few = propose(case, members=[4], minutes=1, seeds=3)
-    assert few.words.startswith("Take 4 members: ")
-    assert few.words.endswith("In none of its runs is the lag gone within 1 min: try more.")
+    assert few.words.startswith("slow: take 4 members, ")
+    assert few.words.endswith(" In none of its runs is the lag gone within 1 min: try more.")
+
+
+def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
+    """Nobody is in the group, so that it is not known how long the work takes; anybody does better than nobody."""
+    case = read(capture=str(CAPTURE))
+    made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
+    assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
+    assert [row["members"] for row in made.rows] == [0, 1, 2]
+    assert made.words.startswith(
+        "notifications: what is best rests on an assumption (1 ms of work for each record). If it holds, "
+    )
+    assert "1 ms of work for each record, since nobody is in the group who could be timed" in made.assumed
+    its = story.only(case, made.group)
+    told = story.verdict(its)
+    assert [group["group_id"] for group in told["groups"]] == ["notifications"]
+    assert told["unknown"] == []
+    assert "billing" not in story.causes(told).html + story.headroom(its).html
+
+
+def test_what_is_wrong_in_many_groups_is_told_once() -> None:
+    told = verdict(read(capture=str(CAPTURE)))
+    shown, advice = story.causes(told).html, "start consumers of the group"
+    assert (shown.count("nobody is in the group"), shown.count(advice)) == (1, 1)
+    worst, deleted, never = troubles(told["groups"])
+    alone = ["notifications", "billing", "shipping", "clickstream", "fraud-check"]
+    assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
+    assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
+    assert "partitions 0-5; holds 2\u202f390 offsets" in shown
+    assert (deleted["level"], deleted["title"]) == ("warning", "offsets were deleted before anybody finished them")
+    # How bad that is says the report itself, and what to do the cause.
+    assert (never["level"], never["title"][:24]) == ("warning", "nothing was finished yet")
+    rule = {"rule": "big", "level": "critical", "topic": "orders", "partition": 1, "summary": "lag 9 > 5"}
+    own = rule | {"rule": "drain", "summary": "nothing is finished any more", "is_own": True}
+    many = troubles([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
+    assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
+        ("big", True, 2),
+        ("nothing is finished any more", False, 2),
+    ]
+    changed = {"since": told["as_of"], "comparable": True, "groups": [], "new_causes": [], "gone_causes": []}
+    changed["lasting_causes"] = worst["places"]
+    assert story.changes({"changes": changed}).html.count("nobody is in the group") == 1
+    assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == ["0-2, 5, 7, 8", "4", "0-2, ..."]
+
+
+def test_an_incident_is_what_has_happened_since() -> None:
+    case = read(capture=str(CAPTURE))
+    told = verdict(case)
+    block = story.happened(case, told)
+    said = block.data[VERDICT_MIME]["headline"]
+    assert said == (
+        "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882, and that of 1 more, "
+        "too. First sign at 11:43:34 UTC: offsets of orders-4 were given back by billing. Since 11:44:17 UTC, "
+        "clickstream and 4 more: nobody is in the group."
+    )
+    mine = case.evidence.lag.filter(pc.equal(case.evidence.lag.column("group_id"), "notifications"))
+    assert pc.sum(mine.column("lag")).as_py() == 2882
+    late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z")
+    said = happened(late, verdict(late))
+    assert "the lag of no share group grew. No offset was given back or archived, and nothing was reset. " in said
+    assert said.endswith(verdict(late)["headline"]), "nothing began since then"
+    reset = read(capture=str(CAPTURE), group=["shipping"])
+    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(reset, verdict(reset))
+    figures = [story.window_heat(case), story.deliveries(case), story.lag_over_time(case)]
+    assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {"As of 2026-11-21 11:45:03 UTC"}
+    assert "4 deliveries below the limit" in figures[1].light.layout.meta["title"]
+    shown = story.signs(case).html
+    assert "All times are of 2026-11-21, UTC." in shown
+    assert "<bdi>11:43:34</bdi>" in shown
+    assert "trial" not in shown, "nothing of it happened there"
+
+
+def test_a_review_of_capacity_says_who_keeps_up() -> None:
+    case = read(capture=str(CAPTURE))
+    said = story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
+    assert said == (
+        "1 of 7 share groups finished less than arrived: notifications 9.99 of 16.7 records a second. "
+        "Now nobody is in billing and 4 more, which lag."
+    )
+    row = {"group_id": "g", "members": 2, "arrival_rate": 2.0, "completion_rate": 2.0, "lag": 3}
+    assert keeping_up([row]) == "1 share group finished no less than arrived."
+    assert keeping_up([row, row]) == "All 2 share groups finished no less than arrived."
+    slow = row | {"completion_rate": 0.5}
+    assert keeping_up([slow]) == "g finished less than arrived: 0.5 of 2 records a second."
+    assert keeping_up([slow, slow]).endswith(" 0.5 of 2 records a second at worst.")
+    assert keeping_up([row | {"arrival_rate": None}]).startswith(
+        "How fast records arrive and are finished is not known"
+    )
+
+
+def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> None:
+    """A matrix is of one group."""
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"))
+
+    def renamed(table: pa.Table) -> pa.Table:
+        other = table.set_column(0, "group_id", pa.array(["another"] * len(table), pa.string()))
+        if "lag" in table.column_names:
+            place = table.schema.get_field_index("lag")
+            other = other.set_column(place, "lag", pc.add(other.column("lag"), 1))
+        return pa.concat_tables([table, other])
+
+    known = case.evidence
+    both = replace(case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members)))
+    shown = story.assignments(both)
+    assert isinstance(shown, Chart)
+    assert shown.light.layout.meta["title"].startswith("another: ")
+    nobody = story.assignments(read(capture=str(CAPTURE)))
+    assert isinstance(nobody, Block)
+    assert nobody.text == "Nobody is in any of the groups."
 
 
 # ---- the shelf ------------------------------------------------------------------------------------------

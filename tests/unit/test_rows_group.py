@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from sharelag.metrics.kafka_metrics import parse_mbean
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import SharePartition
 from sharelag.replay import replay_arrow
@@ -160,26 +161,36 @@ def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other
     assert only(result.summary)["redeliveries"] == 0
 
 
+#: Two join, one subscribes to another topic, one is not heard of any more, a topic gets a partition.
+CHANGING = Scenario(
+    (Topic("t", 3, added_ms=(60_000,)), Topic("u", 1)),
+    (Member("a", topics=("t",)), Member("b", join_ms=1000)),
+    settings=Settings(assignment_interval_ms=0),
+    faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
+    duration_ms=70_000,
+)
+
+
 @pytest.mark.row("GRP-06")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
-    """Two join, one subscribes to another topic, one is not heard of any more, a topic gets a partition: five.
-
-    Kafka makes it six: the new partition can be assigned when its share state was created, which is a change as well.
-    """
-    scenario = Scenario(
-        (Topic("t", 3, added_ms=(60_000,)), Topic("u", 1)),
-        (Member("a", topics=("t",)), Member("b", join_ms=1000)),
-        settings=Settings(assignment_interval_ms=0),
-        faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
-        duration_ms=70_000,
-    )
-    run, seen = _Run(scenario, 0, requests=False), [(0, 0)]
+    """Five changes; Kafka makes it six: the new partition can be assigned when its share state was created."""
+    run, seen = _Run(CHANGING, 0, requests=False), [(0, 0)]
     for time in range(70_000):
         run.clock.run(time * MS)
         if run.coordinator.group_epoch != seen[-1][1]:
             seen.append((time, run.coordinator.group_epoch))
     # The session of b ends 45 s after its last heartbeat; each of the others is a heartbeat, and its way there.
     assert seen == [(0, 0), (1, 1), (1001, 2), (5001, 3), (46_001, 4), (60_001, 5), (60_002, 6)]
+
+
+@pytest.mark.row("MET-02")
+def test_rebalances_are_counted_as_kafka_counts_them() -> None:
+    """Five again: Kafka 4.3 counts changes that heartbeats bring, and so not the member that is not heard of."""
+    made = simulate(CHANGING).assignments
+    counts = dict(zip(*(made.column(name).to_pylist() for name in ("assignment_epoch", "rebalances")), strict=True))
+    assert counts == {1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 6: 5}
+    bean = parse_mbean("kafka.server:type=group-coordinator-metrics,name=rebalance-count,protocol=share")
+    assert (bean.name, bean.tags) == ("rebalance-count", {"protocol": "share"})
 
 
 @pytest.mark.row("GRP-09")

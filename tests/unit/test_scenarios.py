@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,9 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.scenarios_from import scenario_from
 from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.named import named, names
-from sharelag.whatif.scenario import Behaviour, Service
+from sharelag.whatif.scenario import Behaviour, Producer, Service
 from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.simulation.logs import logs
 
 RECORDED = CAPTURE.parent / "scenarios"
 
@@ -83,11 +85,25 @@ def test_delivery_limit() -> None:
     assert (row["deliveries"], row["redeliveries"], row["archived"], row["lag_end"]) == (5, 4, 1, 0)
 
 
+@pytest.mark.row("CLI-10")
 def test_slow_producer() -> None:
+    """Ten records at half a record a second: 18 s from the first to the last, 2 s from each to the next."""
     result = simulate(named("slow-producer"))
     ends = [(row["time_ms"], row["end_offset"]) for row in result.timeline.to_pylist()]
     came = [next(time for time, end in ends if end == number) for number in range(1, 11)]
     assert came[-1] - came[0] == 18_000
+    assert {after - before for before, after in pairwise(came)} == {2000}
+    assert ends[-1][1] == 10
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 1.5, 7.25])
+def test_any_fraction_of_a_record_a_second(rate: float) -> None:
+    slow = replace(named("slow-producer"), producers=(Producer("orders", rate, "steady"),), duration_ms=600_000)
+    ((log,),) = logs(slow, 0)
+    assert log.end(600_000_000) == int(600 * rate)  # microseconds
+    apart = [after - before for before, after in pairwise(log.times)]
+    assert all(abs(one - 1_000_000 / rate) <= 1 for one in apart)
+    assert len(apart) == int(600 * rate) - 1
 
 
 def test_gaps() -> None:

@@ -88,7 +88,7 @@ def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) 
     assert (5, None) in tried(found)
     assert found.members == 6
     assert found.undecided == (5,)
-    assert "6 members keep age_p95_ms <= 1000, 95 % sure; not decided by these seeds: 5" in str(found)
+    assert "6 members keep age_p95_ms <= 1s, 95 % sure; not decided by these seeds: 5" in str(found)
     row = next(row for row in found.probes.to_pylist() if row["members"] == 5)
     assert row["mean"] < 1000 < row["high"]
 
@@ -130,7 +130,7 @@ def test_there_may_be_none(told: Callable[..., Found]) -> None:
     found = told(lambda *luck: 5000 + luck[1], between=(2, 20))
     assert (found.members, found.monotone) == (None, True)
     assert tried(found) == [(2, False), (4, False), (8, False), (16, False), (20, False)]
-    assert str(found) == "no number of members from 2 to 20 that was tried surely keeps age_p95_ms <= 1000"
+    assert str(found) == "no number of members from 2 to 20 that was tried surely keeps age_p95_ms <= 1s"
 
 
 def test_more_members_may_do_worse(told: Callable[..., Found]) -> None:
@@ -152,7 +152,7 @@ def test_a_run_that_never_drained_misses_every_goal(told: Callable[..., Found]) 
     found = told(lambda count, seed: None if count < 6 and seed == 3 else 100 + seed, goal)
     assert found.members == 6
     assert {row["members"]: row["unknown"] for row in found.probes.to_pylist()}[4] == 1
-    with pytest.raises(InputError, match="ends after 20000 ms, before drain_ms <= 30000"):
+    with pytest.raises(InputError, match="ends after 20000 ms, before drain_ms <= 30s"):
         fewest_members(WORK, goal=Goal("drain_ms", 30_000))
     # Nothing finished: nobody knows how late.
     assert told(lambda *_: None, Goal("latency_p95_ms", 10), between=(1, 2)).undecided == (1, 2)
@@ -178,6 +178,14 @@ def test_a_goal_can_be_a_lower_limit(told: Callable[..., Found]) -> None:
 def test_goals_are_read(text: str, goal: Goal) -> None:
     assert Goal.parse(text) == goal
     assert Goal.parse(str(goal)) == goal
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(0, "0ms"), (250, "250ms"), (1600, "1.6s"), (90_000, "1.5m"), (7_200_000, "2h"), (100 / 3, None)],
+)
+def test_a_time_is_told_in_a_unit_that_people_read(limit: float, told: str | None) -> None:
+    assert str(Goal("drain_ms", limit)) == f"drain_ms <= {told or '33.3333333333ms'}"
 
 
 @pytest.mark.parametrize(

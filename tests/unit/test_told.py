@@ -141,6 +141,19 @@ def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
         assert "better, winner" in words
 
 
+def test_what_is_the_same_in_every_run_has_no_interval() -> None:
+    found = comparison(
+        now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]}, more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]}
+    )
+    rows = sharelag.told(found).table.to_pylist()
+    assert [row["by"] for row in rows] == ["lag_max", "lag_max", "drain_ms", "drain_ms"]  # what is known comes first
+    now, more = rows[:2]
+    assert (now["mean"], now["low"], now["high"]) == ("7 in every run", None, None)
+    assert (more["mean"], more["difference"], more["difference_low"]) == ("5 in every run", "-2", None)
+    same = sharelag.told(comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})).table.to_pylist()[1]
+    assert (same["difference"], same["difference_low"], same["verdict"]) == ("-2 in every run", None, "better, winner")
+
+
 def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Scenario((Topic("orders", 4),), (Member(service=Service(40)),), (Producer("orders", 90),), duration_ms=9000)
 
@@ -151,7 +164,7 @@ def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(fewest, "run", answer)
     found = fewest.fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
     result = sharelag.told(found)
-    assert result.title == f"Fewest members: {found}"
+    assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, 95 % sure"
     rows = {row["members"]: row for row in result.table.to_pylist()}
     assert rows[found.members]["answer"] == "fewest"
     assert rows[found.members]["met"] == "yes"

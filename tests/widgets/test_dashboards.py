@@ -37,7 +37,7 @@ from sharelag_widgets.dashboards.parts import ChartPart, TablePart
 from sharelag_widgets.dashboards.suspects import PINS, SUSPECTS, suspects
 from sharelag_widgets.dashboards.trials import CancelledError, numbers, shorter, told, tried, watching
 from sharelag_widgets.edits import numbers_in
-from sharelag_widgets.selection import SHARE_PARTITION
+from sharelag_widgets.selection import SHARE_PARTITION, key_text
 from tests.unit.told_input import ToldInput, Write
 from tests.widgets.samples import HOSTILE
 
@@ -148,10 +148,34 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     balance = ImbalanceView(demo, "billing")
     balance.over.value = "topic"
     assert set(balance.table.view.rows.column("over").to_pylist()) == {"topic"}
+    before, filled = balance.curve.view.alt, balance.table.view.rows
+    balance.measure.value = "window_available"
+    assert balance.curve.view.alt != before
+    assert balance.table.view.rows is filled, "only the curve is of that measure"
     explorer = WindowExplorer(demo, "billing")
     title = explorer.heat.view.alt
     explorer.measure.value = list(explorer.measure.options)[3]
     assert explorer.heat.view.alt != title
+
+
+def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
+    """As the browser tells it: the key of the point, as JSON."""
+    selection = Selection()
+    fleet, group = FleetView(demo, selection=selection), GroupView(demo, selection=selection)
+    key = next(one.customdata[3] for one in fleet.parts.view.figure.data)
+    fleet.parts.view.picked_keys = [key_text(tuple(key))]
+    assert selection.keys == (tuple(key),)
+    assert (group.group, bars(fleet), bars(group)) == (key[0], 1, 1)
+    fleet.parts.view.picked_keys = []
+    assert bars(fleet) == 30
+    balance = ImbalanceView(sharelag.open("slow"))
+    heat = balance.who.view.figure.data[0]
+    key = next(one for row in heat.customdata for one in row if one)
+    balance.who.view.picked_keys = [key_text(tuple(key))]
+    assert balance.selection.keys == (tuple(key),)
+    heat = balance.who.view.figure.data[0]
+    assert [[*map(list, row)] for row in heat.customdata] == [[list(key)]]
+    assert "not known" not in " ".join(balance.who.header.facts)
 
 
 def test_the_group_with_the_most_lag_comes_first_and_another_can_be_chosen(demo: Workbench) -> None:
@@ -501,7 +525,7 @@ def test_a_comparison_is_told_side_by_side() -> None:
     verdict, baseline, tried_, difference, interval = by["lag max (offsets)", "more"]
     assert (verdict, baseline, tried_, difference) == ("better, winner", "11", "2", "-9")
     assert interval.startswith("-")
-    assert by["lag max (offsets)", "same"] == ("same", "11", "11", "0", "0 to 0")
+    assert by["lag max (offsets)", "same"] == ("same", "11", "11", "0", "in every run")
     assert by["drain", "more"] == ("not clear", "unknown in 1 of 3", "1 s", "-", "-")
 
 

@@ -49,6 +49,7 @@ class Assigned:
     revoked: int
     idle: int
     unserved: int
+    rebalances: int
 
 
 class Coordinator(Membership[Joined]):
@@ -56,8 +57,8 @@ class Coordinator(Membership[Joined]):
 
     Attributes
     ----------
-    group_epoch, assignment_epoch
-        As Kafka's.
+    group_epoch, assignment_epoch, rebalances
+        As Kafka's; the last is its ``rebalance-count``.
     members
         By member id.
     assignments
@@ -99,7 +100,7 @@ class Coordinator(Membership[Joined]):
             known = self._join(member, Joined(subscribed, rack, self._clock.now))
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
-            self.group_epoch += 1
+            self._change()
         known.last_beat = self._clock.now
         self._initialize()
         self._look_for_partitions()
@@ -123,18 +124,18 @@ class Coordinator(Membership[Joined]):
         added = [place for at, place in self._later if at * MS <= self._clock.now]
         if added:
             del self._later[: len(added)]
-            self.group_epoch += 1
+            self._change()
             self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_added, added)
 
     def _have_added(self, places: list[int]) -> None:
         for place in places:
             self._brokers.add(place)
         self._there.update(places)
-        self.group_epoch += 1
+        self._change()
 
     def _have_initialized(self) -> None:
         self._initialized = True
-        self.group_epoch += 1
+        self._change()
 
     # ---- target assignments ----
 
@@ -148,7 +149,7 @@ class Coordinator(Membership[Joined]):
         if self.members and self.group_epoch == self.assignment_epoch:
             target = self._target()
             if any(_pairs(target.get(id_, {})) != _pairs(known.target) for id_, known in self.members.items()):
-                self.group_epoch += 1
+                self._change()
                 self._install(target)
         self._clock.after(every, self._ask_again, every)
 
@@ -203,6 +204,7 @@ class Coordinator(Membership[Joined]):
                 revoked,
                 idle,
                 len(self._there) - len(served),
+                self.rebalances,
             )
         )
 

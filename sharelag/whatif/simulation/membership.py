@@ -24,6 +24,7 @@ class Membership(ABC, Generic[J]):
     def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
         self._clock, self._session = clock, session_timeout_ms * MS
         self.group_epoch = 0
+        self.rebalances = 0
         self.members: dict[str, J] = {}
 
     def gather(self, joined: Mapping[str, J]) -> None:
@@ -43,9 +44,14 @@ class Membership(ABC, Generic[J]):
 
     def _join(self, member: str, joined: J) -> J:
         self.members[member] = joined
-        self.group_epoch += 1
+        self._change()
         self._clock.after(self._session, self._check_session, member)
         return joined
+
+    def _change(self) -> None:
+        """A change that a heartbeat brings; only these Kafka's ``rebalance-count`` counts, and not who leaves."""
+        self.group_epoch += 1
+        self.rebalances += 1
 
     def _check_session(self, member: str) -> None:
         known = self.members.get(member)

@@ -69,6 +69,7 @@ ASSIGNMENTS = pa.schema(
         ("revoked", pa.int32()),  # from members that stay
         ("idle", pa.int32()),  # members without a partition
         ("unserved", pa.int32()),  # partitions without a member
+        ("rebalances", pa.int32()),  # Kafka's rebalance-count of the group by then, which leaves out who left
     ]
 )
 #: Offsets that were finished together, acknowledged or archived.
@@ -209,6 +210,7 @@ def assignments(made: Sequence[Assigned]) -> pa.Table:
                 one.revoked,
                 one.idle,
                 one.unserved,
+                one.rebalances,
             )
             for one in made
         ],

@@ -75,7 +75,7 @@ class Coordinator(Membership[Joined]):
             known = self._join(member, Joined(subscribed, self._clock.now))
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
-            self.group_epoch += 1
+            self._change()
         known.last_beat = self._clock.now
         self._assign()
         if known.told is not None and owned <= known.told:
@@ -115,5 +115,6 @@ class Coordinator(Membership[Joined]):
                 sum(len(before - after) for before, after in changes),
                 sum(not after for _, after in changes),
                 self._partitions - pairs,
+                self.rebalances,
             )
         )

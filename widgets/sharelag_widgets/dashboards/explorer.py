@@ -57,8 +57,10 @@ class WindowExplorer(GroupDashboard):
         history = self.bench.history(self.group)
         rows = self.chosen(history.table)
         self.history.fill(history, rows)
-        heat = charts.window_heat_records(rows, self.measure.value)
+        as_of = self.bench.lag(self.group).as_of
+        heat = charts.window_heat_records(rows, self.measure.value, as_of=as_of)
         self.heat.draw(charts.window_heat_figure(heat, self.theme))
         windows = self.chosen(self.bench.windows(self.group).table)
         limit = delivery_limit(self.bench.evidence(self.group), str(self.group))
-        self.counts.draw(charts.delivery_count_figure(charts.delivery_count_records(windows), self.theme, limit))
+        counts = charts.delivery_count_records(windows, as_of=as_of)
+        self.counts.draw(charts.delivery_count_figure(counts, self.theme, limit))

@@ -28,7 +28,7 @@ class FleetView(Dashboard):
     TITLE = "Fleet"
     HELP = {
         "What it shows": "every share group of the cluster, and every share partition as a cell",
-        "Picking": "a group in the table or cells in the grid: everything else shows those",
+        "Picking": "a group in the table, cells in the grid or bars of share partitions: everything else shows those",
     } | meanings_of(["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
@@ -38,7 +38,7 @@ class FleetView(Dashboard):
         self.grid = PartitionGrid.of(schemas.LAG.empty_table(), measures=[], selection=self.selection, title="")
         cells = Part("Share partitions", meanings_of(_MEASURES) | {"cause": "the first cause of lag that was found"})
         self.cells, cells.children = cells, [cells.header, self.grid]
-        self.parts = ChartPart("What the lag consists of", charts_help())
+        self.parts = ChartPart("What the lag consists of", charts_help(), self.selection)
         self.table = TablePart("Lag", self.selection, without=["leader_epoch"])
         self._groups.observe(self._picked_groups, names=["keys"])
         return [self.by], [self.groups, self.cells, self.parts, self.table]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import ipywidgets as W  # noqa: N812
-import pyarrow.compute as pc
 
 from sharelag import charts
 from sharelag.workbench.meanings import meanings_of
@@ -30,13 +28,15 @@ class ImbalanceView(GroupDashboard):
     } | meanings_of(["gini", "max_mean", "jain", "cv", "top_share"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        self.measure = choice("Curve of", _MEASURES.items(), self.show)
+        self.measure = choice("Curve of", _MEASURES.items(), self.redraw)
         self.over = choice(
             "Figures over", [("all", ""), *((name, name) for name in ("partition", "topic", "member"))], self.show
         )
         self.curve = ChartPart("How uneven is it?", meanings_of(["gini"]) | {"curve": "the lower, the more uneven"})
         self.who = ChartPart(
-            "Who has which partitions?", {"cell": "a member that has a share partition", **meanings_of(["lag"])}
+            "Who has which partitions?",
+            {"cell": "a member that has a share partition; picking it picks that", **meanings_of(["lag"])},
+            self.selection,
         )
         columns = ["group_id", "topic", "over", "measure"]
         self.table = TablePart("Figures", Selection(columns=columns), without=IN_A_GROUP)
@@ -52,11 +52,8 @@ class ImbalanceView(GroupDashboard):
 
     def _draw(self) -> None:
         evidence = self.bench.evidence(self.group)
-        lag = self.chosen(evidence.lag)
         self.curve.draw(charts.lorenz_figure(charts.lorenz_records(evidence.lag, self.measure.value), self.theme))
-        self.who.draw(charts.assigned_figure(charts.assigned_records(self._members(lag), lag), self.theme))
-
-    def _members(self, lag: Any) -> Any:
-        """The members of the group; all of them, also where only some share partitions are picked."""
-        members = self.bench.evidence(self.group).members
-        return members.filter(pc.is_in(members.column("group_id"), lag.column("group_id").unique()))
+        # Of what is picked, with the lag of all: a share partition that is not picked has a lag, too.
+        self.who.draw(
+            charts.assigned_figure(self.chosen(charts.assigned_records(evidence.members, evidence.lag)), self.theme)
+        )

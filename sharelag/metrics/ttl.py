@@ -1,0 +1,152 @@
+"""How much of the lag would be archived if share groups gave records up at an age?
+
+KIP-932 leaves such a record TTL to the future; Kafka archives by the delivery limit and by the log's retention.
+
+How old the record at an offset is, we know of few: of those that were asked for, and, from moments at which the end of
+the topic partition is known, that all before it are older. So the answer is a number between two that are certain. It
+takes for granted that times ascend in a log, as brokers' do (``message.timestamp.type=LogAppendTime``), and
+producers' about.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.arrow import as_table, beside, flat, keys
+from sharelag.errors import InputError
+from sharelag.metrics.columns import numbers
+from sharelag.metrics.ends import Ends, end_at, known_ends
+from sharelag.metrics.runs import TERMINAL, Runs
+from sharelag.model import milliseconds
+from sharelag.schemas import Arrow
+
+#: One share partition.
+ARCHIVED = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),  # null: the topic id is not among the offsets
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("effective_lag", pa.int64()),  # unfinished offsets still in the log, of which the following are part
+        ("archived", pa.int64()),  # those as old as the TTL or older, about; null: no end of a time before is known
+        ("archived_low", pa.int64()),  # so many at least; null: nothing is known of records so old
+        ("archived_high", pa.int64()),  # so many at most
+        ("as_of", schemas.TIMESTAMP),
+    ]
+)
+_KEY = ("group_id", "topic_id", "partition")
+_Longs = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+
+
+def archived_by_ttl(
+    lag: Arrow, windows: Arrow, past_offsets: Arrow, times: Arrow, as_of: datetime, ttl: timedelta
+) -> pa.RecordBatch:
+    """The unfinished offsets of each share partition whose records are as old as a TTL.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG` at the moment ``as_of``.
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS` of the same share partitions: what is finished among old offsets is no lag.
+    past_offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the answer is exact.
+    times : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.TIMES` of any records.
+    as_of : datetime
+    ttl : timedelta
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `ARCHIVED`, a row a row of the lag table, in its order. Null where the effective lag is not known, and where a
+        share partition has several states, of which we cannot tell which one the lag is of.
+
+    Raises
+    ------
+    InputError
+        When the TTL is not positive, or a table is another one.
+    """
+    if ttl <= timedelta():
+        raise InputError(f"a record TTL of {ttl} would archive everything at once: give a positive one")
+    tables = {"LAG": lag, "WINDOWS": windows, "OFFSETS": past_offsets, "TIMES": times}
+    for name, table in tables.items():
+        schemas.require(table, getattr(schemas, name), name.lower())
+    then = milliseconds(as_of - ttl)
+    ends = known_ends(lag, pa.concat_tables([_ends_then(past_offsets), _marks(times, then)]), milliseconds(as_of))
+    (low, has_low), (high, has_high) = _bounds(ends, then)
+    about, between = end_at(ends, np.full(lag.num_rows, then))
+    left = _Left(lag, windows)
+    none = left.known & has_high & (left.below(high) == 0)  # then the others are none as well
+    bounds = left.known & has_low & has_high
+    counts = {
+        "effective_lag": (left.all, left.counted),
+        "archived": (left.below(np.clip(about, low, high)), (bounds & between) | none),
+        "archived_low": (left.below(low), bounds | none),
+        "archived_high": (left.below(high), left.known & has_high),
+    }
+    columns = {name: flat(lag.column(name)) for name in (*_KEY, "topic", "as_of")}
+    columns |= {name: pa.array(values, mask=~known) for name, (values, known) in counts.items()}
+    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in ARCHIVED], schema=ARCHIVED)
+
+
+def _ends_then(past_offsets: Arrow) -> pa.Table:
+    return as_table(past_offsets).select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
+
+
+def _marks(times: Arrow, then: int) -> pa.Table:
+    """Records whose time is known, as ends: the log ended behind an old one by then, and before a young one after."""
+    time, timed = numbers(times, "timestamp")
+    offset, _ = numbers(times, "offset")  # known where the time is
+    old = time <= then
+    # Of one millisecond there may be more records: that one of them is of exactly then does not bound the others.
+    at = np.where(old, np.minimum(time, then - 1), time)
+    known = timed & (time >= 0)  # -1: a record without a time
+    columns = {name: flat(times.column(name)) for name in ("topic", "topic_id", "partition")}
+    columns["end_offset"] = pa.array(offset + old, pa.int64())
+    columns["as_of"] = pa.array(at, pa.int64()).view(schemas.TIMESTAMP)
+    rows = pa.table(columns)
+    for field in schemas.OFFSETS:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schemas.OFFSETS.names).cast(schemas.OFFSETS).filter(pa.array(known))
+
+
+def _bounds(ends: Ends, then: int) -> tuple[tuple[_Longs, _Bools], tuple[_Longs, _Bools]]:
+    """The last end known by then, and the first known from then on, of each row's topic partition."""
+    places = int(max(ends.place.max(initial=-1), ends.rows.max(initial=-1))) + 1
+    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    low, high = np.full(places, lowest), np.full(places, highest)
+    before, after = ends.time <= then, ends.time >= then
+    np.maximum.at(low, ends.place[before], ends.end[before])
+    np.minimum.at(high, ends.place[after], ends.end[after])
+    first, last = low[ends.rows], high[ends.rows]
+    known, bounded = first != lowest, last != highest
+    first = np.where(known, first, 0)
+    return (first, known), (np.where(bounded, np.maximum(last, first), 0), bounded)
+
+
+class _Left:
+    """What is unfinished in each share partition, by the batches."""
+
+    def __init__(self, lag: Arrow, windows: Arrow) -> None:
+        ours, theirs = keys(lag, _KEY), keys(windows, _KEY)
+        states = pc.value_counts(theirs)
+        once = states.field("values").filter(pc.equal(states.field("counts"), 1))
+        self.all, self.counted = numbers(lag, "effective_lag")
+        self.known = self.counted & pc.is_in(ours, once).to_numpy(zero_copy_only=False)
+        self._runs = Runs(flat(beside(ours, windows, _KEY).column("runs")))
+        self._start = numbers(lag, "effective_start_offset")[0]
+        self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
+
+    def below(self, end: _Longs) -> _Longs:
+        """Unfinished offsets below an end."""
+        upto = np.clip(end, self._start, np.maximum(self._end, self._start))
+        return upto - self._start - self._runs.sum(TERMINAL, self._start, upto)
