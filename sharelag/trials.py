@@ -68,8 +68,10 @@ MOVING = (
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
+#: From here on three digits are a whole number.
+_WHOLE = 999.5
 _RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
-_AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
+AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
 
 
 def measures() -> tuple[str, ...]:
@@ -150,7 +152,7 @@ def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Ite
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words: times with their units, what is not known with its reason."""
-    amounts = {name: _amount(row["measure"], row[name]) for name in _AMOUNTS}
+    amounts = {name: _amount(row["measure"], row[name]) for name in AMOUNTS}
     for name, low, high in (("mean", "low", "high"), ("difference", "difference_low", "difference_high")):
         amounts |= _in_every_run(row, amounts, name, low, high)
     if row["unknown"]:
@@ -220,4 +222,4 @@ def _amount(measure: str, value: float | None) -> str | None:
         return None
     if measure.endswith("_ms"):
         return f"{'-' if value < 0 else ''}{show.duration(abs(value))}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < _WHOLE else f"{value:,.0f}"

@@ -89,6 +89,7 @@ def figure(
         margin={"t": top, "b": bottom, "l": 60, "r": 24},
         height=top + height + bottom,
         showlegend=legend,
+        separators=".\u202f",
         meta={"title": story.title, "facts": list(story.lines)},
     )
     drawn.update_layout(**layout)

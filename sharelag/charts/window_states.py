@@ -116,7 +116,7 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
         380,
         barmode="overlay",
         xaxis={"title": {"text": "time (UTC)"}, "type": "date"},
-        yaxis={"title": {"text": "offset"}, "tickformat": "d"},
+        yaxis={"title": {"text": "offset"}, "tickformat": ",d"},
         plot_bgcolor=PAPER[theme]["paper"],
     )
 

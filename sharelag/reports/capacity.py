@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import investigate
+from sharelag.charts.text import number
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports.case import Case
@@ -172,9 +173,9 @@ def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
         "drain_ms": None if drain["mean"] is None else round(drain["mean"]),
         "drained": f"{drain['n']} of {drain['n'] + drain['unknown']}",
         "lag_p95": measured["lag_p95"]["mean"],
-        "lag_p95_difference": _interval(differs.get("lag_p95"), 1, ""),
+        "lag_p95_difference": _interval(differs.get("lag_p95"), number),
         "age_p95_ms": None if measured[_DECISIVE]["mean"] is None else round(measured[_DECISIVE]["mean"]),
-        "age_p95_difference": _interval(differs.get(_DECISIVE), 1000, " s"),
+        "age_p95_difference": _interval(differs.get(_DECISIVE), duration),
         "redeliveries": measured["redeliveries"]["mean"],
         "member_hours": measured["member_hours"]["mean"],
     }
@@ -185,17 +186,13 @@ def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _interval(row: dict[str, Any] | None, unit: float, name: str) -> str | None:
+def _interval(row: dict[str, Any] | None, told: Callable[[float], str]) -> str | None:
     if row is None or row["difference"] is None or row["low"] is None:
         return None
     if row["difference"] == row["low"] == row["high"] == 0:
         return "the same"
-    difference, half = row["difference"] / unit, (row["high"] - row["low"]) / 2 / unit
-    return f"{'+' if difference > 0 else '-' if difference < 0 else ''}{_told(abs(difference))} ± {_told(half)}{name}"
-
-
-def _told(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    difference, half = row["difference"], (row["high"] - row["low"]) / 2
+    return f"{'+' if difference > 0 else '-' if difference < 0 else ''}{told(abs(difference))} ± {told(half)}"
 
 
 def _words(group: str, rows: list[dict[str, Any]], found: Comparison, minutes: float, decides: list[str]) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
+    "AMOUNT",
     "CAUSES",
     "DIFF",
     "GAPS",
@@ -67,6 +68,9 @@ __all__ = [
     "require",
     "spark_schema",
 ]
+
+#: Metadata of a column of words that are amounts, such as ``1m 37s``: they stand at the right, as numbers do.
+AMOUNT = {b"sharelag": b"amount"}
 
 #: What the functions over Arrow take.
 Arrow: TypeAlias = pa.RecordBatch | pa.Table

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sharelag import show
 from sharelag.metrics.lag import NOTES, REASONS
+from sharelag.schemas import AMOUNT
 from sharelag.workbench.meanings import meanings_of
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) ->
         rest = len(value) - _RUNS
         row = {**row, name: value[:_RUNS]}
     words = show.cell(row, name, "" if name in ("partition", "leader_epoch", "state_epoch") else thousands)
+    if is_number and isinstance(value, str):  # an amount in words
+        words = words.replace(",", thousands)
     if rest > 0:
         words += f" and {rest:,} more".replace(",", thousands)
     return Cell(words, is_number, _reason(row, name, words))
@@ -136,7 +139,13 @@ def _reason(row: Mapping[str, Any], name: str, words: str) -> str:
 
 
 def _is_number(schema: pa.Schema, name: str) -> bool:
-    return name in schema.names and not any(is_text(schema.field(name).type) for is_text in _TEXTS)
+    return name in schema.names and (
+        _is_amount(schema, name) or not any(is_text(schema.field(name).type) for is_text in _TEXTS)
+    )
+
+
+def _is_amount(schema: pa.Schema, name: str) -> bool:
+    return bool(schema.field(name).metadata == AMOUNT)
 
 
 def _which(result: Result) -> str:

@@ -14,6 +14,7 @@ from sharelag import charts, show, trials
 from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
+from sharelag.schemas import AMOUNT
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.consumer_group import ConsumerGroupResult, Moving
 from sharelag.whatif.scenario import Scenario
@@ -39,6 +40,8 @@ _MEANS = {
     "share_group": "mean over the same runs as a share group",
     "better": "which of both; - where the runs do not say",
 }
+#: Columns of words that are amounts.
+_AMOUNTS = frozenset({*trials.AMOUNTS, "value", "consumer_group", "share_group"})
 #: Measures whose chart is worth having.
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
@@ -158,7 +161,9 @@ def _result(
     means: Mapping[str, str] = _MEANS,
 ) -> Result:
     """Cells are words already, but for numbers that were counted."""
-    table = pa.table({name: pa.array([row.get(name) for row in rows]) for name in columns.values()})
+    made = {name: pa.array([row.get(name) for row in rows]) for name in columns.values()}
+    fields = [pa.field(name, cells.type, metadata=AMOUNT if name in _AMOUNTS else None) for name, cells in made.items()]
+    table = pa.table(list(made.values()), schema=pa.schema(fields))
     return Result(
         title=title,
         table=table,

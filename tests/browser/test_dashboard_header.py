@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,8 +31,8 @@ def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> No
     badge = desk.page.locator(".sl-badge")
     expect(badge).to_be_hidden()
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=10))
-    expect(badge).to_have_text(re.compile(r"Stale: 10\S* min old"))
-    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"10\S* min ago"))
+    expect(badge).to_have_text("Stale: 10m old")
+    expect(desk.page.locator(".sl-when")).to_contain_text(", 10m ago")
     assert asked == []  # it is paused
     view.as_of = (datetime.now(UTC) + timedelta(minutes=10)).timestamp() * 1000
     desk.settle()
@@ -45,7 +44,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tm
     view, asked = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
-    desk.page.wait_for_function("() => document.querySelector('.sl-when').innerText.includes('3')")
+    desk.page.wait_for_function("() => document.querySelector('.sl-when').innerText.includes(', 30 s ago')")
     deadline = datetime.now(UTC) + timedelta(seconds=20)
     while not asked and datetime.now(UTC) < deadline:
         desk.page.wait_for_timeout(100)
@@ -54,7 +53,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tm
     desk.settle()
     assert view.paused
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
-    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"5\S* min ago"))
+    expect(desk.page.locator(".sl-when")).to_contain_text(", 5m ago")
     assert asked == ["refresh"]
     desk.page.get_by_role("button", name="Go on").press("Enter")
     desk.page.get_by_role("button", name="Refresh").press("Enter")
@@ -89,4 +88,88 @@ def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
     assert asked == []
     assert desk.page.locator(".sl").count() == 0
+    desk.assert_quiet()
+
+
+# From here on every change of the header's elements, texts and attributes is noted.
+WATCH = """() => { window.changes = [];
+    const words = ({ type, target }) => `${type} of ${target.className || target.nodeName}`;
+    const note = found => changes.push(...found.map(words));
+    const all = { attributes: true, characterData: true, childList: true, subtree: true };
+    new MutationObserver(note).observe(document.querySelector('.sl-head'), all); }"""
+
+
+def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, _ = header(paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0)
+    desk = Desk(browser, tmp_path, view)
+    now = datetime.now(UTC)
+    page, when = desk.page, desk.page.locator(".sl-when")
+    page.clock.install(time=now)
+    page.clock.pause_at(now + timedelta(minutes=10))
+    page.clock.run_for(2_000)
+    expect(when).to_contain_text(", 10m ago")
+    page.evaluate(WATCH)
+    page.clock.run_for(45_000)
+    assert page.evaluate("changes") == []
+    page.clock.run_for(20_000)
+    expect(when).to_contain_text(", 11m ago")
+    expect(page.locator(".sl-badge")).to_have_text("Stale: 11m old")
+    badge = {f"{change} of sl-badge sl-stale" for change in ("attributes", "childList")}
+    assert set(page.evaluate("changes")) == {"childList of BDI", "attributes of sl sl-head sl-level-2"} | badge
+    assert page.locator(".sl-head [aria-live], .sl-head [role=alert]").all_inner_texts() == ["", ""]
+    page.clock.resume()
+    # A refresh with the same answers leaves what people opened, closed or marked.
+    page.get_by_role("button", name="What does").press("Enter")
+    page.locator("details.sl-unknown summary").press("Enter")
+    page.evaluate("() => getSelection().selectAllChildren(document.querySelector('.sl-help dd'))")
+    view.busy = True
+    desk.settle()
+    view.busy = False
+    then = now + timedelta(minutes=12)
+    view.tell(then, ["a", "b"], ["a note"], units="lag in offsets")
+    desk.settle()
+    expect(when).to_contain_text("just now")
+    assert page.evaluate("String(getSelection())") == "end offset - start offset - delivery complete count"
+    assert page.locator("details.sl-unknown").get_attribute("open") is None
+    view.tell(then, ["a", "b", "c"])
+    desk.settle()
+    expect(page.locator("details.sl-unknown li")).to_have_count(3)
+    desk.assert_quiet()
+
+
+def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, _ = header()
+    desk = Desk(browser, tmp_path, view)
+    desk.page.evaluate("() => Object.values(window.models)[0].set('facts', null)")
+    expect(desk.page.get_by_role("alert")).to_contain_text("This view cannot be drawn")
+    expect(desk.page.get_by_role("heading", name="Fleet")).to_be_visible()
+    view.finding = "all is well"
+    desk.page.evaluate("() => Object.values(window.models)[0].set('facts', ['every 30 s'])")
+    desk.settle()
+    expect(desk.page.get_by_role("alert")).to_have_count(0)
+    expect(desk.page.locator(".sl-facts")).to_have_text("all is wellevery 30 s")
+    desk.assert_quiet()
+
+
+# As a dashboard has them: the header in an element of its own, controls of ipywidgets beside it.
+CONTROLS = """() => { const board = document.querySelector('main'), style = document.createElement('style');
+    board.className = 'sharelag-dashboard';
+    const choice = '<div class="widget-dropdown"><select><option>billing</select></div>';
+    board.insertAdjacentHTML('beforeend', `${choice}<input type="number">`);
+    style.textContent = '.widget-dropdown > select { appearance: none; background: linear-gradient(#000, #000) }';
+    document.head.append(style); }"""
+LOOKS = """() => [...document.querySelectorAll('.widget-dropdown > select, input[type=number]')].map(control => {
+    const { colorScheme, appearance, backgroundImage } = getComputedStyle(control);
+    return [colorScheme, appearance, backgroundImage]; })"""
+
+
+@pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
+def test_the_browsers_own_controls_have_the_theme_too(paper: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    view, _ = header()
+    desk = Desk(browser, tmp_path, view, paper=paper)
+    desk.page.evaluate(CONTROLS)
+    scheme = "normal" if "fff" in paper else "dark"
+    assert desk.page.evaluate(LOOKS) == [[scheme, "auto", "none"], [scheme, "auto", "none"]]
+    desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    desk.page.wait_for_function(f"({LOOKS})().every(([scheme]) => scheme === 'dark')")
     desk.assert_quiet()

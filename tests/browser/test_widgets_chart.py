@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, axe_violations, browser  # noqa: F401
 from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
@@ -120,15 +120,85 @@ def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
-def test_without_a_kernel_a_figure_says_what_it_waits_for(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+# As in a page that was just opened: another view of the same figure, without what the first one brought.
+OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; const el = document.createElement('div');
+    document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
+
+
+def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     desk = Desk(browser, tmp_path, PlotView(bars()))
     drawn(desk)
-    desk.page.clock.install()
+    page, fresh = desk.page, desk.root(1)
+    page.clock.install()
     desk.silence()
-    desk.page.evaluate("""() => { delete window.Plotly; window.sharelagPlotly = undefined;
-        const el = document.createElement('div'); document.querySelector('main').append(el);
-        return window.show(window.sent[0], el); }""")
-    desk.page.clock.run_for(65_000)
-    alert = desk.page.get_by_role("alert").inner_text()
-    assert "Python does not answer, and plotly.js has to come from there. Is the kernel running?" in alert
+    page.evaluate(OPENED_AGAIN)
+    page.clock.run_for(3_000)
+    expect(fresh.locator(".sl-wait")).to_be_hidden()
+    page.clock.run_for(2_000)
+    expect(fresh.get_by_role("status").first).to_have_text("The kernel is busy; the chart appears when it answers.")
+    assert page.get_by_role("alert").count() == 0
+    page.clock.run_for(3_600_000)
+    expect(fresh.locator(".sl-wait")).to_contain_text("with other cells, or there is none. The chart appears when it")
+    fresh.get_by_role("button", name="Show as table").click()
+    expect(fresh.locator("tbody tr")).to_have_count(3)
+    assert axe_violations(page) == []
+    page.evaluate("window.kernelGone = false")
+    page.clock.run_for(61_000)
+    fresh.locator(".main-svg").first.wait_for()
+    expect(fresh.locator(".sl-wait")).to_be_hidden()
+    assert fresh.locator(".bars path").count() == 3
+    desk.assert_quiet()
+
+
+def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()))
+    drawn(desk, 0)
+    drawn(desk, 1)
+    page, fresh = desk.page, desk.root(2)
+    page.clock.install()
+    page.evaluate("() => { Object.values(window.models)[0].send = () => { throw new Error('Cannot send'); }; }")
+    page.evaluate(OPENED_AGAIN)
+    expect(fresh.locator(".sl-wait")).to_contain_text("has ended before the chart was drawn: run the cell again")
+    assert page.get_by_role("alert").count() == 0
+    page.evaluate(
+        """() => { const el = document.createElement('div'); document.querySelector('main').append(el);
+        return window.show(window.sent[1], el); }"""
+    )
+    fresh.locator(".main-svg").first.wait_for()
+    expect(fresh.locator(".sl-wait")).to_be_hidden()
+    desk.root(3).locator(".main-svg").first.wait_for()
+    desk.assert_quiet()
+
+
+def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    chart = PlotView(over_time())
+    desk = Desk(browser, tmp_path, chart)
+    drawn(desk)
+    page, alert = desk.page, desk.page.get_by_role("alert")
+    page.evaluate(
+        "() => { Plotly.kept = Plotly.react; Plotly.react = async () => { throw new Error('out of memory'); }; }"
+    )
+    chart.figure = bars()
+    desk.settle()
+    expect(alert).to_have_text("This view cannot be drawn: out of memory")
+    expect(page.locator(".sl-stage")).to_be_hidden()
+    page.evaluate("() => { Plotly.react = Plotly.kept; }")
+    chart.alt = "Lag, once more"
+    desk.settle()
+    page.locator(".bars path").first.wait_for()
+    expect(alert).to_have_count(0)
+    expect(page.locator(".sl-stage")).to_be_visible()
+    assert page.locator(".bars path").count() == 3
+    desk.assert_quiet()
+
+
+def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
+    drawn(desk)
+    ticks = desk.page.eval_on_selector_all(".ytick text", "texts => texts.map(text => text.textContent)")
+    assert {"5\u202f000", "15\u202f000"} <= set(ticks)
+    desk.page.get_by_role("button", name="Show as table").click()
+    desk.settle()
+    cells = desk.page.eval_on_selector_all(".sl-chart td.sl-number", "cells => cells.map(one => one.innerText)")
+    assert cells == ["15\u202f250", "4\u202f000"]
     desk.assert_quiet()

@@ -418,10 +418,10 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
     assert (status(desk), root.get_attribute("aria-busy")) == ("Done.", "false")
     assert announced(desk, "Done.") == "Done."
     assert results(desk) == [
-        ["Time until drained", "not drained", "1.25 min", "not drained before", "-", "✔ better"],
+        ["Time until drained", "not drained", "1m 15s", "not drained before", "-", "✔ better"],
         [
             "Age of the oldest record, p95",
-            "1.02 min",
+            "1m 1s",
             "8 s",
             "\u221253 s (\u221287 %)",
             "\u221255 s to \u221252 s",

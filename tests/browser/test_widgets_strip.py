@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Locator, expect
 
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk, axe_violations, browser  # noqa: F401
 from tests.widgets.samples import TOPIC_ID, moving, run, window, windows
 
 THIN = "\u202f"
@@ -255,6 +256,183 @@ def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None: 
     desk.assert_quiet()
 
 
+def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    spot = desk.page.locator(".sl-spot")
+    expect(spot).to_have_text("No offset chosen: use the arrow keys, or point at one.")
+    for offsets, words in (((104, 104), "You picked 104."), ((104, 109), "You picked 104 to 109.")):
+        strip.selection.offsets = offsets
+        desk.settle()
+        expect(spot).to_have_text(words)
+        expect(desk.page.locator(PICTURE)).to_have_attribute("aria-valuetext", words)
+    strip.cursor, strip.selection.offsets = 113.0, (104, 104)
+    desk.settle()
+    expect(spot).to_have_text("Offset 113: Archived, delivery count 5; run 113 to 113 \u2014 picked 104")
+    desk.assert_quiet()
+
+
+def go_to(desk: Desk, *typed: str) -> Locator:
+    """Type into the field for an offset, and press Enter each time; what it says is beside it."""
+    field = desk.page.get_by_role("textbox", name="Go to offset")
+    for text in typed:
+        field.fill(text)
+        field.press("Enter")
+        desk.settle()
+    return desk.page.locator(".sl-why")
+
+
+def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(40, 2))
+    desk = Desk(browser, tmp_path, strip)
+    end = strip.rows.column("end_offset")[39].as_py()
+    desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
+    desk.page.focus(PICTURE)
+    desk.press("+", "+", "g")
+    assert desk.page.evaluate("document.activeElement.labels[0].innerText") == "Go to offset"
+    low, high = desk.data("span")
+    why = go_to(desk, f"{end - 1:,}")  # far beyond what is in sight
+    expect(why).to_have_text("")
+    assert strip.cursor == end - 1
+    assert desk.data("span") == [end - (high - low), end]
+    assert f"Offset {end - 1}: Unread".replace(" ", "") in desk.page.inner_text(".sl-spot").replace(THIN, "").replace(
+        " ", ""
+    )
+    expect(desk.page.locator(".sl-strip [aria-live]")).to_contain_text(f"{(end - 1) % 1000:03}: Unread; run ")
+    first = strip.rows.column("start_offset")[39].as_py()
+    for typed, words in (
+        (str(end), f"Offset {end} is out of range: at this moment there are {first} to {end - 1}."),
+        ("soon", f"Type an offset as a whole number, from {first} to {end - 1}."),
+    ):
+        why = go_to(desk, typed)
+        assert why.inner_text().replace(THIN, "") == words
+        assert strip.cursor == end - 1
+        field = desk.page.get_by_role("textbox", name="Go to offset")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(why.inner_text())
+    assert axe_violations(desk.page) == []
+    desk.press("Escape")
+    expect(why).to_have_text("")
+    expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_value("")
+    assert not {"g", "+", "Enter", "Escape"} & set(desk.page.evaluate("seen"))
+    desk.assert_quiet()
+
+
+def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
+    strip = WindowStrip.of(windows(window(**unset)))
+    desk = Desk(browser, tmp_path, strip)
+    expect(go_to(desk, "5")).to_have_text("The start offset is not known yet, so there is no offset to go to.")
+    assert strip.cursor is None
+    desk.page.emulate_media(media="print")
+    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
+    desk.assert_quiet()
+
+
+@pytest.mark.parametrize("button", ["left", "middle"])
+def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
+    desk = Desk(browser, tmp_path, strip)
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+
+    def drag(by: float, *keys: str) -> None:
+        for key in keys:
+            desk.page.keyboard.down(key)
+        desk.page.mouse.move(box["x"] + 400, box["y"] + 40)
+        desk.page.mouse.down(button=button)  # type: ignore[arg-type]
+        desk.page.mouse.move(box["x"] + 400 + by, box["y"] + 40, steps=5)
+        desk.page.mouse.up(button=button)  # type: ignore[arg-type]
+        for key in keys:
+            desk.page.keyboard.up(key)
+        desk.settle()
+
+    held = ["Shift"] if button == "left" else []
+    drag(-200, *held)
+    assert (strip.fit, desk.data("span")) == ("window", [100, 10_100])  # all is in sight
+    desk.page.focus(PICTURE)
+    strip.cursor = 5_100.0
+    desk.settle()
+    desk.press("+", "+")
+    assert desk.data("span") == [3_850, 6_350]
+    drag(-200, *held)
+    each = 2_500 / box["width"]
+    assert strip.span == pytest.approx([3_850 + 200 * each, 6_350 + 200 * each])
+    assert desk.data("span") == strip.span
+    drag(5_000, *held)
+    drag(5_000, *held)
+    assert strip.span == pytest.approx([100, 2_600])  # no further than there is something
+    assert (strip.selection.offsets, strip.cursor) == (None, pytest.approx(100 + 400 * each, abs=1))
+    if button == "left":
+        drag(100)  # without shift it picks, as ever
+        picked = (100 + int(400 * each), 100 + int(500 * each))
+        assert strip.selection.offsets == picked
+        assert strip.span == pytest.approx([100, 2_600])
+    desk.assert_quiet()
+
+
+def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+    assert desk.data("tail") == 1000
+    at = (box["width"] - 96) / 2  # offset 110, of 100 to 120
+    desk.page.keyboard.down("Shift")
+    desk.page.mouse.move(box["x"] + at, box["y"] + 40)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + at - 300, box["y"] + 40, steps=5)
+    desk.page.mouse.up()
+    desk.page.keyboard.up("Shift")
+    desk.settle()
+    assert (strip.fit, desk.data("tail")) == ("fixed", 0)
+    low, high = strip.span
+    assert low + (at - 300) / box["width"] * (high - low) == pytest.approx(110)
+    desk.assert_quiet()
+
+
+def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(200, 1))
+    desk = Desk(browser, tmp_path, strip)
+    page, model = desk.page, "Object.values(window.models)[0]"
+    speeds = page.get_by_role("group", name="Speed of playing").get_by_role("button")
+    assert speeds.all_inner_texts() == [f"{times}\u00d7" for times in (1, 2, 5, 10)]
+    page.focus(PICTURE)
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
+    found = {}
+    for key in ("<", ">", ">", ">"):  # there is none below
+        page.keyboard.press(key)
+        page.evaluate(f"{model}.set('moment', 0)")
+        page.keyboard.press("p")
+        page.clock.run_for(1_200)
+        page.keyboard.press("p")
+        found[page.evaluate(f"{model}.get('speed')")] = page.evaluate(f"{model}.get('moment')")
+    assert found == {1: 10, 2: 20, 5: 50, 10: 100}
+    page.clock.run_for(1_000)
+    assert [one.get_attribute("aria-pressed") for one in speeds.all()] == ["false", "false", "false", "true"]
+    page.keyboard.press("<")
+    page.clock.run_for(1_000)
+    expect(page.locator(".sl-strip [aria-live=polite]")).to_have_text("Speed of playing: 5 times")
+    speeds.nth(1).click()
+    page.clock.resume()
+    desk.settle()
+    assert strip.speed == 2
+    expect(speeds.nth(1)).to_have_attribute("aria-pressed", "true")
+    desk.assert_quiet()
+
+
+def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(3, 1))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.evaluate("""window.seen = [];
+        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
+    desk.page.focus(PICTURE)
+    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
+    assert [key for key in desk.page.evaluate("seen") if key != "Control"] == ["p", "g", "+", "0"]
+    assert strip.fit == "window"
+
+
 def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     strip = WindowStrip.of(moving(3, 1))
     strip.data = b"not ours, whatever it is"
@@ -262,6 +440,48 @@ def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> 
     failure = desk.page.get_by_role("alert").inner_text()
     assert "of another version of sharelag: restart the kernel and run the cell again" in failure
     assert "Run the cell again" in desk.root().inner_text()
+    desk.assert_quiet()
+
+
+def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip, other = WindowStrip.of(moving(3, 1)), WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    strip.data = b"not ours, whatever it is"
+    desk.settle()
+    expect(desk.page.get_by_role("alert")).to_contain_text("of another version of sharelag")
+    expect(desk.page.locator(PICTURE)).to_be_hidden()
+    strip.moment = 1  # nothing to show it in
+    desk.settle()
+    expect(desk.page.get_by_role("alert")).to_be_visible()
+    strip.data = other.data
+    desk.settle()
+    expect(desk.page.get_by_role("alert")).to_have_count(0)
+    expect(desk.page.locator(PICTURE)).to_be_visible()
+    assert (counted(desk), desk.root().get_attribute("data-failed")) == (other.counts(), None)
+    desk.assert_quiet()
+
+
+def test_after_a_message_that_cannot_be_painted_the_next_is(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    strip = WindowStrip.of(moving(3, 1))
+    desk = Desk(browser, tmp_path, strip)
+    broken = "value => { const model = Object.values(window.models)[0]; model.set('offsets', value); }"
+    desk.page.evaluate(broken, None)
+    desk.settle()
+    alert = desk.page.get_by_role("alert")
+    expect(alert).to_contain_text("This view cannot be drawn")
+    desk.page.evaluate(
+        """() => { window.paints = 0; const all = CanvasRenderingContext2D.prototype, { clearRect } = all;
+        all.clearRect = function (...box) { window.paints += 1; return clearRect.apply(this, box); }; }"""
+    )
+    desk.page.set_viewport_size({"width": 800, "height": 700})  # no reason to try again and again
+    desk.settle()
+    desk.settle()
+    assert desk.page.evaluate("paints") == 0
+    desk.page.evaluate(broken, [])
+    desk.settle()
+    expect(alert).to_have_count(0)
+    assert counted(desk) == strip.counts()
+    assert 300 < desk.page.eval_on_selector(PICTURE, "picture => picture.clientWidth") < 800
     desk.assert_quiet()
 
 

@@ -285,7 +285,7 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
     assert made.words.startswith("slow: take 40 members, better than all others tried: ")
     assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
-    assert re.fullmatch(r"-\S+ ± \S+ s", many["age_p95_difference"])
+    assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
     few = propose(case, members=[4], minutes=1, seeds=3)
     assert few.words.startswith("slow: take 4 members, ")
     assert few.words.endswith(" In none of its runs is the lag gone within 1 min: try more.")

@@ -123,7 +123,7 @@ function build({ model, root, link, say, later }) {
     head.replaceChildren(...names.map((name, n) => {
       const sorted = get("sort") === name ? (get("descending") ? "descending" : "ascending") : "none";
       const arrow = { descending: " \u25be", ascending: " \u25b4", none: "" }[sorted];
-      return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts ? "" : "sl-number" },
+      return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts && !get("amounts").includes(name) ? "" : "sl-number" },
         button(titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: get("hints")[name] ?? name, data: { name } }));
     }));
     grid.setAttribute("aria-rowcount", rows.length + 1);
@@ -164,7 +164,7 @@ function build({ model, root, link, say, later }) {
       const text = shown(column, row, name);
       const unknown = isUnknown(column, row);
       const inside = unknown ? [make("span", { "aria-hidden": "true" }, "-"), make("span", { class: "sl-unseen" }, "not known")] : [column.texts ? named(text) : text];
-      return make("td", { role: "gridcell", class: column.texts || column.kind === "time" ? "" : "sl-number" }, ...inside);
+      return make("td", { role: "gridcell", class: (column.texts && !get("amounts").includes(name)) || column.kind === "time" ? "" : "sl-number" }, ...inside);
     });
     return make("tr", {
       role: "row", id: `${id}-${place}`, "aria-rowindex": place + 2, "aria-selected": String(isPicked), data: { place, row }, class: place === active ? "sl-active" : "",

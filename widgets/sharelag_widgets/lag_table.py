@@ -8,6 +8,7 @@ import pyarrow as pa
 import traitlets
 
 from sharelag.errors import InputError
+from sharelag.schemas import AMOUNT
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
@@ -28,6 +29,7 @@ class LagTable(RowsView):
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # columns, in their order
     sort = traitlets.Unicode("").tag(sync=True)
     descending = traitlets.Bool(True).tag(sync=True)
+    amounts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those of them that are `AMOUNT`
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(
@@ -38,7 +40,8 @@ class LagTable(RowsView):
         selection: Selection | None = None,
         **traits: object,
     ) -> None:
-        super().__init__(rows, keys, selection, _EMPTY, names=list(columns), **traits)
+        amounts = [name for name in columns if rows.schema.field(name).metadata == AMOUNT]
+        super().__init__(rows, keys, selection, _EMPTY, names=list(columns), amounts=amounts, **traits)
 
     @classmethod
     def of(

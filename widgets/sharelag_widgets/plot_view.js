@@ -1,21 +1,27 @@
 // A plotly figure: in the theme of the page, with points that the keyboard reaches, and its numbers as a table.
 
 import { button, make, named, ownsKeys } from "./shared/dom.js";
-import { number, utc } from "./shared/format.js";
+import { counted, number, utc } from "./shared/format.js";
 import { view } from "./shared/view.js";
 import { asTitle, isTime, keyOf, pointsOf, textTrace, timeOf, withArrays } from "./plot_math.js";
-import { plotly } from "./plotly_once.js";
+import { awaitPlotly } from "./plotly_once.js";
 
 const TABLE_ROWS = 500;
 const WATCHED = ["alt", "picked_keys", "picked_moment"];
 const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter or space: pick the point. Escape: pick nothing.";
+const WAITING = {
+  busy: "The kernel is busy; the chart appears when it answers.",
+  silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
+  gone: "The kernel of this chart has ended before the chart was drawn: run the cell again. Its numbers are here already, as a table.",
+};
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
-  let [figures, figure, library, points, active, drawn, gone] = [{}, null, null, [], -1, "", false];
+  let [figures, figure, library, points, active, drawn, gone, endWait] = [{}, null, null, [], -1, "", false, null];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
-  const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, box));
+  const wait = make("p", { class: "sl-wait", role: "status" });
+  const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, wait, box));
   const spot = make("p", { class: "sl-spot" });
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The chart as a table" }));
@@ -33,7 +39,7 @@ function build({ model, root, link, say, later, failed }) {
     active = Math.max(0, Math.min(points.length - 1, place));
     const { curve, point } = points[active];
     try {
-      library.Fx.hover(box, [{ curveNumber: curve, pointNumber: point }]);
+      library?.Fx.hover(box, [{ curveNumber: curve, pointNumber: point }]);
     } catch {
       // A trace that cannot be hovered by number: the words below the chart still say where we are.
     }
@@ -76,12 +82,12 @@ function build({ model, root, link, say, later, failed }) {
   }
   function layoutOf(colour) {
     const ink = getComputedStyle(root).color; // plotly knows no system colours
-    const axis = { gridcolor: "rgba(128,136,150,.28)", zerolinecolor: "rgba(128,136,150,.5)", linecolor: colour("--sl-line"), automargin: true };
+    const axis = { gridcolor: "rgba(128,136,150,.28)", zerolinecolor: "rgba(128,136,150,.5)", linecolor: colour("--sl-line"), automargin: true, separatethousands: true, minexponent: 6 };
     const layout = { ...figure.layout };
     delete layout.template;
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
     return {
-      colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
+      colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", separators: ".\u202f", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
@@ -92,9 +98,23 @@ function build({ model, root, link, say, later, failed }) {
     if (!title) return node;
     return { ...node, title: typeof title === "string" ? asTitle(title) : { ...title, text: asTitle(title.text) } };
   }
+  function askForLibrary() {
+    const told = (how) => {
+      root.dataset.waits = how;
+      const text = WAITING[how] ?? "";
+      if (wait.textContent !== text) wait.textContent = text;
+    };
+    const ended = (act) => (what) => {
+      told("");
+      endWait = null;
+      act(what);
+    };
+    endWait ??= awaitPlotly(model, { told, failed: ended(failed), here: ended((found) => {
+      library = found;
+      later();
+    }) });
+  }
   async function draw() {
-    library ??= await plotly(model);
-    if (gone) return;
     const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
     figure = figures[root.dataset.theme === "dark" ? "dark" : "light"];
     const layout = layoutOf(colour);
@@ -119,15 +139,20 @@ function build({ model, root, link, say, later, failed }) {
     return hits.length ? { ...one, selectedpoints: hits } : one;
   }
   function paint() {
-    stage.setAttribute("aria-label", `${get("alt")}: ${points.length} points`);
+    stage.setAttribute("aria-label", `${get("alt")}: ${counted(points.length, "point")}`);
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     write();
     if (!table.hidden) table.replaceChildren(pointTable());
     Object.assign(root.dataset, { keys: JSON.stringify(get("picked_keys")), pickedMoment: get("picked_moment") ?? "" });
+    library ??= globalThis.Plotly ?? null;
+    if (!library) return askForLibrary();
     const mark = JSON.stringify([root.dataset.loaded, root.dataset.theme, root.dataset.contrast, get("picked_keys"), get("picked_moment"), stage.clientWidth]);
-    if (mark === drawn || stage.clientWidth === 0) return;
+    if (mark === drawn || stage.clientWidth === 0) return undefined;
     drawn = mark;
-    draw().catch(failed);
+    return draw().catch((error) => {
+      drawn = "";
+      throw error;
+    });
   }
   const valueText = (value) => (typeof value === "number" ? number(value) : typeof value === "bigint" ? number(Number(value)) : isTime(value) ? utc(timeOf(value)) : String(value ?? "-"));
   function write() {
@@ -142,7 +167,7 @@ function build({ model, root, link, say, later, failed }) {
     const names = ["Trace", axis("xaxis", "x"), axis("yaxis", "y"), ...(withZ ? ["Value"] : [])];
     const body = make("tbody", {}, ...points.slice(0, TABLE_ROWS).map(({ name, x, y, z }) =>
       make("tr", {}, make("td", {}, named(name || "-")), ...[x, y, ...(withZ ? [z] : [])].map((value) => make("td", { class: typeof value === "number" ? "sl-number" : "" }, make("bdi", {}, valueText(value)))))));
-    const cut = points.length > TABLE_ROWS ? `The first ${TABLE_ROWS} points` : `All ${points.length} points`;
+    const cut = points.length > TABLE_ROWS ? `The first ${TABLE_ROWS} of ${counted(points.length, "point")}` : `All ${counted(points.length, "point")}`;
     return make("table", {}, make("caption", {}, cut), make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, named(name))))), body);
   }
   function hear({ keys: chosen, moment }) {
@@ -151,6 +176,7 @@ function build({ model, root, link, say, later, failed }) {
   }
   const stop = () => {
     gone = true;
+    endWait?.();
     if (library) library.purge(box);
   };
   return { elements: [stage, spot, bar, table], load, paint, hear, stop };

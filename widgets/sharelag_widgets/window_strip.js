@@ -4,19 +4,20 @@ import { textAt } from "./shared/columns.js";
 import { button, make, ownsKeys } from "./shared/dom.js";
 import { isolated, local, number, utc } from "./shared/format.js";
 import { swatch } from "./shared/paint.js";
-import { FINISHED, KINDS, UNREAD, WINDOW } from "./shared/palette.js";
+import { KINDS } from "./shared/palette.js";
 import { view } from "./shared/view.js";
+import { offsetField, timeBar } from "./strip_controls.js";
 import { countsOf, extent, lastBefore, panned, pieceAt, piecesOf, zoomed } from "./strip_math.js";
-import { HEIGHT, STUB, paintStrip } from "./strip_picture.js";
+import { watchMouse } from "./strip_mouse.js";
+import { HEIGHT, paintStrip } from "./strip_picture.js";
 import { pieceTable } from "./strip_table.js";
+import { HELP, cursorWords, offsetIn, spotWords } from "./strip_words.js";
 
 const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
-const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span"];
-const HELP = "Left and right: offset. Shift with them: pick a range. Ctrl with them: next run. Page up and down: move on. " +
-  "[ and ]: moment before and after. Plus and minus: zoom. 0: fit. Enter: pick the run. Escape: pick nothing. P: play.";
+const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed"];
 
 function build({ model, root, link, say, later }) {
-  let [columns, row, rows, pieces, playing, drag] = [null, 0, [], null, 0, null];
+  let [columns, row, rows, pieces, spoken] = [null, 0, [], null, ""];
   const get = (name) => model.get(name);
   const value = (name) => columns[name].values[row];
 
@@ -29,19 +30,19 @@ function build({ model, root, link, say, later }) {
   const canvas = ownsKeys(make("canvas", { tabindex: 0, role: "slider", "aria-label": "Offsets", style: { height: `${HEIGHT}px`, touchAction: "pan-y" } }));
   const spot = make("p", { class: "sl-spot" });
   const told = make("p", { class: "sl-told" });
-  const play = button("\u25b6", () => run(!playing), { "aria-label": "Play", class: "sl-play" });
-  const slider = ownsKeys(make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment", oninput: () => go(Number(slider.value)) }));
-  const when = make("output", { class: "sl-when" });
-  const time = make("div", { class: "sl-bar sl-time" }, play, slider, when);
+  const time = timeBar({ get, last: () => rows.length - 1, go, tell: link.tell, say });
+  const goField = offsetField(goTo);
+  const under = make("div", { class: "sl-under" }, told, goField.element);
   const legend = make("ul", { class: "sl-legend", "aria-label": "Offsets by state" });
   const table = make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The window as a table" });
   ownsKeys(table);
-  const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
+  const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), ...HELP.map((text) => make("p", {}, text)));
   const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-push" }), ...fits, outward, inward, asTable);
 
   // ---- what people do ----
   const picked = () => [textAt(columns.key, get("shown"))];
   function show(shown) {
+    goField.clear();
     const moment = columns.at.values[shown + 1] - columns.at.values[shown] - 1;
     link.tell({ shown, moment, cursor: null, offsets: [], fit: "window", span: [] }, { keys: [textAt(columns.key, shown)], offsets: null });
   }
@@ -49,13 +50,6 @@ function build({ model, root, link, say, later }) {
     const last = rows.length - 1;
     const to = Math.max(0, Math.min(last, moment));
     link.tell({ moment: to }, { moment: columns.time.values[columns.at.values[get("shown")] + to] });
-  }
-  function run(on) {
-    clearInterval(playing);
-    playing = on ? setInterval(() => (get("moment") < rows.length - 1 ? go(get("moment") + 1) : run(false)), 120) : 0;
-    if (on && get("moment") >= rows.length - 1) go(0);
-    play.textContent = playing ? "\u23f8" : "\u25b6";
-    play.setAttribute("aria-label", playing ? "Pause" : "Play");
   }
   // How far the cursor goes: what there is at this moment; and how far the picture goes: at any of them.
   const reach = () => extent(columns, "log", row, [row]);
@@ -70,6 +64,14 @@ function build({ model, root, link, say, later }) {
     const [from, until] = span();
     const moved = to < from || to >= until ? { fit: "fixed", span: panned([from, until], (to - (from + until) / 2) / (until - from), limits()) } : {};
     link.tell({ cursor: to, ...moved, ...more }, others);
+  }
+  function goTo(text) {
+    if (Number.isNaN(value("start"))) return "The start offset is not known yet, so there is no offset to go to.";
+    const found = offsetIn(text, reach());
+    if (found.why) return found.why;
+    look(found.offset);
+    say(cursorWords(pieces, found.offset));
+    return "";
   }
   function pick(first, last) {
     const offsets = [Math.min(first, last), Math.max(first, last)];
@@ -105,46 +107,31 @@ function build({ model, root, link, say, later }) {
     0: () => link.tell({ fit: "window", span: [] }),
     Enter: () => run_(here()) && pick(...run_(here())),
     Escape: () => link.tell({ offsets: [], cursor: null }, { keys: picked(), offsets: null }),
-    p: () => run(!playing),
+    g: goField.focus,
+    p: time.toggle,
+    "<": () => time.shift(-1),
+    ">": () => time.shift(1),
   };
   canvas.addEventListener("keydown", (event) => {
     const act = keys[event.key];
-    if (!act || event.altKey) return;
+    const isCommand = event.ctrlKey || event.metaKey; // the browser's own, but for runs
+    if (!act || event.altKey || (isCommand && !event.key.startsWith("Arrow"))) return;
     event.preventDefault();
     event.stopPropagation();
     act(event);
   });
-  const offsetOf = (event) => {
-    const [from, to] = span();
-    const width = canvas.clientWidth - (tail() > 0 ? STUB : 0);
-    return Math.floor(Math.max(from, Math.min(to - 1e-9, from + (event.offsetX / width) * (to - from))));
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    drag = offsetOf(event);
-    canvas.setPointerCapture(event.pointerId);
+  // On the way there is nothing worth a word to the kernel.
+  const quietly = (traits) => Object.entries(traits).forEach(([name, to]) => model.set(name, to));
+  watchMouse(canvas, {
+    span, limits, zoom, tail: () => tail(),
+    point: (at) => quietly({ cursor: at }),
+    brush(first, last, done) {
+      if (!done) return quietly({ offsets: [Math.min(first, last), Math.max(first, last)] });
+      quietly({ cursor: last });
+      return pick(first, last);
+    },
+    move: (to, done) => (done ? link.tell : quietly)({ fit: "fixed", span: to }),
   });
-  canvas.addEventListener("pointermove", (event) => {
-    const at = offsetOf(event);
-    if (drag === null) {
-      // Hovering is not worth a word to the kernel.
-      model.set("cursor", at);
-    } else if (at !== drag) {
-      model.set("offsets", [Math.min(at, drag), Math.max(at, drag)]);
-    }
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    if (drag === null) return;
-    const [from, to] = [drag, offsetOf(event)];
-    drag = null;
-    model.set("cursor", to);
-    pick(from, to);
-  });
-  canvas.addEventListener("pointercancel", () => (drag = null));
-  canvas.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // the page scrolls
-    event.preventDefault();
-    zoom(event.deltaY > 0 ? 1.25 : 0.8, offsetOf(event));
-  }, { passive: false });
 
   // ---- what is shown ----
   const tail = () => {
@@ -187,17 +174,13 @@ function build({ model, root, link, say, later }) {
     for (const made of fits) made.setAttribute("aria-pressed", String(made.dataset.fit === get("fit")));
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     const at = utc(value("time"));
-    const here_ = local(value("time"));
-    when.textContent = `${at}${here_ ? ` (${here_})` : ""}, ${get("moment") + 1} of ${rows.length}`;
-    time.hidden = rows.length < 2;
-    slider.max = rows.length - 1;
-    slider.value = get("moment");
-    slider.setAttribute("aria-valuetext", at);
+    time.show(at, local(value("time")));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
       : `SPSO ${number(start)}, SPEO ${number(Math.max(windowEnd, start))}, log end ${number(logEnd)}`;
     told.textContent = `${at}: ${known}. ${numbersOf()}`;
     const there = counts.map((count, kind) => (count ? `${KINDS[kind].words} ${number(count)}` : "")).filter(Boolean);
-    say(`${isolated(textAt(columns.label, shown))}, ${at}: ${there.join(", ") || known}`);
+    const spoke = `${isolated(textAt(columns.label, shown))}, ${at}: ${there.join(", ") || known}`;
+    if (spoke !== spoken) say((spoken = spoke));
     writeLegend(counts);
     writeSpot();
     if (!table.hidden) table.replaceChildren(pieceTable(pieces, at));
@@ -218,23 +201,13 @@ function build({ model, root, link, say, later }) {
     shownKinds.forEach((kind, n) => (legend.children[n].lastChild.textContent = number(counts[kind])));
   }
   function writeSpot() {
-    const cursor = get("cursor");
-    const n = cursor === null ? -1 : pieceAt(pieces, cursor);
+    const [cursor, picked_] = [get("cursor"), get("offsets")];
     const [from, to] = reach();
     canvas.setAttribute("aria-valuemin", from);
     canvas.setAttribute("aria-valuemax", to - 1);
     canvas.setAttribute("aria-valuenow", cursor ?? from);
-    let text = "No offset chosen: use the arrow keys, or point at one.";
-    if (cursor !== null && n < 0) text = `Offset ${number(cursor)}: outside of the window and the log`;
-    if (n >= 0) {
-      const kind = pieces.kind[n];
-      const count = pieces.count[n] ? `, delivery count ${pieces.count[n]}` : "";
-      const what = kind === UNREAD || kind === FINISHED || kind === WINDOW ? "" : count;
-      text = `Offset ${number(cursor)}: ${KINDS[kind].words}${what}; run ${number(pieces.first[n])} to ${number(pieces.end[n] - 1)}`;
-    }
-    const chosen = get("offsets");
-    spot.textContent = text + (chosen.length ? ` \u2014 picked ${number(chosen[0])} to ${number(chosen[1])}` : "");
-    canvas.setAttribute("aria-valuetext", text);
+    spot.textContent = spotWords(pieces, cursor, picked_);
+    canvas.setAttribute("aria-valuetext", cursor === null ? spot.textContent : cursorWords(pieces, cursor));
   }
   function hear({ keys: names, moment, offsets }) {
     const before = get("shown");
@@ -250,7 +223,7 @@ function build({ model, root, link, say, later }) {
     }
     if (offsets !== undefined) model.set("offsets", offsets ?? []);
   }
-  return { elements: [bar, canvas, spot, time, told, legend, table, help], load, paint, hear, stop: () => clearInterval(playing) };
+  return { elements: [bar, canvas, spot, time.element, under, legend, table, help], load, paint, hear, stop: time.stop };
 }
 
 export default { render: (context) => view(context, "strip", build, WATCHED) };

@@ -41,6 +41,7 @@ class WindowStrip(View):
     offsets = traitlets.List(traitlets.Float()).tag(sync=True)  # picked: first and last, or nothing
     fit = traitlets.Unicode("window").tag(sync=True)  # window, moments, log, or fixed
     span = traitlets.List(traitlets.Float()).tag(sync=True)  # where fixed: first offset and end
+    speed = traitlets.Enum((1, 2, 5, 10), 1).tag(sync=True)  # of playing
 
     _PICKS = ("shown", "moment", "offsets")
 

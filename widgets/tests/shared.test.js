@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
+import { gzipSync } from "node:zlib";
 
+import { age } from "../sharelag_widgets/dashboards/age.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
 import { csvLine, duration, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
+import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";
 import { asText, asTitle, keyOf, pointsOf, textTrace, timeOf, withArrays } from "../sharelag_widgets/plot_math.js";
 
 test("numbers, times and durations as people read them", () => {
@@ -12,10 +15,20 @@ test("numbers, times and durations as people read them", () => {
   assert.equal(utc(NaN), "time not known");
   assert.equal(utc(9e15), "9000000000000000 ms");
   assert.equal(local(NaN), "");
-  assert.deepEqual([0, 950, 61_000, 7_200_000, 200_000_000, NaN].map(duration), ["0 ms", "950 ms", "1.02 min", "2 h", "2.31 d", "-"]);
-  assert.equal(shown({ values: [61_000], kind: "number" }, 0, "age_ms"), "1.02 min");
+  assert.equal(shown({ values: [61_000], kind: "number" }, 0, "age_ms"), "1m 1s");
   assert.equal(words("window_available"), "Window available");
   assert.equal(words("age_ms"), "Age");
+});
+
+test("spans of time have one form, in their two largest units", () => {
+  const known = [[0, "0 s"], [4.2, "0.0042 s"], [950, "0.95 s"], [59_940, "59.9 s"], [60_000, "1m 0s"], [97_999, "1m 37s"], [-97_000, "-1m 37s"], [7_200_000, "2h 0m"]];
+  known.push([86_400_000, "1d 0h"], [200_000_000, "2d 7h"], [1234 * 86_400_000, "1\u202f234d 0h"], [NaN, "-"], [null, "-"]);
+  assert.deepEqual(known.map(([span]) => duration(span)), known.map(([, words]) => words));
+});
+
+test("an age changes in steps, and leaves out what is none", () => {
+  const known = [[0, "0 s"], [4999, "0 s"], [38_000, "35 s"], [61_000, "1m"], [3_599_000, "59m"], [3_600_000, "1h"], [7_500_000, "2h 5m"], [86_400_000, "1d"], [104_400_000, "1d 5h"]];
+  assert.deepEqual(known.map(([span]) => age(span)), known.map(([, words]) => words));
 });
 
 test("a name from right to left turns nothing but itself", () => {
@@ -119,3 +132,103 @@ test("plotly's times are UTC", () => {
   const wanted = Date.UTC(2026, 10, 21, 3, 10);
   assert.deepEqual(["2026-11-21 03:10", "2026-11-21T03:10:00", "2026-11-21T04:10:00+01:00", wanted].map(timeOf), [wanted, wanted, wanted, wanted]);
 });
+
+/** A model whose messages reach a kernel; `answer` lets that work through them, as far as it is there. */
+function kernel() {
+  const [inbox, code] = [[], new DataView(new Uint8Array(gzipSync("module.exports = { version: 'ours' };")).buffer)];
+  const ours = { isGone: false, sent: [], answer: () => inbox.splice(0).forEach((one) => one()), model };
+  function model() {
+    const listeners = {};
+    const emit = (event, ...what) => [...(listeners[event] ?? [])].forEach((act) => act(...what));
+    return {
+      emit,
+      on: (event, act) => (listeners[event] ??= new Set()).add(act),
+      off: (event, act) => listeners[event]?.delete(act),
+      send(message) {
+        if (ours.isGone) throw new Error("Cannot send");
+        ours.sent.push(message.want ?? "knock");
+        inbox.push(() => (message.want ? emit("msg:custom", { plotly: true }, [code]) : emit("msg:custom", { pong: message.ping }, [])));
+      },
+    };
+  }
+  return ours;
+}
+
+/** A figure that waits: what it was told, and what came. */
+function waiting(model) {
+  const figure = { told: [], came: null };
+  figure.stop = awaitPlotly(model, { told: (how) => figure.told.push(how), here: (library) => (figure.came = library.version), failed: (error) => (figure.came = error) });
+  return figure;
+}
+
+async function withoutPlotly(act) {
+  delete globalThis.sharelagKnocks;
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    await act();
+  } finally {
+    mock.timers.reset();
+    delete globalThis.Plotly;
+  }
+}
+
+const arrived = async () => {
+  for (let turn = 0; turn < 200 && !globalThis.Plotly; turn++) await new Promise((done) => setImmediate(done));
+};
+
+test("plotly.js crosses once, however many figures wait and however long the kernel is busy", () => withoutPlotly(async () => {
+  const ours = kernel();
+  const figures = Array.from({ length: 5 }, () => waiting(ours.model()));
+  mock.timers.tick(3_999);
+  assert.deepEqual(figures[0].told, [""]);
+  mock.timers.tick(1);
+  assert.equal(figures[0].told.at(-1), "busy");
+  for (let minute = 0; minute < 60; minute++) mock.timers.tick(60_000);
+  assert.equal(figures[4].told.at(-1), "silent");
+  assert.ok(ours.sent.length < 5 * 70, `${ours.sent.length} messages in an hour`);
+  ours.answer();
+  ours.answer(); // what was asked because of the first answers
+  await arrived();
+  assert.deepEqual(figures.map(({ came }) => came), Array(5).fill("ours"));
+  assert.equal(ours.sent.filter((what) => what === "plotly").length, 1);
+}));
+
+test("a figure that goes while it asks leaves the others to ask", () => withoutPlotly(async () => {
+  const [ended, next] = [kernel(), kernel()];
+  const [first, second] = [waiting(ended.model()), waiting(next.model())];
+  ended.answer();
+  assert.deepEqual([ended.sent, next.sent], [["knock", "plotly"], ["knock"]]);
+  first.stop();
+  next.answer();
+  next.answer();
+  await arrived();
+  assert.deepEqual([first.came, second.came], [null, "ours"]);
+}));
+
+test("an answer that never comes is asked for again, and a kernel that ended is told, and taken back", () => withoutPlotly(async () => {
+  const [lost, ours] = [kernel(), kernel()];
+  const [first, second] = [waiting(lost.model()), waiting(ours.model())];
+  lost.answer(); // and does what it is asked for no more
+  lost.isGone = true;
+  mock.timers.tick(5_000);
+  assert.deepEqual([first.told.at(-1), second.told.at(-1)], ["gone", "busy"]);
+  ours.answer();
+  ours.answer();
+  await arrived();
+  assert.deepEqual([first.came, second.came], ["ours", "ours"]);
+}));
+
+test("a kernel that comes back is heard", () => withoutPlotly(async () => {
+  const ours = kernel();
+  ours.isGone = true;
+  const model = ours.model();
+  const figure = waiting(model);
+  assert.deepEqual(figure.told, ["gone"]);
+  ours.isGone = false;
+  model.emit("comm_live_update");
+  assert.equal(figure.told.at(-1), "");
+  ours.answer();
+  ours.answer();
+  await arrived();
+  assert.equal(figure.came, "ours");
+}));

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "../sharelag_widgets/shared/palette.js";
 import { countsOf, extent, heights, lastBefore, panned, pieceAt, piecesOf, stacks, ticks, zoomed } from "../sharelag_widgets/strip_math.js";
+import { cursorWords, offsetIn, spotWords } from "../sharelag_widgets/strip_words.js";
 
 const column = (values) => ({ values });
 
@@ -99,4 +100,28 @@ test("what to show: the window, all moments, the log", () => {
 
 test("the last moment that is not after another", () => {
   assert.deepEqual([5, 10, 19, 20, 99].map((at) => lastBefore([0, 10, 20, 30], 1, 4, at)), [0, 0, 0, 1, 2]);
+});
+
+test("what is looked at and what is picked: either, both, or neither", () => {
+  const pieces = piecesOf(moment({ runs: [[3, 2, 0, 3]] }), 0);
+  const under = "Offset 103: Available, delivery count 3; run 103 to 104";
+  assert.equal(spotWords(pieces, null, []), "No offset chosen: use the arrow keys, or point at one.");
+  assert.equal(spotWords(pieces, null, [20, 20]), "You picked 20.");
+  assert.equal(spotWords(pieces, null, [1020, 1029]), "You picked 1\u202f020 to 1\u202f029.");
+  assert.equal(spotWords(pieces, 103, []), under);
+  assert.equal(spotWords(pieces, 103, [20, 20]), `${under} \u2014 picked 20`);
+  assert.equal(spotWords(pieces, 103, [20, 29]), `${under} \u2014 picked 20 to 29`);
+  assert.equal(cursorWords(pieces, 1119), "Offset 1\u202f119: Unread; run 120 to 1\u202f119");
+  assert.equal(cursorWords(pieces, 5000), "Offset 5\u202f000: outside of the window and the log");
+});
+
+test("an offset that is typed, with whatever between its thousands", () => {
+  const reach = [1_000_000, 2_000_000];
+  for (const typed of ["1000050", " 1 000 050", "1,000,050", "1.000.050", "1_000_050", "1'000'050", "1\u202f000\u202f050 "]) {
+    assert.deepEqual(offsetIn(typed, reach), { offset: 1_000_050 }, typed);
+  }
+  assert.deepEqual([offsetIn("1000000", reach), offsetIn("1999999", reach)], [{ offset: 1_000_000 }, { offset: 1_999_999 }]);
+  const there = "1\u202f000\u202f000 to 1\u202f999\u202f999";
+  for (const typed of ["", "  ", "abc", "-5", "1.5", "10 00", "1e6", "<img>"]) assert.deepEqual(offsetIn(typed, reach), { why: `Type an offset as a whole number, from ${there}.` }, typed);
+  for (const typed of ["999999", "2000000", "99999999999999999999"]) assert.match(offsetIn(typed, reach).why, new RegExp(`is out of range: at this moment there are ${there}\\.$`));
 });

@@ -1,8 +1,9 @@
 // What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
 
-import { announcer, button, make, tellFailure } from "../shared/dom.js";
+import { announcer, button, failureOf, make } from "../shared/dom.js";
 import { counted, duration, local, utc } from "../shared/format.js";
 import { watchTheme } from "../shared/theme.js";
+import { age } from "./age.js";
 
 const WATCHED = ["title", "level", "as_of", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
 const TICK = 1000;
@@ -50,53 +51,74 @@ function render({ model, el }) {
     if (!root.isConnected) return;
     const due = get("live") && get("every") > 0 && !get("paused") && !get("busy") && !document.hidden;
     if (main && due && Date.now() - asked >= get("every") * 1000) ask();
-    clock();
+    guarded(clock);
+  }
+
+  // ---- what is shown; nothing is touched that is so already, or people could neither mark a text nor read in peace ----
+  const trouble = failureOf(root);
+  function guarded(act) {
+    try {
+      act();
+      trouble.mend();
+    } catch (error) {
+      trouble.tell(error);
+    }
+  }
+  const marks = new Map();
+  function renew(element, content, elementsOf) {
+    const mark = JSON.stringify(content);
+    if (marks.get(element) === mark) return;
+    marks.set(element, mark);
+    element.replaceChildren(...elementsOf(content));
   }
   function clock() {
     const at = get("as_of");
-    const age = at === null ? null : Math.max(0, Date.now() - at);
+    const old = at === null ? null : Math.max(0, Date.now() - at);
     const here = at === null ? "" : local(at);
-    const old = age === null ? "" : age < 1000 ? ", just now" : `, ${duration(age)} ago`;
-    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${here ? ` (${here})` : ""}${main ? old : ""}`];
+    const ago = old === null ? "" : old < 5000 ? ", just now" : `, ${age(old)} ago`;
+    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${here ? ` (${here})` : ""}${main ? ago : ""}`];
     if (get("units")) parts.push(get("units"));
     if (at !== null && !get("unknown").length) parts.push("nothing is unknown");
     if (main && get("source")) parts.push(get("source"));
     if (main && get("live") && get("every") > 0) parts.push(get("paused") ? "refreshing is paused" : `refreshes every ${duration(get("every") * 1000)}`);
-    when.hidden = !parts.length;
-    when.replaceChildren(...parts.map((text) => make("bdi", {}, text)));
-    const stale = get("live") && age !== null && age > get("stale_after") * 1000;
-    badge.hidden = !(main && (stale || !get("live") || get("busy")));
-    badge.textContent = get("busy") ? "Reading …" : stale ? `Stale: ${duration(age)} old` : "Recorded";
+    hide(when, !parts.length);
+    while (when.children.length > parts.length) when.lastChild.remove();
+    parts.forEach((text, n) => write(when.children[n] ?? when.appendChild(make("bdi")), text));
+    const stale = get("live") && old !== null && old > get("stale_after") * 1000;
+    hide(badge, !(main && (stale || !get("live") || get("busy"))));
+    write(badge, get("busy") ? "Reading …" : stale ? `Stale: ${age(old)} old` : "Recorded");
     badge.classList.toggle("sl-stale", stale && !get("busy"));
-    root.dataset.stale = String(stale);
+    if (root.dataset.stale !== String(stale)) root.dataset.stale = String(stale);
   }
+  const bdi = (text) => make("bdi", {}, text);
   function paint() {
-    try {
-      heading.replaceChildren(make("bdi", {}, get("title")));
-      root.setAttribute("aria-label", get("title"));
-      root.setAttribute("aria-busy", String(get("busy")));
-      refresh.hidden = pause.hidden = !main;
-      refresh.disabled = get("busy");
-      pause.hidden = !main || !get("live") || !(get("every") > 0);
-      pause.textContent = get("paused") ? "Go on" : "Pause";
-      pause.setAttribute("aria-pressed", String(get("paused")));
-      ask4help.setAttribute("aria-label", `What does ${get("title")} show?`);
-      panel.setAttribute("aria-label", `Help: ${get("title")}`);
-      panel.replaceChildren(make("dl", {}, ...get("help").flatMap(([term, meaning]) => [make("dt", {}, make("bdi", {}, term)), make("dd", {}, meaning)])));
-      ask4help.hidden = !get("help").length;
-      if (failure.textContent !== get("failure")) failure.textContent = get("failure");
-      failure.hidden = !get("failure");
-      const unknown = get("unknown").map((text) => make("li", {}, make("bdi", {}, text)));
-      const one = get("unknown").length === 1 ? make("p", { class: "sl-unknown" }, "Not known: ", make("bdi", {}, get("unknown")[0])) : null;
-      const list = one ?? (unknown.length ? make("details", { class: "sl-unknown", open: main }, make("summary", {}, `Not known: ${counted(unknown.length, "thing")}`), make("ul", {}, ...unknown)) : null);
-      const finding = get("finding") ? [make("p", { class: "sl-finding" }, make("bdi", {}, get("finding")))] : [];
-      const read = get("facts").length ? [make("p", { class: "sl-soft" }, ...get("facts").flatMap((text) => [make("bdi", {}, text), " "]))] : [];
-      facts.replaceChildren(...finding, ...read, ...get("notes").map((text) => make("p", {}, make("bdi", {}, text))), ...(list ? [list] : []));
-      clock();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (error) {
-      tellFailure(root, error);
+    renew(heading, get("title"), (title) => [bdi(title)]);
+    root.setAttribute("aria-label", get("title"));
+    root.setAttribute("aria-busy", String(get("busy")));
+    refresh.hidden = pause.hidden = !main;
+    refresh.disabled = get("busy");
+    pause.hidden = !main || !get("live") || !(get("every") > 0);
+    write(pause, get("paused") ? "Go on" : "Pause");
+    pause.setAttribute("aria-pressed", String(get("paused")));
+    ask4help.setAttribute("aria-label", `What does ${get("title")} show?`);
+    panel.setAttribute("aria-label", `Help: ${get("title")}`);
+    renew(panel, get("help"), (help) => [make("dl", {}, ...help.flatMap(([term, meaning]) => [make("dt", {}, bdi(term)), make("dd", {}, bdi(meaning))]))]);
+    ask4help.hidden = !get("help").length;
+    write(failure, get("failure"));
+    hide(failure, !get("failure"));
+    renew(facts, ["finding", "facts", "notes", "unknown"].map(get), factsOf);
+    clock();
+    root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
+  }
+  function factsOf([finding, read, notes, unknown]) {
+    const lines = [...(finding ? [make("p", { class: "sl-finding" }, bdi(finding))] : []), ...(read.length ? [make("p", { class: "sl-soft" }, ...read.flatMap((text) => [bdi(text), " "]))] : [])];
+    lines.push(...notes.map((text) => make("p", {}, bdi(text))));
+    if (unknown.length === 1) lines.push(make("p", { class: "sl-unknown" }, "Not known: ", bdi(unknown[0])));
+    if (unknown.length > 1) {
+      const list = make("ul", {}, ...unknown.map((text) => make("li", {}, bdi(text))));
+      lines.push(make("details", { class: "sl-unknown", open: main }, make("summary", {}, `Not known: ${counted(unknown.length, "thing")}`), list));
     }
+    return lines;
   }
   const themed = () => {
     const theme = root.dataset.theme === "dark" ? "dark" : "light";
@@ -106,10 +128,10 @@ function render({ model, el }) {
   };
   const stopTheme = watchTheme(root, themed);
   themed();
-  const events = WATCHED.map((name) => [`change:${name}`, paint]);
+  const events = WATCHED.map((name) => [`change:${name}`, () => guarded(paint)]);
   for (const [event, act] of events) model.on(event, act);
   const timer = setInterval(tick, TICK);
-  paint();
+  guarded(paint);
   return () => {
     clearInterval(timer);
     for (const [event, act] of events) model.off(event, act);
@@ -117,6 +139,14 @@ function render({ model, el }) {
     voice.stop();
     root.remove();
   };
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function hide(element, isHidden) {
+  if (element.hidden !== isHidden) element.hidden = isHidden;
 }
 
 export default { render };

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import charts
+from sharelag.charts import text
 from sharelag.workbench import Workbench
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
@@ -99,11 +100,11 @@ class PoisonHunt(GroupDashboard):
         pinned = pc.sum(pc.match_substring(self.found.column("why"), PINS)).as_py() or 0
         observed = self.bench.evidence(group).observed
         archived = pc.sum(observed.column("archived")).as_py() if observed.num_rows else None
-        gone = "how many were archived is not known" if archived is None else f"{archived:,} archived"
+        gone = "how many were archived is not known" if archived is None else f"{text.number(archived)} archived"
         return (
-            f"{offsets:,} offset{'s' * (offsets != 1)} delivered at least {self.least.value} times and not "
-            f"acknowledged; {pinned:,} start offset{'s wait' if pinned != 1 else ' waits'} for an offset listed here; "
-            f"{gone} over the span, with those that the start offset has passed since"
+            f"{text.number(offsets)} offset{'s' * (offsets != 1)} delivered at least {self.least.value} times and not "
+            f"acknowledged; {text.number(pinned)} start offset{'s wait' if pinned != 1 else ' waits'} "
+            f"for an offset listed here; {gone} over the span, with those that the start offset has passed since"
         )
 
     def close(self) -> None:

@@ -12,8 +12,10 @@ from sharelag import trials
 from sharelag.charts import text
 from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
+from sharelag.schemas import AMOUNT
 from sharelag.show import MISSING, duration
 from sharelag.whatif import Comparison, Scenario, assign, variants
+from sharelag.whatif.comparison.tables import MEASURED
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
@@ -25,10 +27,10 @@ TOLD = pa.schema(
         ("measure", pa.string()),
         ("variant", pa.string()),
         ("verdict", pa.string()),  # better, worse, same, or not clear; and which wins
-        ("baseline", pa.string()),  # mean over the runs, with its unit
-        ("tried", pa.string()),
-        ("difference", pa.string()),
-        ("interval", pa.string()),
+        pa.field("baseline", pa.string(), metadata=AMOUNT),  # mean over the runs, with its unit
+        pa.field("tried", pa.string(), metadata=AMOUNT),
+        pa.field("difference", pa.string(), metadata=AMOUNT),
+        pa.field("interval", pa.string(), metadata=AMOUNT),
     ]
 )
 MEANS = {
@@ -106,22 +108,19 @@ def tried(
 def told(comparison: Comparison) -> pa.Table:
     """A comparison as `TOLD`: measures of which nothing is known are left out."""
     numbers = list(trials.compared_rows(comparison))
-    words = [trials.for_people(row) for row in numbers]
-    bases = {said["measure"]: said["mean"] for said in words if not _is_tried(said)}
+    bases = {row["measure"]: _mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
     rows = [
         {
             "measure": measure_words(row["measure"]),
             "variant": row["variant"],
-            "baseline": bases[row["measure"]] or MISSING,
-            "tried": said["mean"] or MISSING,
-            "difference": _signed(row, said, "difference"),
-            "interval": f"{_signed(row, said, 'difference_low')} to {_signed(row, said, 'difference_high')}"
-            if row["difference_low"] is not None and row["difference_high"] is not None
-            else MISSING,
-            "verdict": said["verdict"] or ("same" if _is_same(row) else "not clear"),
+            "baseline": bases[row["measure"]],
+            "tried": _mean(row),
+            "difference": _signed(row, "difference"),
+            "interval": _interval(row),
+            "verdict": trials.for_people(row)["verdict"] or ("same" if _is_same(row) else "not clear"),
         }
-        for row, said in zip(numbers, words, strict=True)
+        for row in numbers
         if _is_tried(row) and row["measure"] in known
     ]
     return pa.Table.from_pylist(rows, schema=TOLD)
@@ -201,6 +200,29 @@ def _is_same(row: Mapping[str, Any]) -> bool:
     return all(row[name] == 0 for name in ("difference", "difference_low", "difference_high"))
 
 
-def _signed(row: Mapping[str, Any], said: Mapping[str, Any], name: str) -> str:
+def _interval(row: Mapping[str, Any]) -> str:
+    low, high = row["difference_low"], row["difference_high"]
+    if low is None or high is None:
+        return MISSING
+    if low == row["difference"] == high:
+        return trials.IN_EVERY_RUN
+    return f"{_signed(row, 'difference_low')} to {_signed(row, 'difference_high')}"
+
+
+def _mean(row: Mapping[str, Any]) -> str:
+    """The mean over the runs in words, or in how many of them it is not known."""
+    return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
+
+
+def _signed(row: Mapping[str, Any], name: str) -> str:
     """An amount in words, with its sign also where it is more."""
-    return MISSING if row[name] is None else f"{'+' if row[name] > 0 else ''}{said[name]}"
+    return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
+
+
+def _amount(row: Mapping[str, Any], name: str) -> str:
+    """An amount in words: as charts write it, with its unit where that is time."""
+    value = row[name]
+    if value is None:
+        return MISSING
+    of_time = MEASURED[row["measure"]].unit == "ms"
+    return f"{'-' if value < 0 else ''}{duration(abs(value)) if of_time else text.number(abs(value))}"

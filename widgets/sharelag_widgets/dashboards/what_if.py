@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
-from sharelag.charts import compared_figure, compared_records
+from sharelag.charts import compared_figure, compared_records, text
 from sharelag.charts.comparison import measure_words
 from sharelag.whatif import ASSIGNORS, Comparison, Scenario, compare
 
@@ -189,7 +189,7 @@ class WhatIfLab(GroupDashboard):
         with self._lock:
             if run is self._trial:
                 self.bar.value, self.bar.max = done, total
-                self.bar.description = f"{done:,} of {total:,} runs"
+                self.bar.description = f"{text.number(done)} of {text.number(total)} runs"
 
     def _ended(self, run: Run | None, found: Comparison | None, error: BaseException | None) -> None:
         with self._lock:

@@ -48,11 +48,20 @@ export function announcer() {
   return { element, say, stop: () => clearTimeout(timer) };
 }
 
-/** Put a failure's text in place of a view; what it says next to do holds for every failure in a page. */
-export function tellFailure(root, error) {
-  root.replaceChildren(
-    make("p", { class: "sl-failure", role: "alert" }, `This view cannot be drawn: ${error?.message ?? error}`),
-    make("p", {}, "Run the cell again. The data is still in Python: the same object's .rows shows it."),
-  );
-  root.dataset.failed = String(error?.message ?? error);
+/** What stands in a view that failed, until it shows something again; what it says next to do holds for every failure. */
+export function failureOf(root) {
+  const text = make("p", { class: "sl-failure", role: "alert" });
+  const element = make("div", {}, text, make("p", {}, "Run the cell again. The data is still in Python: the same object's .rows shows it."));
+  return {
+    tell(error) {
+      const words = String(error?.message ?? error);
+      text.textContent = `This view cannot be drawn: ${words}`;
+      root.dataset.failed = words;
+      if (!element.parentNode) root.append(element);
+    },
+    mend() {
+      element.remove();
+      delete root.dataset.failed;
+    },
+  };
 }

@@ -1,10 +1,11 @@
 // Numbers, times and lines of CSV as text.
 
 const THIN = "\u202f";
+const isNone = (value) => Number.isNaN(value ?? NaN);
 
 /** A number with thin spaces between thousands, of four digits if it is not whole; a dash when it is not known. */
 export function number(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "-";
+  if (isNone(value)) return "-";
   const whole = value % 1 === 0 || Math.abs(value) >= 1000;
   const [digits, rest] = String(whole ? Math.round(value) : +value.toPrecision(4)).split(".");
   if (digits.includes("e")) return String(value);
@@ -13,15 +14,15 @@ export function number(value) {
 
 /** A moment (milliseconds) in UTC, as ISO 8601 with a space. */
 export function utc(milliseconds) {
-  if (milliseconds === null || milliseconds === undefined || Number.isNaN(milliseconds)) return "time not known";
+  if (isNone(milliseconds)) return "time not known";
   const date = new Date(milliseconds);
-  return Number.isNaN(date.getTime()) ? `${milliseconds} ms` : date.toISOString().replace("T", " ").replace("Z", " UTC");
+  return Number.isNaN(+date) ? `${milliseconds} ms` : date.toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
 /** The same in the reader's own time zone; empty where that is UTC. */
 export function local(milliseconds) {
   const date = new Date(milliseconds);
-  if (Number.isNaN(date.getTime()) || date.getTimezoneOffset() === 0) return "";
+  if (Number.isNaN(+date) || date.getTimezoneOffset() === 0) return "";
   return `${date.toLocaleTimeString("en-GB")} local time`;
 }
 
@@ -36,27 +37,35 @@ export function csvLine(cells) {
 }
 
 function csvCell(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (isNone(value)) return "";
   if (typeof value === "number") return String(value);
   const text = (/^[=+\-@\t\r]/.test(value) ? "'" : "") + value;
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Milliseconds as people say it; a dash when not known. */
+/** A span of time in its two largest units, as Python says it (`sharelag.show.duration`): 1m 37s; a dash when not known. */
 export function duration(milliseconds) {
-  if (milliseconds === null || milliseconds === undefined || Number.isNaN(milliseconds)) return "-";
-  const size = Math.abs(milliseconds);
-  for (const [unit, length] of [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1000]]) {
-    if (size >= length) return `${number(Number((milliseconds / length).toPrecision(3)))} ${unit}`;
-  }
-  return `${number(milliseconds)} ms`;
+  if (isNone(milliseconds)) return "-";
+  const seconds = Math.abs(milliseconds) / 1000;
+  return (milliseconds < 0 ? "-" : "") + (seconds < 60 ? `${number(+seconds.toPrecision(3))} s` : unitsOf(seconds).join(" "));
+}
+
+/** A span in its two largest units, each apart. */
+export function unitsOf(seconds) {
+  let left = seconds;
+  const units = Object.entries({ d: 86_400, h: 3600, m: 60, s: 1 }).filter(([, length]) => seconds >= length);
+  return units.slice(0, 2).map(([unit, length]) => {
+    const count = Math.floor(left / length);
+    left -= count * length;
+    return number(count) + unit;
+  });
 }
 
 /** How a value of a column is written: by the column's kind, and durations by its name. */
 export function shown(column, row, name) {
   const value = column.values[row];
   if (column.texts) return column.texts[value] ?? "-";
-  if (column.kind === "time") return Number.isNaN(value) ? "-" : utc(value);
+  if (column.kind === "time") return isNone(value) ? "-" : utc(value);
   return name.endsWith("_ms") ? duration(value) : number(value);
 }
 

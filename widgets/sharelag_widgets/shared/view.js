@@ -1,74 +1,79 @@
 // The life of a view: its frame, its data, its theme, and an end that leaves nothing behind.
 
 import { unpack } from "./columns.js";
-import { announcer, make, tellFailure } from "./dom.js";
+import { announcer, failureOf, make } from "./dom.js";
 import { eachFrame } from "./frames.js";
 import { linked } from "./link.js";
 import { watchTheme } from "./theme.js";
 
 /**
- * Build a view and keep it up to date.
+ * Build a view and keep it up to date. One that failed is tried again with whatever comes next.
  *
  * @param {{model, el}} context anywidget's
  * @param {string} name the class of its root, after "sl-"
- * @param {(frame) => {elements: Node[], load: (columns) => void, paint: () => void, hear?: (picked) => void,
+ * @param {(frame) => {elements: Node[], load: (columns) => void, paint: () => void | Promise<void>, hear?: (picked) => void,
  *   stop?: () => void}} build makes the elements once; `load` takes new data, `paint` shows what the model says
  * @param {string[]} watched traits on whose change to paint
  */
 export function view({ model, el }, name, build, watched) {
   const root = make("section", { class: `sl sl-${name}` });
   el.append(root);
-  const failed = (error) => tellFailure(root, error);
+  const failure = failureOf(root);
+  const failed = (error) => {
+    failure.tell(error);
+    body.hidden = true;
+  };
   const voice = announcer();
   let parts = null;
-  let [tries, timer] = [0, 0];
+  let [turn, tries, timer, isLoaded] = [0, 0, 0, false];
   const later = eachFrame(() => {
-    if (!parts || !root.dataset.loaded || body.hidden) return;
+    if (!isLoaded) return;
     // JupyterLab hides all for a moment to change its theme; shown again within the frame, nothing tells that the size is back.
-    if (root.clientWidth === 0 && tries < 10) {
-      tries += 1;
+    if (root.clientWidth === 0 && tries++ < 10) {
       timer = setTimeout(later, 100);
       return;
     }
     tries = 0;
-    parts.paint();
+    // What failed before is tried again, and needs its room.
+    body.hidden = false;
+    Promise.resolve(parts.paint()).then(failure.mend, failed);
   }, failed);
   const link = linked(model, (picked) => parts?.hear?.(picked));
   const empty = make("p", { class: "sl-empty", hidden: true });
   const heading = make("h3", { class: "sl-title" });
   const body = make("div", { class: "sl-body" });
-  let turn = 0;
   const load = async () => {
     const mine = ++turn;
     try {
+      if (!parts) body.append(...(parts = build({ model, root, link, say: voice.say, later, failed })).elements);
       const columns = await unpack(model.get("data"));
-      if (mine !== turn) return; // newer data came while this was unpacked
-      heading.replaceChildren(make("bdi", {}, model.get("title")));
-      root.setAttribute("aria-label", model.get("title"));
-      empty.textContent = model.get("note");
-      empty.hidden = !model.get("note");
-      body.hidden = Object.keys(columns).length === 0;
-      if (!body.hidden) parts.load(columns);
+      // Newer data may have come while this was unpacked.
+      if (mine !== turn) return;
+      const [title, note] = [model.get("title"), model.get("note")];
+      heading.replaceChildren(make("bdi", {}, title));
+      root.setAttribute("aria-label", title);
+      empty.textContent = note;
+      empty.hidden = !note;
+      isLoaded = Object.keys(columns).length > 0;
+      body.hidden = !isLoaded;
+      if (isLoaded) parts.load(columns);
+      else failure.mend();
       root.dataset.loaded = turn;
       later();
     } catch (error) {
+      if (mine !== turn) return;
+      isLoaded = false;
       failed(error);
     }
   };
   const events = [...watched.map((trait) => [`change:${trait}`, later]), ...["data", "title", "note"].map((trait) => [`change:${trait}`, load])];
-  let unwatch = () => {};
-  const observer = new ResizeObserver(later);
-  try {
-    parts = build({ model, root, link, say: voice.say, later, failed });
-    body.append(...parts.elements);
-    root.append(heading, empty, body, link.note, voice.element);
-    for (const [event, act] of events) model.on(event, act);
-    unwatch = watchTheme(root, later);
-    observer.observe(root);
-    load();
-  } catch (error) {
-    failed(error);
-  }
+  // A view that fails gets smaller, which is no reason to try it again.
+  const observer = new ResizeObserver(() => "failed" in root.dataset || later());
+  root.append(heading, empty, body, link.note, voice.element);
+  for (const [event, act] of events) model.on(event, act);
+  const unwatch = watchTheme(root, later);
+  observer.observe(root);
+  load();
   return () => {
     turn += 1;
     for (const [event, act] of events) model.off(event, act);

@@ -1,0 +1,33 @@
+"""Do amounts in words stand at the right, as numbers do?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from playwright.sync_api import Browser
+
+from sharelag_widgets import LagTable
+from sharelag_widgets.lag_table import AMOUNT
+from tests.browser.desk import Desk, browser  # noqa: F401
+
+ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[data-place="0"] td')].map((cell, n) => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    const [inside, outside] = [text.getBoundingClientRect(), cell.getBoundingClientRect()];
+    const head = document.querySelectorAll('.sl-table th')[n];
+    const side = outside.right - inside.right < inside.left - outside.left ? 'right' : 'left';
+    return [head.innerText.trim(), [getComputedStyle(head).textAlign, side]]; }))"""
+
+
+def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    fields = [pa.field(name, pa.string()) for name in ("measure", "variant")]
+    schema = pa.schema([*fields, pa.field("tried", pa.string(), metadata=AMOUNT), pa.field("n", pa.int64())])
+    rows = [
+        {"measure": "drain", "variant": "a long name of a variant", "tried": "1m 37s", "n": 5},
+        {"measure": "a measure with a long name", "variant": "b", "tried": "unknown in 2 of 5 runs", "n": 12_345_678},
+    ]
+    desk = Desk(browser, tmp_path, LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"]))
+    sides = {name: sides for name, sides in desk.page.evaluate(ENDS).items() if name != "Variant"}
+    assert sides == {"Measure": ["left", "left"], "Tried": ["right", "right"], "N": ["right", "right"]}
+    desk.assert_quiet()

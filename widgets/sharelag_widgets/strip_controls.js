@@ -1,0 +1,95 @@
+// What stands around a strip's picture for people to use: a field to go to an offset, and the way through time.
+
+import { button, make, ownsKeys } from "./shared/dom.js";
+
+/** As many times as fast as a moment in `EACH` milliseconds. */
+const SPEEDS = [1, 2, 5, 10];
+const [EACH, TICK] = [120, 60];
+let offsetFields = 0;
+
+/**
+ * A field for an offset; Enter goes there.
+ *
+ * @param {(text: string) => string} go why one cannot go there, or nothing
+ * @returns {{element: HTMLElement, focus: () => void, clear: () => void}}
+ */
+export function offsetField(go) {
+  const id = `sl-offset-why-${++offsetFields}`;
+  const field = ownsKeys(make("input", { type: "text", inputmode: "numeric", size: 11, autocomplete: "off", "aria-describedby": id }));
+  const why = make("span", { class: "sl-why", id, role: "status" });
+  const tell = (text) => {
+    why.textContent = text;
+    field.setAttribute("aria-invalid", String(text !== ""));
+  };
+  const clear = () => {
+    field.value = "";
+    tell("");
+  };
+  const keys = { Enter: () => tell(go(field.value)), Escape: clear };
+  field.addEventListener("input", () => tell(""));
+  field.addEventListener("keydown", (event) => {
+    const act = keys[event.key];
+    if (!act || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  });
+  tell("");
+  return { element: make("div", { class: "sl-go" }, make("label", {}, "Go to offset", field), why), focus: () => field.focus(), clear };
+}
+
+/**
+ * Play, a slider, and how fast.
+ *
+ * @param {{get: (name: string) => any, last: () => number, go: (moment: number) => void, tell: (traits) => void,
+ *   say: (text: string) => void}} acts
+ */
+export function timeBar({ get, last, go, tell, say }) {
+  let [ticking, owed] = [0, 0];
+  const speed = () => get("speed") || 1; // a page that was saved before there were speeds has none
+  const play = button("\u25b6", () => run(!ticking), { "aria-label": "Play", class: "sl-play" });
+  const slider = ownsKeys(make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment", oninput: () => go(Number(slider.value)) }));
+  const when = make("output", { class: "sl-when" });
+  const speeds = SPEEDS.map((times) => button(`${times}\u00d7`, () => tell({ speed: times }), { data: { times } }));
+  const faster = make("div", { class: "sl-speeds", role: "group", "aria-label": "Speed of playing" }, ...speeds);
+  const element = make("div", { class: "sl-bar sl-time" }, play, slider, when, faster);
+
+  function run(on) {
+    clearInterval(ticking);
+    [ticking, owed] = [on ? setInterval(tick, TICK) : 0, 0];
+    if (on && get("moment") >= last()) go(0);
+    play.textContent = ticking ? "\u23f8" : "\u25b6";
+    play.setAttribute("aria-label", ticking ? "Pause" : "Play");
+  }
+  // Faster than a screen and linked views can follow, moments are left out.
+  function tick() {
+    owed += (TICK / EACH) * speed();
+    const moments = Math.floor(owed);
+    if (!moments) return;
+    owed -= moments;
+    if (get("moment") < last()) go(get("moment") + moments);
+    else run(false);
+  }
+  return {
+    element,
+    /** Play, or do not any more. */
+    toggle: () => run(!ticking),
+    /** One speed up (1) or down (-1). */
+    shift(by) {
+      const times = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(speed()) + by))];
+      tell({ speed: times });
+      say(`Speed of playing: ${times} times`);
+    },
+    /** Show the moment, as `at` and in the reader's own time as `here`. */
+    show(at, here) {
+      const moments = last() + 1;
+      when.textContent = `${at}${here ? ` (${here})` : ""}, ${get("moment") + 1} of ${moments}`;
+      element.hidden = moments < 2;
+      slider.max = last();
+      slider.value = get("moment");
+      slider.setAttribute("aria-valuetext", at);
+      for (const made of speeds) made.setAttribute("aria-pressed", String(Number(made.dataset.times) === speed()));
+    },
+    stop: () => clearInterval(ticking),
+  };
+}

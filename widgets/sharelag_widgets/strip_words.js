@@ -1,0 +1,45 @@
+// What does a strip say in words: of the offset that is looked at, of what is picked, of where one can go? Nothing of a page.
+
+import { number } from "./shared/format.js";
+import { FINISHED, KINDS, UNREAD, WINDOW } from "./shared/palette.js";
+import { pieceAt } from "./strip_math.js";
+
+/** What can be done on the picture. */
+export const HELP = [
+  "Left and right: offset. Shift with them: pick a range. Ctrl with them: next run. Page up and down: move on. G: go to an offset that you type. " +
+    "[ and ]: moment before and after. P: play. < and >: slower and faster. Plus and minus: zoom. 0: fit. Enter: pick the run. Escape: pick nothing.",
+  "Mouse: drag to pick a range. Zoomed in, drag with shift or with the middle button to move along. Ctrl and the wheel: zoom.",
+];
+
+/** The offset that is looked at, and what is picked; either may be missing. */
+export function spotWords(pieces, cursor, picked) {
+  const range = picked.length && (picked[0] === picked[1] ? number(picked[0]) : `${number(picked[0])} to ${number(picked[1])}`);
+  if (cursor !== null) return cursorWords(pieces, cursor) + (range ? ` \u2014 picked ${range}` : "");
+  return range ? `You picked ${range}.` : "No offset chosen: use the arrow keys, or point at one.";
+}
+
+/** The offset that is looked at. */
+export function cursorWords(pieces, cursor) {
+  const n = pieceAt(pieces, cursor);
+  if (n < 0) return `Offset ${number(cursor)}: outside of the window and the log`;
+  const kind = pieces.kind[n];
+  const isCounted = pieces.count[n] && kind !== UNREAD && kind !== FINISHED && kind !== WINDOW;
+  const count = isCounted ? `, delivery count ${pieces.count[n]}` : "";
+  return `Offset ${number(cursor)}: ${KINDS[kind].words}${count}; run ${number(pieces.first[n])} to ${number(pieces.end[n] - 1)}`;
+}
+
+/**
+ * The offset that somebody typed, with whatever between its thousands; or why one cannot go there.
+ *
+ * @param {string} text
+ * @param {[number, number]} reach the first offset that is there, and the end
+ * @returns {{offset: number} | {why: string}}
+ */
+export function offsetIn(text, [first, end]) {
+  const there = `${number(first)} to ${number(end - 1)}`;
+  const typed = text.trim();
+  if (!/^(\d+|\d{1,3}([\s,._']\d{3})+)$/.test(typed)) return { why: `Type an offset as a whole number, from ${there}.` };
+  const offset = Number(typed.replace(/\D/g, ""));
+  if (offset < first || offset >= end) return { why: `Offset ${number(offset)} is out of range: at this moment there are ${there}.` };
+  return { offset };
+}
