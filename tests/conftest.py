@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 ROWS = Path("out/rows.json")
@@ -46,6 +47,19 @@ def spark() -> Iterator[SparkSession]:
     running = session("sharelag-tests", spark_master="local[2]")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for the tests of a module."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.chromium import FLAGS, find_chromium
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield running
+        running.close()
 
 
 class _Cases:

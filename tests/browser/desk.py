@@ -7,30 +7,18 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from comm.base_comm import BaseComm
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-from tests.browser.chromium import FLAGS, find_chromium
 from tests.kafka.jars import build_once, cache_dir
 
 ROOT = Path(__file__).parents[2]
 AXE_VERSION = "4.11.1"
 _OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about:")
 BIN = Path(sys.executable).parent
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for the tests of a module."""
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield running
-        running.close()
 
 
 class Watched:

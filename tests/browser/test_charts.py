@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from sharelag import charts
 from sharelag.charts import palette
-from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.test_page import Watched
 from tests.unit.test_charts import ARABIC, FIGURES, HOSTILE, LONG, THEMES, records, renamed, timeline
 
@@ -35,14 +34,6 @@ HOVERED = """async chart => { const told = [];
         }
     }
     return told; }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from PIL import Image, ImageCms
 from playwright.sync_api import Browser
 
 from sharelag_widgets import PartitionGrid, WindowStrip
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 from tests.widgets.samples import lag, moving, run, window, windows
 
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
@@ -86,7 +86,7 @@ def alike(one: Seen, other: Seen) -> bool:
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_of_a_legend_look_alike(theme: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_no_two_of_a_legend_look_alike(theme: str, browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *views(), paper=PAPERS[theme])
     for deficiency in DEFICIENCIES:
         legends = seen(desk, deficiency)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets.dashboards.header import Header
-from tests.browser.desk import ROOT, Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Desk, axe_violations
 from tests.widgets.samples import HOSTILE
 
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
@@ -25,7 +25,7 @@ def header(**changes: object) -> tuple[Header, list[str]]:
     return Header(lambda: asked.append("refresh"), **given), asked
 
 
-def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:
     view, asked = header(paused=True, stale_after=120.0)
     desk = Desk(browser, tmp_path, view)
     badge = desk.page.locator(".sl-badge")
@@ -40,7 +40,7 @@ def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> No
     desk.assert_quiet()
 
 
-def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tmp_path: Path) -> None:
     view, asked = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
@@ -64,7 +64,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tm
 
 
 @pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
-def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:
     view, _ = header(
         title=HOSTILE, unknown=[HOSTILE], notes=[HOSTILE], failure=f"no state of {HOSTILE}", source=HOSTILE
     )
@@ -80,7 +80,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
     view, asked = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.evaluate("() => window.stops.forEach(stop => stop())")
@@ -99,7 +99,7 @@ WATCH = """() => { window.changes = [];
     new MutationObserver(note).observe(document.querySelector('.sl-head'), all); }"""
 
 
-def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:
     view, _ = header(paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0)
     desk = Desk(browser, tmp_path, view)
     now = datetime.now(UTC)
@@ -137,7 +137,7 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
-def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_path: Path) -> None:
     view, _ = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.evaluate("() => Object.values(window.models)[0].set('facts', null)")
@@ -164,7 +164,7 @@ LOOKS = """() => [...document.querySelectorAll('.widget-dropdown > select, input
 
 
 @pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
-def test_the_browsers_own_controls_have_the_theme_too(paper: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_browsers_own_controls_have_the_theme_too(paper: str, browser: Browser, tmp_path: Path) -> None:
     view, _ = header()
     desk = Desk(browser, tmp_path, view, paper=paper)
     desk.page.evaluate(CONTROLS)

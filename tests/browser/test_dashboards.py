@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from tests.browser.desk import ROOT, Watched, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Watched, axe_violations
 from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 SETUP = """import ipywidgets, sharelag
@@ -51,7 +51,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Watched:  # noqa: F811
+def opened(lab: Lab, browser: Browser) -> Watched:
     """The notebook after a full run."""
     watched = Watched(browser, timezone_id="Europe/Berlin")
     page = lab.open(watched, "dashboards.ipynb")

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sharelag.demo import CAPTURE
 from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.page import lag_page
 from sharelag.schemas import LAG, ROLLUP
-from tests.browser.chromium import FLAGS, find_chromium
 from tests.command import sharelag
 from tests.kafka.describe import parse_describe
 
 THIN_SPACE = "\u202f"  # between thousands
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜" + "x" * 200
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield running
-        running.close()
 
 
 class Watched:

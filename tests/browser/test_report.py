@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sharelag.demo import CAPTURE
 from sharelag.reports import blocks, report, story
@@ -26,7 +25,6 @@ from sharelag.reports.ledger import write_index
 from sharelag.reports.mail import mail
 from sharelag.reports.page import page
 from sharelag.version import __version__
-from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.desk import axe_violations
 from tests.command import sharelag
 from tests.nightly import without_kernel
@@ -34,14 +32,6 @@ from tests.nightly import without_kernel
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
 BOXES, BROKEN_WORDS = (Path(__file__).with_name(f"report_{name}.js").read_text("utf-8") for name in ("boxes", "words"))
 CONTRAST = (Path(__file__).parents[2] / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 from tests.widgets.samples import BEGIN, lag, moving
 
 PICTURE = ".sl-strip canvas[role=slider]"
 
 
-def test_what_is_looked_at_stays_while_more_is_read(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_looked_at_stays_while_more_is_read(browser: Browser, tmp_path: Path) -> None:
     more = moving(60, 2)
     rows = pa.concat_tables([more.slice(0, 40), more.slice(60, 40)])
     strip = WindowStrip.of(rows)
@@ -38,7 +38,7 @@ def test_what_is_looked_at_stays_while_more_is_read(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
-def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) -> None:
     more = moving(400, 1)
     strip = WindowStrip.of(more.slice(0, 200))
     desk = Desk(browser, tmp_path, strip)
@@ -53,7 +53,7 @@ def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) ->
     desk.assert_quiet()
 
 
-def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) -> None:
     rows = moving(3, 1).drop_columns(["end_offset"])
     ends = lag().slice(0, 1)
     place = ends.schema.get_field_index("as_of")

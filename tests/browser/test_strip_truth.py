@@ -14,7 +14,7 @@ from sharelag.charts.palette import KINDS as LOOKS
 from sharelag.model import DeliveryState
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 from tests.widgets.samples import run, window, windows
 
 THIN = "\u202f"
@@ -113,7 +113,7 @@ def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random
 @pytest.mark.parametrize("scale", [1, 2])
 def test_the_picture_has_each_offset_in_the_colour_of_its_state(
     scale: int,
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     tmp_path: Path,
 ) -> None:
     rows, random = every_state(60), Random(11)

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable
 from sharelag_widgets.lag_table import AMOUNT
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 
 ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[data-place="0"] td')].map((cell, n) => {
     const text = document.createRange();
@@ -20,7 +20,7 @@ ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[d
     return [head.innerText.trim(), [getComputedStyle(head).textAlign, side]]; }))"""
 
 
-def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:
     fields = [pa.field(name, pa.string()) for name in ("measure", "variant")]
     schema = pa.schema([*fields, pa.field("tried", pa.string(), metadata=AMOUNT), pa.field("n", pa.int64())])
     rows = [

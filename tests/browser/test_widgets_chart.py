@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.browser.desk import Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import Desk, axe_violations
 from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
@@ -33,7 +33,7 @@ def drawn(desk: Desk, number: int = 0) -> None:
     desk.settle()
 
 
-def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
     asked = "window.models[Object.keys(window.models)[%d]]"
     drawn(desk, 0)
@@ -47,7 +47,7 @@ def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_p
     desk.assert_quiet()
 
 
-def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:
     figure = over_time()
     figure.add_scatter(x=["<b>a</b>"], y=[1], name="<b>age</b> &amp;", xaxis="x2")  # plotly takes some tags for its own
     desk = Desk(browser, tmp_path, PlotView(figure))
@@ -64,7 +64,7 @@ def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:  #
     desk.assert_quiet()
 
 
-def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path) -> None:
     chart = PlotView(over_time(), times=True)
     desk = Desk(browser, tmp_path, chart)
     drawn(desk)
@@ -83,7 +83,7 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
-def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     chart, table = PlotView(bars(), selection=selection), LagTable.of(lag(), selection=selection)
     desk = Desk(browser, tmp_path, chart, table)
@@ -106,7 +106,7 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
-def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:
     chart = PlotView(over_time())
     desk = Desk(browser, tmp_path, chart)
     drawn(desk)
@@ -125,7 +125,7 @@ OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; co
     document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
 
 
-def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(bars()))
     drawn(desk)
     page, fresh = desk.page, desk.root(1)
@@ -150,7 +150,7 @@ def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path
     desk.assert_quiet()
 
 
-def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()))
     drawn(desk, 0)
     drawn(desk, 1)
@@ -170,7 +170,7 @@ def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: B
     desk.assert_quiet()
 
 
-def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Browser, tmp_path: Path) -> None:
     chart = PlotView(over_time())
     desk = Desk(browser, tmp_path, chart)
     drawn(desk)
@@ -192,7 +192,7 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Brows
     desk.assert_quiet()
 
 
-def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
     drawn(desk)
     ticks = desk.page.eval_on_selector_all(".ytick text", "texts => texts.map(text => text.textContent)")

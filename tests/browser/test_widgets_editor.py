@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator
 
 from sharelag_widgets import AssignmentEditor, LagTable, Selection
 from sharelag_widgets.edits import as_ranges
-from tests.browser.desk import ROOT, Desk, Watched, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Desk, Watched, axe_violations
 from tests.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.widgets.assigned import BASE, Gate, editor, fails, partitions, random_edits
 from tests.widgets.samples import HOSTILE
@@ -112,7 +112,7 @@ def run_through(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
 # ---- by mouse ----
 
 
-def test_dragged_onto_a_member_it_moves_there(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_dragged_onto_a_member_it_moves_there(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
@@ -124,7 +124,7 @@ def test_dragged_onto_a_member_it_moves_there(browser: Browser, tmp_path: Path) 
     desk.assert_quiet()
 
 
-def test_with_ctrl_it_has_both_members(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_with_ctrl_it_has_both_members(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"), "Control")
@@ -133,7 +133,7 @@ def test_with_ctrl_it_has_both_members(browser: Browser, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("target", [None, ALONE])
-def test_dragged_off_it_is_taken_away(target: str | None, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_dragged_off_it_is_taken_away(target: str | None, browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     onto = None if target is None else line(desk, target)
@@ -146,7 +146,7 @@ def test_dragged_off_it_is_taken_away(target: str | None, browser: Browser, tmp_
     assert desk.page.locator(".sl-ghost").is_hidden()
 
 
-def test_all_that_is_picked_of_a_member_goes_along(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_all_that_is_picked_of_a_member_goes_along(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     chip(desk, "member-0", "orders-0").click()
@@ -158,7 +158,7 @@ def test_all_that_is_picked_of_a_member_goes_along(browser: Browser, tmp_path: P
     assert view.assignment["member-1"] == BASE["member-1"]
 
 
-def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     box = chip(desk, "member-0", "orders-1").bounding_box()
@@ -179,7 +179,7 @@ def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_
     desk.assert_quiet()
 
 
-def test_a_drag_can_be_given_up(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_drag_can_be_given_up(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     desk.page.focus(LIST)
@@ -197,7 +197,7 @@ def test_a_drag_can_be_given_up(browser: Browser, tmp_path: Path) -> None:  # no
 # ---- by keys ----
 
 
-def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     walk_to(desk, "member-0", "orders-1")
@@ -224,7 +224,7 @@ def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp_path: Path) -> None:
     view = editor(member_labels={"member-1": HOSTILE})
     desk = Desk(browser, tmp_path, view)
     walk_to(desk, "member-0", "orders-1")
@@ -252,7 +252,7 @@ def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp
     desk.assert_quiet()
 
 
-def test_delete_takes_away_and_keys_undo(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_delete_takes_away_and_keys_undo(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     walk_to(desk, "member-1", "refunds-2")
@@ -270,7 +270,7 @@ def test_delete_takes_away_and_keys_undo(browser: Browser, tmp_path: Path) -> No
     desk.assert_quiet()
 
 
-def test_a_member_is_chosen_by_its_name(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_member_is_chosen_by_its_name(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     walk_to(desk, "member-2", "refunds-2")
@@ -289,7 +289,7 @@ def test_a_member_is_chosen_by_its_name(browser: Browser, tmp_path: Path) -> Non
     desk.assert_quiet()
 
 
-def test_no_key_is_stolen_and_none_is_trapped(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_no_key_is_stolen_and_none_is_trapped(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, editor())
     desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
     desk.page.focus(LIST)
@@ -310,7 +310,7 @@ def test_no_key_is_stolen_and_none_is_trapped(browser: Browser, tmp_path: Path) 
 # ---- members, undo, loading ----
 
 
-def test_members_come_and_go(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_members_come_and_go(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     add = desk.page.get_by_role("button", name="Add a member")
@@ -345,7 +345,7 @@ def test_members_come_and_go(browser: Browser, tmp_path: Path) -> None:  # noqa:
     desk.assert_quiet()
 
 
-def test_an_assignors_answer_is_loaded_or_refused_with_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_an_assignors_answer_is_loaded_or_refused_with_words(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     choice, load = desk.page.get_by_label("Assignment to load"), desk.page.get_by_role("button", name="Load")
@@ -369,7 +369,7 @@ def test_an_assignors_answer_is_loaded_or_refused_with_words(browser: Browser, t
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
     edits = random_edits(seed)
@@ -390,7 +390,7 @@ def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_pa
 
 
 def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_there(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     tmp_path: Path,
 ) -> None:
     gate = Gate()
@@ -438,7 +438,7 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
     desk.assert_quiet()
 
 
-def test_another_assignment_has_another_result_and_the_baseline_stays(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_another_assignment_has_another_result_and_the_baseline_stays(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -461,7 +461,7 @@ def test_another_assignment_has_another_result_and_the_baseline_stays(browser: B
     desk.assert_quiet()
 
 
-def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -488,7 +488,7 @@ def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
-def test_a_failure_is_told_and_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_failure_is_told_and_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -509,7 +509,7 @@ def test_a_failure_is_told_and_the_result_before_stays(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(browser: Browser, tmp_path: Path) -> None:
     view = editor(on_run=Gate())
     desk = Desk(browser, tmp_path, view)
     desk.silence()
@@ -543,7 +543,7 @@ def everything(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view, paper=PAPERS[theme])
@@ -564,7 +564,7 @@ def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, t
 
 
 @pytest.mark.parametrize("width", [320, 700, 1600])
-def test_it_fits_any_width_and_axe_agrees(width: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_fits_any_width_and_axe_agrees(width: int, browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -578,7 +578,7 @@ def test_it_fits_any_width_and_axe_agrees(width: int, browser: Browser, tmp_path
     assert desk.page.eval_on_selector(LIST, beyond) == 0
 
 
-def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     names = {HOSTILE: {HOSTILE: [0, 1]}, "b": {}}
     view = editor(
@@ -600,7 +600,7 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:  #
     desk.assert_quiet()
 
 
-def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view, forced_colors="active")
@@ -620,7 +620,7 @@ def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:  # 
     desk.assert_quiet()
 
 
-def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, editor())
     tree = desk.root().aria_snapshot().replace("\u202f", " ")
     assert 'grid "Members and their partitions"' in tree
@@ -638,7 +638,7 @@ def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:  #
 # ---- many, linked, twice ----
 
 
-def test_two_hundred_members_and_a_thousand_partitions(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_two_hundred_members_and_a_thousand_partitions(browser: Browser, tmp_path: Path) -> None:
     topics = tuple(f"topic-{n}" for n in range(10))
     members = {f"member-{n}": {topics[t]: list(range(n % 100, 100, 50)) for t in range(10)} for n in range(200)}
     view = editor(partitions=partitions(topics, 100), assignment=members)
@@ -660,7 +660,7 @@ def test_two_hundred_members_and_a_thousand_partitions(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_a_drag_to_the_edge_scrolls(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_drag_to_the_edge_scrolls(browser: Browser, tmp_path: Path) -> None:
     members = {f"member-{n}": {"orders": [n % 5]} for n in range(60)}
     view = editor(assignment=members)
     desk = Desk(browser, tmp_path, view)
@@ -683,7 +683,7 @@ def test_a_drag_to_the_edge_scrolls(browser: Browser, tmp_path: Path) -> None:  
     assert view.assignment["member-0"] == {}
 
 
-def test_what_is_picked_here_is_picked_in_linked_views(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_picked_here_is_picked_in_linked_views(browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     view, table = editor(selection=selection), LagTable.of(partitions(), selection=selection)
     desk = Desk(browser, tmp_path, view, table)
@@ -700,7 +700,7 @@ def test_what_is_picked_here_is_picked_in_linked_views(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, editor())
     listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
         .reduce((sum, set) => sum + set.size, 0)"""
@@ -719,7 +719,7 @@ def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(browser: Browser
     desk.assert_quiet()
 
 
-def test_nothing_to_assign_is_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_nothing_to_assign_is_words(browser: Browser, tmp_path: Path) -> None:
     none, nobody = editor(partitions=partitions().slice(0, 0), assignment={"a": {}}), editor(assignment={})
     desk = Desk(browser, tmp_path, none, nobody)
     assert "There is no partition to assign" in desk.root(0).inner_text()
@@ -734,7 +734,7 @@ def test_nothing_to_assign_is_words(browser: Browser, tmp_path: Path) -> None:  
     desk.assert_quiet()
 
 
-def test_partitions_without_a_measure(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_partitions_without_a_measure(browser: Browser, tmp_path: Path) -> None:
     table: pa.Table = partitions().drop_columns(["lag"])
     desk = Desk(browser, tmp_path, editor(partitions=table, on_run=None))
     assert desk.page.locator(".sl-run").is_hidden()
@@ -782,7 +782,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield running
 
 
-def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Browser) -> None:  # noqa: F811
+def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Browser) -> None:
     watched = Watched(browser)
     page = lab.open(watched, "what_if.ipynb")
     page.evaluate(RUN_CELL, 0)

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.browser.desk import Watched, axe_violations, browser  # noqa: F401
+from tests.browser.desk import Watched, axe_violations
 from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 CELLS = [
@@ -50,7 +50,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Watched:  # noqa: F811
+def opened(lab: Lab, browser: Browser) -> Watched:
     """The notebook after a full run."""
     watched = Watched(browser)
     page = lab.open(watched, "views.ipynb")
@@ -162,7 +162,7 @@ def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
 
 
 @pytest.fixture(scope="module")
-def again(lab: Lab, browser: Browser) -> Iterator[Watched]:  # noqa: F811
+def again(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The same notebook in a page of its own, with a kernel of its own."""
     (lab.folder / "again.ipynb").write_text((lab.folder / "views.ipynb").read_text())
     notebook = nbformat.read(lab.folder / "again.ipynb", 4)

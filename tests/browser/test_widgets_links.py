@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 from tests.widgets.samples import BEGIN, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
@@ -29,7 +29,7 @@ def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | Lag
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     desk = Desk(browser, tmp_path, *linked_views(selection))
     if not kernel:
@@ -55,7 +55,7 @@ def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     desk = Desk(browser, tmp_path, *linked_views(selection))
     desk.page.locator(".sl-chart[data-drawn]").wait_for()
@@ -72,7 +72,7 @@ def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
-def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     desk = Desk(browser, tmp_path, *linked_views(selection))
     selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
@@ -86,7 +86,7 @@ def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) 
     desk.assert_quiet()
 
 
-def test_views_of_other_selections_stay_as_they_are(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_views_of_other_selections_stay_as_they_are(browser: Browser, tmp_path: Path) -> None:
     grid, table = PartitionGrid.of(lag()), LagTable.of(lag())
     desk = Desk(browser, tmp_path, grid, table)
     desk.page.focus(".sl-grid canvas[role=slider]")

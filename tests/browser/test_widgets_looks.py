@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
-from tests.browser.desk import ROOT, Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import ROOT, Desk, axe_violations
 from tests.widgets.samples import HOSTILE, lag, moving, window, windows
 
 NAMES = ["strip", "grid", "table", "chart"]
@@ -40,7 +40,7 @@ def themes(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything(), paper=PAPERS[theme])
     ready(desk)
     for button in desk.page.get_by_role("button", name="Show as table").all():
@@ -56,7 +56,7 @@ def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, t
     desk.assert_quiet()
 
 
-def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
     swatch = ".sl-strip .sl-swatch"
@@ -78,7 +78,7 @@ def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Pa
     desk.assert_quiet()
 
 
-def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Path) -> None:
     """As JupyterLab does when it changes its theme: hidden, and shown again before the browser looks at sizes."""
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
@@ -99,7 +99,7 @@ def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Pat
     desk.assert_quiet()
 
 
-def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:
     paper = "} :root { color-scheme: light dark"
     desk = Desk(browser, tmp_path, *everything(), paper=paper, color_scheme="dark")
     ready(desk)
@@ -111,7 +111,7 @@ def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: P
     assert set(themes(fixed.page)) == {"light"}
 
 
-def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything(), paper=PAPERS["dark"])
     ready(desk)
     desk.page.emulate_media(media="print")
@@ -121,7 +121,7 @@ def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
-def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything(), forced_colors="active")
     ready(desk)
     assert themes(desk.page) == ["forced"] * 4
@@ -136,7 +136,7 @@ def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_states_look_alike_in_the_legend(theme: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_no_two_states_look_alike_in_the_legend(theme: str, browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving()), paper=PAPERS[theme])
     drawn = desk.page.eval_on_selector_all(
         ".sl-strip .sl-swatch", "all => all.map(one => [one.dataset.fill, one.dataset.pattern, one.toDataURL()])"
@@ -145,7 +145,7 @@ def test_no_two_states_look_alike_in_the_legend(theme: str, browser: Browser, tm
         assert len(set(part)) == len(drawn)
 
 
-def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything(HOSTILE))
     ready(desk)
     assert desk.page.locator(".sl-strip h3").inner_text() == HOSTILE
@@ -165,7 +165,7 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:  #
     desk.assert_quiet()
 
 
-def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
     strip, grid, table, chart = (desk.root(number).aria_snapshot().replace("\u202f", " ") for number in range(4))
@@ -180,7 +180,7 @@ def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:  #
     assert 'group "Lag over time: 3 points"' in chart
 
 
-def test_magnified_twice_nothing_is_lost(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_magnified_twice_nothing_is_lost(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything(), device_scale_factor=2)
     ready(desk)
     for picture in (".sl-strip canvas[role=slider]", ".sl-grid canvas[role=slider]"):

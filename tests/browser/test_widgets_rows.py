@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid
-from tests.browser.desk import Desk, browser  # noqa: F401
+from tests.browser.desk import Desk
 from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
 
 THIN = "\u202f"
@@ -30,7 +30,7 @@ def body(desk: Desk) -> list[list[str]]:
     return [[cell.replace(THIN, "") for cell in row] for row in rows]
 
 
-def test_every_share_partition_is_a_cell_of_the_right_step(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_every_share_partition_is_a_cell_of_the_right_step(browser: Browser, tmp_path: Path) -> None:
     rows = lag(2000)
     desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
     known = rows.column("lag").drop_null().to_numpy()
@@ -46,7 +46,7 @@ def test_every_share_partition_is_a_cell_of_the_right_step(browser: Browser, tmp
     desk.assert_quiet()
 
 
-def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:
     rows = lag()
     grid = PartitionGrid.of(rows)
     desk = Desk(browser, tmp_path, grid)
@@ -75,7 +75,7 @@ def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:  # noqa: F
     desk.assert_quiet()
 
 
-def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:
     grid = PartitionGrid.of(lag(), band=None)
     desk = Desk(browser, tmp_path, grid)
     desk.page.focus(CELLS)
@@ -100,7 +100,7 @@ def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:  # 
     desk.assert_quiet()
 
 
-def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:
     grid = PartitionGrid.of(lag(), band=None)
     desk = Desk(browser, tmp_path, grid)
     box, pitch = desk.page.locator(CELLS).bounding_box(), desk.data("pitch")
@@ -119,7 +119,7 @@ def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> 
     assert len(picked(grid)) == 7
 
 
-def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
     rows = lag(30, 2)
     desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
     desk.page.get_by_label("Order").select_option("most")
@@ -130,7 +130,7 @@ def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:  # noqa:
     assert [text.replace(THIN, "") for text in shown] == [*map(str, wanted), *["-"] * rows.column("lag").null_count]
 
 
-def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"]))
     assert desk.data("rows") == 10_000
     assert desk.data("made") < 40
@@ -147,7 +147,7 @@ def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
-def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: Path) -> None:
     rows = lag(60, 2)
     table = LagTable.of(rows, columns=["group_id", "partition", "lag"])
     desk = Desk(browser, tmp_path, table)
@@ -169,7 +169,7 @@ def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
-def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> None:
     rows = lag(20, 2)
     table = LagTable.of(rows, columns=["group_id", "topic", "partition", "lag", "as_of"])
     desk = Desk(browser, tmp_path, table)
@@ -201,7 +201,7 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
-def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, LagTable.of(lag(), columns=["group_id", "topic", "lag"]))
     desk.page.get_by_label("Filter").fill("orders-1 onerror")
     rows = [row for row in lag().to_pylist() if row["group_id"] == HOSTILE and row["topic"] == "orders-1"]
@@ -212,7 +212,7 @@ def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Pat
 
 
 @pytest.mark.parametrize("width", [320, 1600])
-def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
     desk.page.set_viewport_size({"width": width, "height": 800})
     desk.settle()
@@ -220,7 +220,7 @@ def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> Non
     assert desk.data("cells", 0) == 400
 
 
-def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:
     none = lag().slice(0, 0)
     grid = PartitionGrid.of(none, measures=["lag"])
     desk = Desk(browser, tmp_path, grid, LagTable.of(none))

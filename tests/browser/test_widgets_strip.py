@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.desk import Desk, axe_violations, browser  # noqa: F401
+from tests.browser.desk import Desk, axe_violations
 from tests.widgets.samples import TOPIC_ID, moving, run, window, windows
 
 THIN = "\u202f"
@@ -37,7 +37,7 @@ def table(desk: Desk) -> list[list[str]]:
     return [[cell.replace(THIN, "") for cell in row] for row in rows]
 
 
-def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:
     rows = moving(40, 1)
     strip = WindowStrip.of(rows)
     desk = Desk(browser, tmp_path, strip)
@@ -53,7 +53,7 @@ def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
-def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
     desk.page.get_by_role("button", name="Show as table").click()
     desk.settle()
@@ -70,7 +70,7 @@ def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = Desk(browser, tmp_path, strip)
     first = strip.rows.column("start_offset")[39].as_py()
@@ -102,7 +102,7 @@ def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, t
     desk.assert_quiet()
 
 
-def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(3, 1)))
     desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
     desk.page.focus(PICTURE)
@@ -115,7 +115,7 @@ def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:
     assert unprotected == []
 
 
-def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window(end_offset=120)))
     desk = Desk(browser, tmp_path, strip)
     desk.page.focus(PICTURE)
@@ -149,7 +149,7 @@ def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
-def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = Desk(browser, tmp_path, strip)
     desk.page.focus(".sl-strip input[type=range]")
@@ -172,7 +172,7 @@ def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, 
     desk.assert_quiet()
 
 
-def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(40, 1)))
     told = desk.page.locator(".sl-strip [aria-live]")
     desk.page.wait_for_function("document.querySelector('.sl-strip [aria-live]').dataset.told === '1'")
@@ -182,7 +182,7 @@ def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:  #
     assert "03:02:48.000 UTC: Available" in told.inner_text()
 
 
-def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(5, 1))
     desk = Desk(browser, tmp_path, strip)
     desk.page.get_by_role("button", name="Play").click()
@@ -191,7 +191,7 @@ def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> 
     assert strip.moment == 4
 
 
-def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:
     far = window(window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)])
     strip = WindowStrip.of(windows(far))
     desk = Desk(browser, tmp_path, strip)
@@ -208,14 +208,14 @@ def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> No
     assert desk.page.get_by_role("button", name="Whole log").get_attribute("aria-pressed") == "true"
 
 
-def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
     assert (desk.data("span"), desk.data("tail")) == ([100, 120], 1000)
     desk.page.get_by_role("button", name="Whole log").click()
     assert (desk.data("span"), desk.data("tail")) == ([100, 1120], 0)
 
 
-def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
     listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
         .reduce((sum, set) => sum + set.size, 0)"""
@@ -236,7 +236,7 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser,
     desk.assert_quiet()
 
 
-def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
     desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
         window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
@@ -247,7 +247,7 @@ def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None:
     unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
     desk = Desk(browser, tmp_path, WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset))))
     assert "the table has no rows" in desk.root(0).inner_text()
@@ -256,7 +256,7 @@ def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None: 
     desk.assert_quiet()
 
 
-def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
     spot = desk.page.locator(".sl-spot")
@@ -282,7 +282,7 @@ def go_to(desk: Desk, *typed: str) -> Locator:
     return desk.page.locator(".sl-why")
 
 
-def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(40, 2))
     desk = Desk(browser, tmp_path, strip)
     end = strip.rows.column("end_offset")[39].as_py()
@@ -318,7 +318,7 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
     desk.assert_quiet()
 
 
-def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_path: Path) -> None:
     unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
     strip = WindowStrip.of(windows(window(**unset)))
     desk = Desk(browser, tmp_path, strip)
@@ -330,7 +330,7 @@ def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_p
 
 
 @pytest.mark.parametrize("button", ["left", "middle"])
-def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
     desk = Desk(browser, tmp_path, strip)
     box = desk.page.locator(PICTURE).bounding_box()
@@ -371,7 +371,7 @@ def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Brows
     desk.assert_quiet()
 
 
-def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
     box = desk.page.locator(PICTURE).bounding_box()
@@ -391,7 +391,7 @@ def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(browser: Br
     desk.assert_quiet()
 
 
-def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(200, 1))
     desk = Desk(browser, tmp_path, strip)
     page, model = desk.page, "Object.values(window.models)[0]"
@@ -422,7 +422,7 @@ def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:  # noqa:
     desk.assert_quiet()
 
 
-def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(3, 1))
     desk = Desk(browser, tmp_path, strip)
     desk.page.evaluate("""window.seen = [];
@@ -433,7 +433,7 @@ def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Pat
     assert strip.fit == "window"
 
 
-def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(3, 1))
     strip.data = b"not ours, whatever it is"
     desk = Desk(browser, tmp_path, strip)
@@ -443,7 +443,7 @@ def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
-def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path: Path) -> None:
     strip, other = WindowStrip.of(moving(3, 1)), WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
     strip.data = b"not ours, whatever it is"
@@ -461,7 +461,7 @@ def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
-def test_after_a_message_that_cannot_be_painted_the_next_is(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_after_a_message_that_cannot_be_painted_the_next_is(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(3, 1))
     desk = Desk(browser, tmp_path, strip)
     broken = "value => { const model = Object.values(window.models)[0]; model.set('offsets', value); }"
@@ -485,7 +485,7 @@ def test_after_a_message_that_cannot_be_painted_the_next_is(browser: Browser, tm
     desk.assert_quiet()
 
 
-def test_new_data_replaces_the_old(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_new_data_replaces_the_old(browser: Browser, tmp_path: Path) -> None:
     strip, other = WindowStrip.of(moving(3, 1)), WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
     strip.data = other.data
@@ -494,7 +494,7 @@ def test_new_data_replaces_the_old(browser: Browser, tmp_path: Path) -> None:  #
     assert counted(desk) == other.counts()
 
 
-def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:
     rows = moving(2, 1).drop_columns(["runs"]).to_pandas().assign(window_available=5, window_complete=9)
     desk = Desk(browser, tmp_path, WindowStrip.of(rows))
     assert "In the window: available 5, complete 9" in desk.page.inner_text(".sl-told")
@@ -503,7 +503,7 @@ def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:  # noqa
 
 
 @pytest.mark.parametrize("width", [320, 700, 1600])
-def test_it_fits_any_width(width: int, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_it_fits_any_width(width: int, browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 2)))
     desk.page.set_viewport_size({"width": width, "height": 800})
     desk.settle()

@@ -12,9 +12,8 @@ from playwright.sync_api import Browser, expect
 
 from sharelag.sources.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
-from tests.browser.desk import browser  # noqa: F401
-from tests.browser.jupyter import Lab, jupyter_lab
-from tests.notebooks.running import IDLE, SAVE, Ran, Running, empty_views
+from tests.browser.jupyter import IDLE, Lab, jupyter_lab
+from tests.notebooks.running import SAVE, Ran, Running, empty_views
 from tests.notebooks.shipped import NAMES, complaints, copy_of, read
 from tests.unit.told_input import NOW, ToldInput, Write
 from tests.widgets.samples import HOSTILE
@@ -34,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def running(lab: Lab, browser: Browser, request: pytest.FixtureRequest) -> Running:  # noqa: F811
+def running(lab: Lab, browser: Browser, request: pytest.FixtureRequest) -> Running:
     chosen = [item.callspec.params["name"] for item in request.session.items if _is_run(item)]
     return Running(lab, browser, chosen)
 
@@ -95,7 +94,7 @@ def _renamed(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", WITH_NAMES)
-def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:  # noqa: F811
+def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:
     (lab.folder / "hostile").mkdir(exist_ok=True)
     copy_of(name, lab.folder / "hostile", where=str(named), group=HOSTILE)
     hostile = Running(lab, browser, [f"hostile/{name}"])
@@ -110,7 +109,7 @@ def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Brows
     hostile.close(f"hostile/{name}")
 
 
-def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, browser: Browser) -> None:  # noqa: F811
+def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, browser: Browser) -> None:
     (lab.folder / "again").mkdir(exist_ok=True)
     name = "again/02_inside_a_window"
     copy_of(name.rpartition("/")[2], lab.folder / "again")

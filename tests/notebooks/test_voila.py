@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.desk import Watched, axe_violations, browser  # noqa: F401
+from tests.browser.desk import Watched, axe_violations
 from tests.browser.jupyter import free_port, jupyter_server
 from tests.notebooks.running import empty_views
 from tests.notebooks.shipped import ROOT, copy_of
@@ -30,7 +30,7 @@ def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_notebook_is_a_page_that_lives(theme: str, voila: str, browser: Browser) -> None:  # noqa: F811
+def test_a_notebook_is_a_page_that_lives(theme: str, voila: str, browser: Browser) -> None:
     watched = Watched(browser)
     page = watched.page
     page.set_default_timeout(120_000)
@@ -53,7 +53,7 @@ def test_a_notebook_is_a_page_that_lives(theme: str, voila: str, browser: Browse
     watched.context.close()
 
 
-def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -> None:  # noqa: F811
+def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -> None:
     watched = Watched(browser)
     page = watched.page
     page.set_default_timeout(120_000)
