@@ -101,7 +101,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
             connectgaps=False,
             name=told,
             hovertext=[
-                text.hover(f"{told} {text.number(value)} offsets/s", f"{begin} to {end} UTC".replace("T", " "))
+                text.hover(f"{told} {text.number(value)} offsets/s", f"{begin} to {end}".replace("T", " ") + " UTC")
                 for value, begin, end in zip(
                     sums[name].tolist(), edges[:-1].astype(str), edges[1:].astype(str), strict=True
                 )

@@ -38,8 +38,8 @@ def lines_of(text: str, width: int) -> list[str]:
 
 
 def hover(*lines: str) -> str:
-    """Some lines as the text that appears over a point."""
-    return "<br>".join(part for line in lines if line for part in lines_of(line, _HOVER_WIDTH))
+    """Some lines as the text that appears over a point; long ones are broken, which ``<br />`` tells from their ends."""
+    return "<br>".join("<br />".join(lines_of(line, _HOVER_WIDTH)) for line in lines if line)
 
 
 def name(text: str | None, width: int | None = LABEL) -> str:

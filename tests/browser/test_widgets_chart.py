@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
+import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
+from sharelag import charts, schemas
 from sharelag_widgets import LagTable, PlotView, Selection
 from tests.browser.desk import Desk, axe_violations
 from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
@@ -83,6 +85,47 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
+def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
+    """Rows stand at numbers, and nobody knows who the third one is; nor do tags of plotly mean anything to people."""
+    parts = dict.fromkeys(schemas.LAG.names) | {"group_id": HOSTILE, "topic": "a<b>", "topic_id": TOPIC_ID, "notes": []}
+    parts |= {"partition": 0, "lag": 7, "unread": 7, "as_of": BEGIN}
+    lags = pa.Table.from_pylist([parts, parts | {"partition": 1, "lag": None}], schema=schemas.LAG)
+    who = {"group_id": HOSTILE, "member_id": "m-1", "client_id": "<i>c</i> &amp;"}
+    who |= {"assigned_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}]}
+    members = pa.Table.from_pylist([dict.fromkeys(schemas.MEMBERS.names) | who], schema=schemas.MEMBERS)
+    bars = charts.decomposition_figure(charts.decomposition_records(lags))
+    matrix = charts.assigned_figure(charts.assigned_records(members, lags))
+    desk = Desk(browser, tmp_path, PlotView(bars), PlotView(matrix))
+    said = []
+    for number in range(2):
+        drawn(desk, number)
+        desk.root(number).locator(".sl-stage").focus()
+        desk.press("Home")
+        said.append(desk.root(number).locator(".sl-spot").inner_text())
+        desk.root(number).get_by_role("button", name="Show as table").click()
+    assert said[0].startswith("a<b>-0, unread 7 offsets: ")
+    assert said[1].startswith("a<b>-0, member m-1, client <i>c</i> &amp; ")
+    assert all(one.endswith("lag 7 offsets") for one in said)
+    bar, cell = (desk.root(number).locator("tbody tr").first.locator("td").all_inner_texts() for number in range(2))
+    assert bar[:3] == ["Unread", "7", "a<b>-0"]
+    assert cell[1:4] == ["a<b>-0", "<i>c</i> &amp; m-1", "7"]
+    assert desk.root(1).locator("th").all_inner_texts() == [
+        "Trace",
+        "share partition",
+        "of",
+        "lag (offsets)",
+        "In words",
+    ]
+    unknown = desk.root(1).locator("tbody tr").last.locator("td").all_inner_texts()
+    assert unknown[:3] == ["assigned, lag not known", "a<b>-1", "<i>c</i> &amp; m-1"]
+    desk.root(0).locator(".sl-stage").focus()
+    desk.press("Home")
+    shown = desk.root(0).locator(".hovertext").first.text_content() or ""
+    assert shown.startswith("a<b>-0unread 7 offsets")  # line breaks are no text
+    assert desk.page.locator(".sl img").count() == 0
+    desk.assert_quiet()
+
+
 def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     chart, table = PlotView(bars(), selection=selection), LagTable.of(lag(), selection=selection)
@@ -100,6 +143,11 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.page.mouse.up()
     desk.page.wait_for_function("JSON.parse(document.querySelector('.sl-chart').dataset.keys)[0]?.endsWith('2]')")
     assert selection.keys == (KEYS[2],)
+    desk.page.mouse.down()
+    desk.page.mouse.up()
+    desk.page.wait_for_function("document.querySelector('.sl-chart').dataset.keys === '[]'")
+    assert selection.keys == ()
+    assert desk.page.evaluate("document.activeElement.className") == "sl-stage"
     selection.keys = (KEYS[0],)
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.js-plotly-plot').data[0].selectedpoints?.[0] === 0")

@@ -18,9 +18,15 @@ function arrayOf({ dtype, shape }, bytes) {
   return Array.from({ length: across[0] }, (_, row) => flat.subarray(row * across[1], (row + 1) * across[1]));
 }
 
+/** Is it a chart of `sharelag.charts`? Its texts are escaped for plotly already. */
+export function isOurs(figure) {
+  return Array.isArray(figure?.layout?.meta?.facts);
+}
+
 /**
- * Every point of a figure, trace by trace: where it is, what it is worth, whom it is of.
- * @returns {{curve: number, point: number | number[], name: string, x, y, z, custom}[]}
+ * Every point of a figure, trace by trace: where it is, what it is worth, whom it is of, what stands beside it when it is
+ * pointed at (`said`; as it is given, so escaped or not).
+ * @returns {{curve: number, point: number | number[], name: string, x, y, z, base, custom, said}[]}
  */
 export function pointsOf(traces, most = 5000) {
   const found = [];
@@ -29,17 +35,30 @@ export function pointsOf(traces, most = 5000) {
     if (trace.z && trace.z.length) {
       for (let row = 0; row < trace.z.length; row++) {
         for (let across = 0; across < trace.z[row].length && found.length < most; across++) {
-          found.push({ curve, point: [row, across], name, x: at(trace.x, across), y: at(trace.y, row), z: trace.z[row][across], custom: trace.customdata?.[row]?.[across] });
+          found.push({ curve, point: [row, across], name, x: at(trace.x, across), y: at(trace.y, row), z: trace.z[row][across], custom: trace.customdata?.[row]?.[across], said: saidAt(trace, (texts) => texts?.[row]?.[across]) });
         }
       }
       return;
     }
     const length = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0, trace.values?.length ?? 0);
     for (let n = 0; n < length && found.length < most; n++) {
-      found.push({ curve, point: n, name, x: at(trace.x ?? trace.labels, n), y: at(trace.y ?? trace.values, n), z: undefined, custom: trace.customdata?.[n] });
+      found.push({ curve, point: n, name, x: at(trace.x ?? trace.labels, n), y: at(trace.y ?? trace.values, n), z: undefined, base: trace.base?.[n], custom: trace.customdata?.[n], said: saidAt(trace, (texts) => texts?.[n]) });
     }
   });
   return found;
+}
+
+function saidAt(trace, of) {
+  const texts = trace.hovertext ?? trace.text;
+  return trace.hoverinfo === "text" ? (typeof texts === "string" ? texts : of(texts)) || undefined : undefined;
+}
+
+/** What stands at a point's place on an axis of rows, where a number is only the row's; undefined on other axes. */
+export function tickOf(layout, trace, letter, point) {
+  const axis = layout?.[`${letter}axis${(trace[`${letter}axis`] ?? letter).slice(1)}`];
+  if (!axis?.ticktext || !axis.tickvals) return undefined;
+  const middle = typeof point.base === "number" ? point.base + point[letter] / 2 : point[letter]; // bars begin at their base
+  return axis.ticktext[axis.tickvals.findIndex((value) => value === point[letter] || Math.abs(value - middle) < 0.01)];
 }
 
 function at(values, n) {

@@ -3,12 +3,12 @@
 import { button, make, named, ownsKeys } from "./shared/dom.js";
 import { counted, number, utc } from "./shared/format.js";
 import { view } from "./shared/view.js";
-import { asTitle, isTime, keyOf, pointsOf, textTrace, timeOf, withArrays } from "./plot_math.js";
+import { asTitle, isOurs, isTime, keyOf, pointsOf, textTrace, tickOf, timeOf, withArrays } from "./plot_math.js";
 import { awaitPlotly } from "./plotly_once.js";
 
 const TABLE_ROWS = 500;
 const WATCHED = ["alt", "picked_keys", "picked_moment"];
-const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter or space: pick the point. Escape: pick nothing.";
+const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter, space or a click: pick the point. Escape, or a click on what is picked: pick nothing.";
 const WAITING = {
   busy: "The kernel is busy; the chart appears when it answers.",
   silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
@@ -17,7 +17,7 @@ const WAITING = {
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
-  let [figures, figure, library, points, active, drawn, gone, endWait] = [{}, null, null, [], -1, "", false, null];
+  let [figures, figure, library, points, active, drawn, gone, endWait, plain] = [{}, null, null, [], -1, "", false, null, String];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
   const wait = make("p", { class: "sl-wait", role: "status" });
@@ -75,7 +75,8 @@ function build({ model, root, link, say, later, failed }) {
     const read = ({ texts }) => withArrays(JSON.parse(texts[0]), columns);
     figures = { light: read(columns.spec), dark: read(columns.dark ?? columns.spec) };
     figure = figures.light;
-    points = pointsOf(figure.data ?? []);
+    plain = isOurs(figure) ? unescaped : (text) => text;
+    points = pointsOf(figure.data ?? []).map((one) => ({ ...one, name: plain(one.name), said: one.said && plain(one.said) }));
     active = -1;
     drawn = "";
     root.dataset.points = points.length;
@@ -125,11 +126,15 @@ function build({ model, root, link, say, later, failed }) {
     }
     const begun = performance.now();
     const wanted = new Set(get("picked_keys"));
-    const traces = (figure.data ?? []).map((one) => textTrace(withPicked(one, wanted)));
+    const traces = (figure.data ?? []).map((one) => (isOurs(figure) ? withPicked(one, wanted) : textTrace(withPicked(one, wanted))));
     await library.react(box, traces, { ...layout, shapes }, { displaylogo: false, responsive: true, displayModeBar: false });
     if (gone) return library.purge(box);
     box.removeAllListeners?.("plotly_click");
-    box.on("plotly_click", ({ points: [hit] }) => pick({ x: hit.x, custom: hit.customdata }));
+    box.on("plotly_click", ({ points: [hit] }) => {
+      stage.focus({ preventScroll: true });
+      const [key, picked] = [keyOf(hit.customdata), get("picked_keys")];
+      pick(key && picked.length === 1 && picked[0] === key ? null : { x: hit.x, custom: hit.customdata });
+    });
     Object.assign(root.dataset, { drawn: Number(root.dataset.drawn ?? 0) + 1, paintMs: (performance.now() - begun).toFixed(2) });
     return undefined;
   }
@@ -157,16 +162,27 @@ function build({ model, root, link, say, later, failed }) {
   const valueText = (value) => (typeof value === "number" ? number(value) : typeof value === "bigint" ? number(Number(value)) : isTime(value) ? utc(timeOf(value)) : String(value ?? "-"));
   function write() {
     const one = points[active];
-    const text = one ? `${one.name ? `${one.name}: ` : ""}${valueText(one.x)}, ${valueText(one.y)}${one.z === undefined ? "" : `: ${valueText(one.z)}`}` : "";
+    const text = one ? worded(one) : "";
     spot.replaceChildren(make("bdi", {}, text));
     root.dataset.active = one ? active : "";
   }
+  const placeOf = (one, letter) => {
+    const tick = tickOf(figure.layout, figure.data[one.curve], letter, one);
+    return tick === undefined ? one[letter] : plain(String(tick));
+  };
+  function worded(one) {
+    const said = one.said ?? `${valueText(placeOf(one, "x"))}, ${valueText(placeOf(one, "y"))}${one.z === undefined ? "" : `: ${valueText(one.z)}`}`;
+    const isTold = one.said && (!figure.data[one.curve].name || said.toLowerCase().includes(one.name.toLowerCase()));
+    return one.name && !isTold ? `${one.name}: ${said}` : said;
+  }
   function pointTable() {
-    const withZ = points.some(({ z }) => z !== undefined);
-    const axis = (name, plain) => figure.layout?.[name]?.title?.text ?? plain;
-    const names = ["Trace", axis("xaxis", "x"), axis("yaxis", "y"), ...(withZ ? ["Value"] : [])];
-    const body = make("tbody", {}, ...points.slice(0, TABLE_ROWS).map(({ name, x, y, z }) =>
-      make("tr", {}, make("td", {}, named(name || "-")), ...[x, y, ...(withZ ? [z] : [])].map((value) => make("td", { class: typeof value === "number" ? "sl-number" : "" }, make("bdi", {}, valueText(value)))))));
+    const [withZ, withWords] = [points.some(({ z }) => z !== undefined), points.some(({ said }) => said)];
+    const titleOf = (node) => plain(String(node?.title?.text ?? ""));
+    const axis = (letter) => titleOf(figure.layout?.[`${letter}axis`]) || (figure.layout?.[`${letter}axis`]?.ticktext ? "of" : letter);
+    const value = withZ && (titleOf(figure.data.find(({ z }) => z)?.colorbar) || "Value");
+    const names = ["Trace", axis("x"), axis("y"), ...(withZ ? [value] : []), ...(withWords ? ["In words"] : [])];
+    const body = make("tbody", {}, ...points.slice(0, TABLE_ROWS).map((one) =>
+      make("tr", {}, make("td", {}, named(one.name || "-")), ...[placeOf(one, "x"), placeOf(one, "y"), ...(withZ ? [one.z] : []), ...(withWords ? [one.said] : [])].map((value) => make("td", { class: typeof value === "number" ? "sl-number" : "" }, make("bdi", {}, valueText(value)))))));
     const cut = points.length > TABLE_ROWS ? `The first ${TABLE_ROWS} of ${counted(points.length, "point")}` : `All ${counted(points.length, "point")}`;
     return make("table", {}, make("caption", {}, cut), make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, named(name))))), body);
   }
@@ -180,6 +196,11 @@ function build({ model, root, link, say, later, failed }) {
     if (library) library.purge(box);
   };
   return { elements: [stage, spot, bar, table], load, paint, hear, stop };
+}
+
+/** A text that was escaped for plotly (`sharelag.charts.text`), as people read it: `<br />` is within a line. */
+function unescaped(text) {
+  return new DOMParser().parseFromString(text.replaceAll("<br />", " ").replaceAll("<br>", ", "), "text/html").body.textContent;
 }
 
 export default { render: (context) => view(context, "chart", build, WATCHED) };
