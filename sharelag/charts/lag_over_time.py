@@ -104,7 +104,7 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
         unit="Above: lag in offsets (end offset - start offset - delivery complete count). "
         "Below: age of the oldest unfinished offset.",
         unknown=_unknown(records),
-        facts=rows.left_out(others, "share partition", _why_not(records, most)),
+        facts=rows.left_out(others, "share partition", _why_not(records, chosen, others, most)),
     )
     return figure(
         traces,
@@ -147,11 +147,23 @@ def _told(one: dict[str, Any]) -> list[str]:
     return [lag, f"age {text.span(one['age_ms'])}"]
 
 
-def _why_not(records: pa.Table, most: int) -> str:
+def _why_not(records: pa.Table, chosen: pa.Table, others: int, most: int) -> str:
     groups = len(pc.unique(records.column("group_id")))
-    if groups == 1:
-        return "with less lag"
-    return "with less lag than another of their group" + (", or of groups with less" if groups > most else "")
+    less = "with less lag" if groups == 1 else "with less lag than another of their group"
+    less += ", or of groups with less" if groups > most else ""
+    dark = others - _known_at_last(records, records) + _known_at_last(chosen, records)
+    if dark == others:
+        return "that are gone or have no known lag at the last moment"
+    if not dark:
+        return less
+    are = "are" if dark > 1 else "is"
+    return f"{less}; {text.number(dark)} of them {are} gone or without a known lag at the last moment"
+
+
+def _known_at_last(some: pa.Table, records: pa.Table) -> int:
+    """Of how many share partitions the lag is known at the last moment of all."""
+    at_last = pc.equal(some.column("as_of"), pa.scalar(rows.latest(records), schemas.TIMESTAMP))
+    return int(pc.sum(pc.and_(at_last, some.column("lag").is_valid())).as_py() or 0)
 
 
 def _title(chosen: pa.Table, names: list[str]) -> str:

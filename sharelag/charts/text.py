@@ -38,7 +38,7 @@ def lines_of(text: str, width: int) -> list[str]:
 
 
 def hover(*lines: str) -> str:
-    """Some lines as the text that appears over a point; long ones are broken, which ``<br />`` tells from their ends."""
+    """Some lines as the text that appears over a point; ``<br />`` is within one that is long."""
     return "<br>".join("<br />".join(lines_of(line, _HOVER_WIDTH)) for line in lines if line)
 
 

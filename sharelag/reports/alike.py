@@ -8,15 +8,32 @@ from typing import Any
 _WORST_FIRST = ("critical", "warning", "unknown", "note", "ok")
 
 
-def troubles(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What is wrong with the groups of a verdict, as `alike` gives it."""
-    found = [{"group_id": group["group_id"], **one} for group in groups for one in (*group["causes"], *group["rules"])]
+#: Where a rule was broken that is about no group.
+CLUSTER = "the cluster"
+
+
+def troubles(groups: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+    """What is wrong, as `alike` gives it.
+
+    Parameters
+    ----------
+    groups, rules : sequence of mappings
+        Of a verdict; what the rules without a group found is told of `CLUSTER`.
+    """
+    found = [{"group_id": CLUSTER, **one} for one in rules]
+    found += [{"group_id": group["group_id"], **one} for group in groups for one in (*group["causes"], *group["rules"])]
     # That nothing was ever fetched is told by the cause with what to do; how bad it is, by the report's own judgement.
-    judged = {one["group_id"]: one["level"] for one in found if one.get("is_own") and one["rule"] == "lag"}
-    for one in found:
-        if one.get("cause") == "not_started" and judged.get(one["group_id"]) == "warning":
-            one["severity"] = judged.pop(one["group_id"])
-    return alike(one for one in found if not (one.get("is_own") and one["rule"] == "lag") or one["group_id"] in judged)
+    judged = {one["group_id"] for one in found if _is_judgement(one)}
+    started = [one for one in found if one.get("cause") == "not_started" and one["group_id"] in judged]
+    for one in started:
+        one["severity"] = "warning"
+    told = {one["group_id"] for one in started}
+    return alike(one for one in found if not (_is_judgement(one) and one["group_id"] in told))
+
+
+def _is_judgement(one: Mapping[str, Any]) -> bool:
+    """Records came to share partitions of the group, and nothing was ever fetched."""
+    return bool(one.get("is_own")) and one["rule"] == "lag" and one["level"] == "warning"
 
 
 def alike(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sharelag import investigate
 from sharelag.charts.text import number
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.reports.case import Case
 from sharelag.scenarios_from import scenario_from
 from sharelag.show import duration, verdict
@@ -25,6 +26,8 @@ from sharelag.whatif.scenario import Scenario
 _DECISIVE = "age_p95_ms"
 #: What the variants are compared to.
 _NOW = "as it is"
+#: How sure it is that less was finished than arrived.
+_NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
 #: Assumptions without which nobody could say what is better (`sharelag.estimated`, `sharelag.scenarios_from`).
 _DECIDES = re.compile(
     r"^1 ms of work for each record, since|since the members of the group are not known$|rates are not known$"
@@ -38,7 +41,8 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     -------
     list of dict
         The group with the highest arrivals first. Rates are records a second, sums over the share partitions; unknown
-        where one of them is.
+        where one of them is. ``falls_behind`` is "no", "maybe" (by chance, or what arrived cannot be delivered),
+        "clearly", or None where the rates do not tell it.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
@@ -50,13 +54,15 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     for row in rollup_arrow(evidence.lag, "group").to_pylist():
         group, mine = row["group_id"], progress[row["group_id"]]
         completion, count = _sum([one["completion_rate"] for one in mine]), members.get(group)
+        arrival = _sum([one["arrival_rate"] for one in mine])
         rows.append(
             {
                 "group_id": group,
                 "members": count,
                 "partitions": row["partitions"],
-                "arrival_rate": _sum([one["arrival_rate"] for one in mine]),
+                "arrival_rate": arrival,
                 "completion_rate": completion,
+                "falls_behind": _falls_behind(arrival, completion, mine),
                 "per_member": completion / count if count and completion is not None else None,
                 "lag": row["lag"],
                 "skew": verdict(skew[group]) if group in skew else None,
@@ -65,32 +71,46 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-(row["arrival_rate"] or 0), row["group_id"]))
 
 
-def keeping_up(rows: list[dict[str, Any]]) -> str:
+def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     """Who finished less than arrived, and where nobody works: the headline of a review of capacity.
 
     Parameters
     ----------
     rows : list of dict
         As `headroom` gives them.
+    wrong : str, optional
+        What else is wrong, in a sentence: told where the review itself finds nothing.
     """
-    known = [row for row in rows if None not in (row["arrival_rate"], row["completion_rate"])]
-    behind = [row for row in known if row["completion_rate"] < row["arrival_rate"]]
+    known = [row for row in rows if row["falls_behind"] is not None]
+    behind = [row for row in known if row["falls_behind"] == _CLEARLY]
     empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
+    sentences = [_kept_up(known, behind)]
+    if known and (others := len(rows) - len(known)):
+        sentences.append(f"Of {others} more the rates are not known.")
+    if empty:
+        more = f" and {len(empty) - 1} more" if empty[1:] else ""
+        sentences.append(f"Now nobody is in {empty[0]}{more}, which {'lag' if more else 'lags'}.")
+    if wrong is not None and not behind and not empty:
+        sentences.append(wrong)
+    return " ".join(sentences)
+
+
+def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
     if not known:
-        told = "How fast records arrive and are finished is not known of any share group"
-    elif behind:
+        return "How fast records arrive and are finished is not known of any share group."
+    unclear = any(row["falls_behind"] == _MAYBE for row in known)
+    if behind:
         worst = max(behind, key=lambda row: row["arrival_rate"] - row["completion_rate"])
         rates = f"{worst['completion_rate']:.3g} of {worst['arrival_rate']:.3g} records a second"
+        if len(known) == 1:
+            return f"{worst['group_id']} finished less than arrived: {rates}."
         more = " at worst" if len(behind) > 1 else ""
-        told = f"{len(behind)} of {_counted(len(known))} finished less than arrived: {worst['group_id']} {rates}{more}"
-        if len(rows) == 1:
-            told = f"{worst['group_id']} finished less than arrived: {rates}"
-    else:
-        told = f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived"
-    nobody = (
-        f" Now nobody is in {empty[0]}{f' and {len(empty) - 1} more' if empty[1:] else ''}, which lag." if empty else ""
-    )
-    return f"{told}.{nobody}"
+        less = f"{'clearly ' if unclear else ''}finished less than arrived"
+        return f"{len(behind)} of {_counted(len(known))} {less}: {worst['group_id']} {rates}{more}."
+    if unclear:
+        who = f"None of {_counted(len(known))} clearly fell" if len(known) > 1 else "1 share group did not clearly fall"
+        return f"{who} behind what arrived."
+    return f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived."
 
 
 def _counted(groups: int) -> str:
@@ -100,6 +120,28 @@ def _counted(groups: int) -> str:
 def _sum(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None
+
+
+def _falls_behind(arrival: float | None, completion: float | None, mine: list[dict[str, Any]]) -> str | None:
+    """Whether a group finished less than arrived, by the share partitions of it that did."""
+    if arrival is None or completion is None:
+        return None
+    if completion >= arrival:
+        return _NO
+    short = [one for one in mine if one["completion_rate"] < one["arrival_rate"]]
+    if any(_is_clear(one) for one in short):
+        return _CLEARLY
+    # Where records of the state topic are missing, at least so much was finished.
+    return None if any(one["breaks"] for one in short) else _MAYBE
+
+
+def _is_clear(one: Mapping[str, Any]) -> bool:
+    """Less was finished by more than chance may turn, and not since nothing was left to deliver."""
+    if one["breaks"]:
+        return False
+    never_began = one["drain"] == UNKNOWN and one["oldest_offset"] is None
+    grows = one["drain"] == NEVER and one["drain_low_ms"] is None
+    return grows or never_began or one["drain"] in (NOBODY, STALLED)
 
 
 @dataclass(frozen=True)

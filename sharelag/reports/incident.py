@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import pairwise
+from statistics import median_low
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.charts import text
 from sharelag.replay.moment import parse_time
@@ -20,6 +23,8 @@ _SIGNS = {
     "first_archived": "offsets of {place} were archived by {group}",
     "first_reset": "{place} of {group} was reset",
 }
+#: What is known so soon is known since the beginning.
+_AT_ONCE = timedelta(seconds=2)
 
 
 def happened(case: Case, told: Mapping[str, Any]) -> str:
@@ -36,65 +41,104 @@ def happened(case: Case, told: Mapping[str, Any]) -> str:
     str
         A few sentences in the order of time; what held before and still holds, where nothing began.
     """
-    begin = case.evidence.as_of - case.known_span
+    begin, history = case.evidence.as_of - case.known_span, past.history(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
-    moved = _moved(past.timeline(case), [group["group_id"] for group in told["groups"]])
-    sign = _first_sign(past.signs(past.history(case)), begin)
+    names = [group["group_id"] for group in told["groups"]]
+    moved = _moved(past.timeline(case), names, past.born(history), begin)
+    sign = _first_sign(past.signs(history), begin, past.is_whole(case, history))
     began = _began(told, begin) or told["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 
 
-def _moved(timeline: pa.Table, groups: Iterable[str]) -> str:
+def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: datetime) -> str:
     """How the lag of the groups changed, as far as it is known."""
-    sums = _sums(timeline)
-    ends = {name: sums[name] for name in groups if name in sums}
+    # Of share partitions that are gone the records may begin before everybody else's.
+    since = pc.greater_equal(timeline.column("as_of"), pa.scalar(begin - timedelta(milliseconds=1)))
+    timeline = timeline.filter(since)
+    known = _ends(timeline, born)
+    ends = {name: known[name] for name in groups if name in known}
     if not ends:
         return "nobody knows how the lag changed"
-    grew = {name: now - then for name, (then, now) in ends.items() if now > then}
+    dark = len(groups) - len(ends)
+    unknown = f"; of {dark} it is not known" if dark else ""
+    # Between two moments nobody looked, and a group that is new takes a moment to begin.
+    moments = sorted(set(timeline.column("as_of").to_pylist()))
+    patience = max(2 * median_low([after - before for before, after in pairwise(moments)]), _AT_ONCE)
+    late = {name for name, end in ends.items() if end.at - begin > patience}
+    grew = {name: end.now - end.then for name, end in ends.items() if end.now > end.then}
     if not grew:
-        return "the lag of no share group grew"
+        whose = " whose lag is known" if dark else ""
+        return f"the lag of no share group{whose} grew{' since it was first known' if late else ''}{unknown}"
     worst = max(sorted(grew), key=lambda name: grew[name])
-    others = f", and that of {len(grew) - 1} more, too" if len(grew) > 1 else ""
-    return f"the lag of {worst} grew by {grew[worst]:,} to {ends[worst][1]:,}{others}"
+    first = f" (since {_moment(ends[worst].at, begin)}, when it was first known)" if worst in late else ""
+    too = "since it was first known" if worst not in late and late & grew.keys() else "too"
+    others = f", and that of {len(grew) - 1} more, {too}" if len(grew) > 1 else ""
+    return f"the lag of {worst} grew by {grew[worst]:,} to {ends[worst].now:,}{first}{others}{unknown}"
 
 
-def _sums(timeline: pa.Table) -> dict[str, tuple[int, int]]:
-    """The lag of each group when it was known first and last, summed over the share partitions."""
-    lags: dict[tuple[Any, ...], list[int]] = {}
-    for row in timeline.filter(timeline.column("lag").is_valid()).to_pylist():
-        lags.setdefault((row["group_id"], row["topic_id"], row["partition"]), []).append(row["lag"])
-    sums: dict[str, tuple[int, int]] = {}
-    for (group, *_), known in lags.items():
-        then, now = sums.get(group, (0, 0))
-        sums[group] = then + known[0], now + known[-1]
-    return sums
+class _Ends(NamedTuple):
+    """The lag of a group when all of it was known first, and at the last moment."""
+
+    at: datetime
+    then: int
+    now: int
 
 
-def _first_sign(signs: list[dict[str, Any]], begin: datetime) -> str:
+def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
+    """Of each group whose lag is known at the last moment, and at one before."""
+    nulls = pc.CountOptions(mode="only_null")
+    sums = timeline.group_by(["group_id", "as_of"]).aggregate([("lag", "sum"), ("lag", "count", nulls)])
+    known = sums.filter(pc.equal(sums.column("lag_count"), 0)).sort_by("as_of").to_pylist()
+    last = pc.max(timeline.column("as_of")).as_py()
+    now = {row["group_id"]: row["lag_sum"] for row in known if row["as_of"] == last}
+    # Before it was created a share partition had no lag. Where that was not seen, it is only known from its first row.
+    firsts = timeline.group_by(past.KEY).aggregate([("as_of", "min")]).join(born, past.KEY, join_type="left anti")
+    seen = firsts.group_by("group_id").aggregate([("as_of_min", "max")])
+    whole_from = dict(zip(seen.column("group_id").to_pylist(), seen.column("as_of_min_max").to_pylist(), strict=True))
+    ends: dict[str, _Ends] = {}
+    for row in known:
+        name, at = row["group_id"], row["as_of"]
+        if name in now and name not in ends and whole_from.get(name, at) <= at < last:
+            ends[name] = _Ends(at, row["lag_sum"], now[name])
+    return ends
+
+
+def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) -> str:
     found = [(row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]]
     if not found:
-        return "No offset was given back or archived, and nothing was reset"
+        return past.as_far_as_known("No offset was given back or archived, and nothing was reset", is_whole)
     at, words, row = min(found, key=lambda one: str(one[0]))
     place = text.share_partition(row, False, None)
-    return f"First sign at {_moment(parse_time(at), begin)}: {words.format(place=place, group=row['group_id'])}"
+    first = "First sign" if is_whole else "First known sign"
+    return f"{first} at {_moment(parse_time(at), begin)}: {words.format(place=place, group=row['group_id'])}"
 
 
 def _began(told: Mapping[str, Any], begin: datetime) -> str | None:
     """Of what is worst now, what began first since then."""
     found = [
-        (since, one)
+        (one["level"], begun, one["title"])
         for one in troubles(told["groups"])
-        if one["level"] in ("critical", "warning") and not one["is_rule"]
-        for since in [min((at["since"] for at in one["places"] if at["since"]), default=None)]
-        if since is not None and parse_time(since) >= begin
+        if one["level"] in ("critical", "warning") and not one["is_rule"] and (begun := _begun(one["places"], begin))
     ]
     if not found:
         return None
-    worst = found[0][1]["level"]
-    since, one = min(((at, one) for at, one in found if one["level"] == worst), key=lambda pair: pair[0])
-    groups = list(dict.fromkeys(at["group_id"] for at in sorted(one["places"], key=lambda at: at["since"] or "~")))
-    who = groups[0] + (f" and {len(groups) - 1} more" if len(groups) > 1 else "")
-    return f"Since {_moment(parse_time(since), begin)}, {who}: {one['title']}"
+    worst = found[0][0]
+    begun, title = min(((begun, title) for level, begun, title in found if level == worst), key=lambda one: one[0][0])
+    moments: dict[str, str] = {}
+    for at, group in begun:
+        moments.setdefault(group, _moment(at, begin))
+    first, *others = moments
+    more = sum(moments[group] != moments[first] for group in others)
+    who = first + (f" and {len(others) - more} more" if len(others) > more else "")
+    if more:
+        return f"From {moments[first]} on, first {who}, then {more} more: {title}"
+    return f"Since {moments[first]}, {who}: {title}"
+
+
+def _begun(places: Iterable[Mapping[str, Any]], begin: datetime) -> list[tuple[datetime, str]]:
+    """Where it began since then, not before and not nobody knows when: when and in which group, the first first."""
+    known = ((parse_time(at["since"]), at["group_id"]) for at in places if at["since"])
+    return sorted((at, group) for at, group in known if at >= begin)
 
 
 def _moment(at: datetime, begin: datetime | None) -> str:

@@ -41,7 +41,7 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
             about=run,
             told=told,
             groups=groups[:MOST_GROUPS],
-            troubles=troubles(groups[:MOST_GROUPS]),
+            troubles=troubles(groups[:MOST_GROUPS], [] if told is None else told["rules"]),
             more=max(len(groups) - MOST_GROUPS, 0),
             css=css,
         )

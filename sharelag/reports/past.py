@@ -18,6 +18,8 @@ from sharelag.show import plain_rows
 #: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go through in time.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
+#: What names a share partition.
+KEY = ["group_id", "topic_id", "partition"]
 #: Signs of trouble.
 FIRST = ("first_released", "first_archived", "first_reset")
 
@@ -50,8 +52,7 @@ def signs(history: pa.Table) -> list[dict[str, Any]]:
     happened = {
         "first_released": pc.greater(history.column("released"), 0),
         "first_archived": pc.greater(history.column("archived"), 0),
-        # Epoch 0 is the state that a share partition begins with.
-        "first_reset": pc.and_(history.column("replaced"), pc.greater(history.column("snapshot_epoch"), 0)),
+        "first_reset": _is_reset(history),
         "last_finished": pc.greater(history.column("finished"), 0),
     }
     for name, where in happened.items():
@@ -63,6 +64,55 @@ def signs(history: pa.Table) -> list[dict[str, Any]]:
     rows = plain_rows(table.rename_columns([*key, *(name for name, _ in [*sums, *ends])]))
     late = "9999"
     return sorted(rows, key=lambda row: (min(row[name] or late for name in FIRST), row["group_id"], row["partition"]))
+
+
+def born(history: pa.Table) -> pa.Table:
+    """The share partitions whose history begins with their creation, by `KEY`.
+
+    Parameters
+    ----------
+    history : pyarrow.Table
+        `sharelag.schemas.HISTORY`, those of each share partition in the order of the log.
+    """
+    names = ("replaced", "snapshot_epoch")
+    # With threads the order is another.
+    begins = history.group_by(KEY, use_threads=False).aggregate([(name, "first") for name in names])
+    created = pc.and_(begins.column("replaced_first"), pc.equal(begins.column("snapshot_epoch_first"), 0))
+    return begins.filter(created).select(KEY)
+
+
+def is_whole(case: Case, history: pa.Table) -> bool:
+    """Whether everything that happened since the beginning of the case is known, so that nothing else did.
+
+    Parameters
+    ----------
+    case : Case
+    history : pyarrow.Table
+        Its `history`.
+    """
+    if case.evidence.gaps.num_rows or case.evidence.rejected:
+        return False
+    begin = pa.scalar(case.evidence.as_of - case.known_span)
+    later = history.filter(pc.greater(history.column("record_timestamp"), begin))
+    later = later.filter(pc.not_equal(later.column("record_kind"), "tombstone"))
+    # What a share partition did before the first record that is left of it; and where a state is partial.
+    missing = pc.invert(pc.and_(later.column("follows"), later.column("from_snapshot")))
+    # Of a share partition without a start offset nothing was fetched yet, and what is replaced gives nothing back.
+    counts = pc.and_not(later.column("start_offset").is_valid(), later.column("replaced"))
+    changes = pc.and_(later.column("released").is_valid(), later.column("archived").is_valid())
+    return not pc.any(pc.or_(missing, pc.and_not(counts, changes))).as_py()
+
+
+def as_far_as_known(words: str, is_whole: bool) -> str:
+    """That something did not happen, as far as the records tell."""
+    return words if is_whole else f"As far as the records that are there tell, {words[0].lower()}{words[1:]}"
+
+
+def _is_reset(history: pa.Table) -> pa.ChunkedArray:
+    """Where a state was replaced, which is not seen in the first record that is left of a share partition."""
+    # Epoch 0 is the state that a share partition begins with.
+    later = pc.greater(history.column("snapshot_epoch"), 0)
+    return pc.and_(pc.and_(history.column("replaced"), history.column("follows")), later)
 
 
 def windows_at(case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS) -> pa.Table:

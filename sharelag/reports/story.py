@@ -86,7 +86,7 @@ def groups(told: Mapping[str, Any]) -> Block:
 
 def causes(told: Mapping[str, Any]) -> Block:
     """Why they lag: causes with their evidence, and what to do."""
-    return block("causes", "Why the groups lag.", found=troubles(told["groups"]))
+    return block("causes", "Why the groups lag.", found=troubles(told["groups"], told["rules"]))
 
 
 def unknown(told: Mapping[str, Any]) -> Block:
@@ -184,11 +184,13 @@ def assignments(case: Case) -> Chart | Block:
 
 def signs(case: Case) -> Block:
     """What happened to each share partition since the beginning, the first sign of trouble first."""
-    rows = past.signs(past.history(case))
+    history = past.history(case)
+    rows, is_whole = past.signs(history), past.is_whole(case, history)
     shown = [row for row in rows if any(row[name] for name in past.FIRST)]
     caption = "When it happened first since then, and how many offsets were given back, archived or finished."
-    nothing = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions." if shown else ""
-    empty = "No offset was given back or archived since then, and nothing was reset."
+    others = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions."
+    nothing = past.as_far_as_known(others, is_whole) if shown else ""
+    empty = past.as_far_as_known("No offset was given back or archived since then, and nothing was reset.", is_whole)
     return table(shown, columns.SIGNS, f"{caption} {nothing}".strip(), empty)
 
 
@@ -235,7 +237,8 @@ def archived(case: Case, seconds: float) -> Block:
 
 def keeping_up(case: Case, told: Mapping[str, Any]) -> Block:
     """Whether the groups keep up, as the headline; carries the verdict to `sharelag report`."""
-    return headline({**told, "headline": capacity.keeping_up(capacity.headroom(case))})
+    wrong = told["headline"] if told["level"] in ("warning", "critical") else None
+    return headline({**told, "headline": capacity.keeping_up(capacity.headroom(case), wrong)})
 
 
 def only(case: Case, group: str) -> Case:

@@ -24,13 +24,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.investigate import gather
-from sharelag.reports import ledger, notebooks, past, report, shelf, story
+from sharelag.reports import ledger, notebooks, report, shelf, story
 from sharelag.reports.alike import ranges, troubles
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
 from sharelag.reports.capacity import keeping_up, propose
 from sharelag.reports.case import read
 from sharelag.reports.execute import execute
-from sharelag.reports.incident import happened
 from sharelag.reports.ledger import Run, write_index
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.reports.verdict import drain, verdict
@@ -258,15 +257,6 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
         assert drain(gather(ToldInput(writes), "local").progress.to_pylist()).startswith(words)
 
 
-def test_a_state_that_was_created_is_no_reset() -> None:
-    rows = past.signs(past.history(read(capture=str(CAPTURE))))
-    resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
-    assert resets == {("shipping", partition) for partition in range(6)}
-    assert {row["group_id"] for row in rows} > {"shipping", "billing"}
-    first = [min(row[n] or "9" for n in ("first_released", "first_archived", "first_reset")) for row in rows]
-    assert first == sorted(first)
-
-
 def test_a_table_leaves_out_what_has_no_value() -> None:
     made = table(
         [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}], {"A": "a", "B": "b", "N": "n"}, "c.", ""
@@ -333,33 +323,6 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
     assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == ["0-2, 5, 7, 8", "4", "0-2, ..."]
 
 
-def test_an_incident_is_what_has_happened_since() -> None:
-    case = read(capture=str(CAPTURE))
-    told = verdict(case)
-    block = story.happened(case, told)
-    said = block.data[VERDICT_MIME]["headline"]
-    assert said == (
-        "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882, and that of 1 more, "
-        "too. First sign at 11:43:34 UTC: offsets of orders-4 were given back by billing. Since 11:44:17 UTC, "
-        "clickstream and 4 more: nobody is in the group."
-    )
-    mine = case.evidence.lag.filter(pc.equal(case.evidence.lag.column("group_id"), "notifications"))
-    assert pc.sum(mine.column("lag")).as_py() == 2882
-    late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z")
-    said = happened(late, verdict(late))
-    assert "the lag of no share group grew. No offset was given back or archived, and nothing was reset. " in said
-    assert said.endswith(verdict(late)["headline"]), "nothing began since then"
-    reset = read(capture=str(CAPTURE), group=["shipping"])
-    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(reset, verdict(reset))
-    figures = [story.window_heat(case), story.deliveries(case), story.lag_over_time(case)]
-    assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {"As of 2026-11-21 11:45:03 UTC"}
-    assert "4 deliveries below the limit" in figures[1].light.layout.meta["title"]
-    shown = story.signs(case).html
-    assert "All times are of 2026-11-21, UTC." in shown
-    assert "<bdi>11:43:34</bdi>" in shown
-    assert "trial" not in shown, "nothing of it happened there"
-
-
 def test_a_review_of_capacity_says_who_keeps_up() -> None:
     case = read(capture=str(CAPTURE))
     said = story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
@@ -367,13 +330,13 @@ def test_a_review_of_capacity_says_who_keeps_up() -> None:
         "1 of 7 share groups finished less than arrived: notifications 9.99 of 16.7 records a second. "
         "Now nobody is in billing and 4 more, which lag."
     )
-    row = {"group_id": "g", "members": 2, "arrival_rate": 2.0, "completion_rate": 2.0, "lag": 3}
+    row = {"group_id": "g", "members": 2, "arrival_rate": 2.0, "completion_rate": 2.0, "lag": 3, "falls_behind": "no"}
     assert keeping_up([row]) == "1 share group finished no less than arrived."
     assert keeping_up([row, row]) == "All 2 share groups finished no less than arrived."
-    slow = row | {"completion_rate": 0.5}
+    slow = row | {"completion_rate": 0.5, "falls_behind": "clearly"}
     assert keeping_up([slow]) == "g finished less than arrived: 0.5 of 2 records a second."
     assert keeping_up([slow, slow]).endswith(" 0.5 of 2 records a second at worst.")
-    assert keeping_up([row | {"arrival_rate": None}]).startswith(
+    assert keeping_up([row | {"arrival_rate": None, "falls_behind": None}]).startswith(
         "How fast records arrive and are finished is not known"
     )
 

@@ -28,7 +28,8 @@ class FleetView(Dashboard):
     TITLE = "Fleet"
     HELP = {
         "What it shows": "every share group of the cluster, and every share partition as a cell",
-        "Picking": "a group in the table, cells in the grid or bars of share partitions: everything else shows those; what is picked, picked again: all",
+        "Picking": "a group in the table, cells in the grid or bars of share partitions: everything else shows those; "
+        "a bar that is picked, picked again: all",
     } | meanings_of(["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:

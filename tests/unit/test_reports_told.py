@@ -1,0 +1,273 @@
+"""Is each sentence of a report true: who keeps up, what is wrong, and where?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.charts import lag_over_time_figure, lag_over_time_records
+from sharelag.demo import CAPTURE
+from sharelag.investigate import gather
+from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.lag import NO_START_OFFSET
+from sharelag.reports import story
+from sharelag.reports.alike import CLUSTER, troubles
+from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.capacity import headroom, keeping_up
+from sharelag.reports.case import Case, read
+from sharelag.reports.ledger import Run
+from sharelag.reports.mail import mail
+from sharelag.reports.verdict import verdict
+from tests.unit.told_input import NOW, ToldInput, Write
+
+RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1.0, "ok", "", None, None)
+NEVER_STARTED = next(cause for cause in CAUSES if cause.name == "not_started")
+
+
+def scenario(name: str, **asked: Any) -> Case:
+    return read(capture=str(CAPTURE.parent / "scenarios" / name), **asked)
+
+
+def reviewed(case: Case) -> str:
+    return str(story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"])
+
+
+def rated(group: str, arrival: float | None, completion: float | None, how: str | None, **more: Any) -> dict[str, Any]:
+    row = {"group_id": group, "arrival_rate": arrival, "completion_rate": completion, "members": 1, "lag": 5}
+    return row | {"falls_behind": how} | more
+
+
+# ---- who keeps up ---------------------------------------------------------------------------------------
+
+
+def test_groups_whose_rates_are_not_known_are_counted() -> None:
+    fine, dark = rated("a", 1.0, 2.0, "no"), rated("b", None, 1.0, None)
+    assert keeping_up([fine, fine, dark, dark]) == (
+        "All 2 share groups finished no less than arrived. Of 2 more the rates are not known."
+    )
+    slow = rated("c", 2.0, 0.5, "clearly")
+    assert keeping_up([slow, dark]) == (
+        "c finished less than arrived: 0.5 of 2 records a second. Of 1 more the rates are not known."
+    )
+    assert keeping_up([dark]) == "How fast records arrive and are finished is not known of any share group."
+    alone = rated("a", 1.0, 2.0, "no", members=0)
+    assert keeping_up([alone, dark]).endswith(" Of 1 more the rates are not known. Now nobody is in a, which lags.")
+    assert keeping_up([alone, alone]).endswith(" Now nobody is in a and 1 more, which lag.")
+
+
+def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
+    assert reviewed(scenario("poison")) == (
+        "1 share group finished no less than arrived. poison: some records fail at every delivery, up to the limit."
+    )
+    assert reviewed(scenario("healthy")) == "1 share group finished no less than arrived."
+    wrong = "1 of 2 share groups needs attention."
+    assert wrong not in keeping_up([rated("c", 2.0, 0.5, "clearly")], wrong), "it names somebody"
+    assert wrong not in keeping_up([rated("c", 1.0, 1.0, "no", members=0)], wrong)
+    assert keeping_up([rated("b", None, 1.0, None)], wrong).endswith(f"of any share group. {wrong}")
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("keeping_up", "maybe"),  # 46 of 46.4, which chance may turn
+        ("open_transaction", "maybe"),  # nothing else can be delivered
+        ("slow", "clearly"),
+        ("lock_expiry", "clearly"),  # stalled
+        ("no_members", "clearly"),
+        ("not_started", "clearly"),  # there is no lag to forecast
+    ],
+)
+def test_chance_is_no_shortfall(name: str, how: str) -> None:
+    case = scenario(name)
+    (row,) = headroom(case)
+    assert row["completion_rate"] < row["arrival_rate"]
+    assert row["falls_behind"] == how
+    said = reviewed(case)
+    assert ("finished less than arrived: " in said) == (how == "clearly")
+    assert ("1 share group did not clearly fall behind what arrived." in said) == (how == "maybe")
+
+
+def test_chance_beside_those_who_clearly_fall_behind() -> None:
+    slow, maybe = rated("c", 2.0, 0.5, "clearly"), rated("d", 2.0, 1.9, "maybe")
+    assert keeping_up([slow, maybe]) == (
+        "1 of 2 share groups clearly finished less than arrived: c 0.5 of 2 records a second."
+    )
+    assert keeping_up([maybe, maybe]) == "None of 2 share groups clearly fell behind what arrived."
+
+
+def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
+    """At least so much was finished."""
+    case = scenario("slow")
+    progress = case.evidence.progress
+    place = progress.schema.get_field_index("breaks")
+    broken = pa.array([1] * progress.num_rows, progress.schema.field(place).type)
+    gap = replace(case, evidence=replace(case.evidence, progress=progress.set_column(place, "breaks", broken)))
+    assert [row["falls_behind"] for row in headroom(gap)] == [None]
+
+
+# ---- what is wrong, and where ---------------------------------------------------------------------------
+
+
+def never(group: str, topic: str) -> dict[str, Any]:
+    return {
+        "cause": "not_started",
+        "severity": NEVER_STARTED.severity,
+        "summary": NEVER_STARTED.summary,
+        "advice": NEVER_STARTED.advice,
+        "group_id": group,
+        "topic": topic,
+    }
+
+
+def judged(level: str, **more: Any) -> dict[str, Any]:
+    return {"rule": "lag", "level": level, "summary": f"{level} words", "is_own": True} | more
+
+
+def test_what_never_began_in_two_topics_has_one_level() -> None:
+    case = scenario("not_started")
+
+    def halved(table: Any) -> Any:
+        """Two of the four topic partitions as another topic."""
+        if not {"partition", "topic_id"} <= set(table.schema.names):
+            return table
+        rows = table.to_pylist()
+        for row in rows:
+            if row["partition"] in (2, 3):
+                row |= {"topic_id": "A" * 22} | ({"topic": "second"} if row.get("topic") else {})
+        return type(table).from_pylist(rows, schema=table.schema)
+
+    tables = {field.name: getattr(case.evidence, field.name) for field in fields(case.evidence)}
+    made = {name: halved(one) for name, one in tables.items() if isinstance(one, (pa.Table, pa.RecordBatch))}
+    told = verdict(replace(case, evidence=replace(case.evidence, **made)))
+    (one,) = troubles(told["groups"])
+    assert (one["level"], [at["topic"] for at in one["places"]]) == ("warning", ["not-started-orders", "second"])
+
+
+def test_a_warning_beside_what_is_not_known() -> None:
+    """Of one topic partition records came and nothing was fetched; of another the leader is gone."""
+    source = ToldInput(
+        [Write(600, -1, count=-1), Write(600, 6600, partition=1)],
+        partitions_of_topic=2,
+        unreachable=frozenset({1}),
+    )
+    told = verdict(replace(read(capture=str(CAPTURE)), evidence=gather(source, "local")))
+    (group,) = told["groups"]
+    assert [(one["rule"], one["level"]) for one in group["rules"]] == [("lag", "warning"), ("lag", "unknown")]
+    first, *others = troubles(told["groups"])
+    assert (first["level"], first["title"]) == ("warning", NEVER_STARTED.summary)
+    assert [(one["level"], one["title"][:28]) for one in others] == [("unknown", "the end offset could not be ")]
+
+
+def test_a_judgement_stays_where_no_cause_tells_it() -> None:
+    groups = [
+        {
+            "group_id": "a",
+            "causes": [never("a", "t"), never("a", "u")],
+            "rules": [judged("unknown"), judged("warning")],
+        },
+        {"group_id": "b", "causes": [never("b", "t")], "rules": [judged("unknown")]},
+        {"group_id": "c", "causes": [], "rules": [judged("warning")]},
+        {"group_id": "d", "causes": [never("d", "t")], "rules": [judged("warning", is_own=False)]},
+    ]
+    found = {(one["level"], one["title"]): [at["group_id"] for at in one["places"]] for one in troubles(groups)}
+    assert found == {
+        ("warning", NEVER_STARTED.summary): ["a", "a"],
+        ("warning", "warning words"): ["c"],
+        ("warning", "lag"): ["d"],
+        ("unknown", "unknown words"): ["a", "b"],
+        ("note", NEVER_STARTED.summary): ["b", "d"],
+    }
+    assert groups[0]["causes"][0]["severity"] == "note", "what was given stays as it was"
+
+
+def test_a_mail_names_groups_that_differ_in_case_only() -> None:
+    told = verdict(read(capture=str(CAPTURE)))
+    for group in told["groups"]:
+        group["group_id"] = "Billing" if group["group_id"] == "shipping" else group["group_id"]
+    written = mail("Daily", RUN, told)
+    (places,) = re.findall(r"<li[^>]*>(notifications, .*?)</li>", written)
+    assert places == "notifications, billing, Billing, clickstream, fraud-check"
+
+
+# ---- rules of no group ----------------------------------------------------------------------------------
+
+
+def ruled(tmp_path: Path, rule: str, name: str = "healthy", **asked: Any) -> Case:
+    (tmp_path / "rules.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
+    return scenario(name, rules=str(tmp_path / "rules.yaml"), **asked)
+
+
+STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings as there are
+
+
+def test_a_rule_of_no_group_is_told_once_and_of_no_group(tmp_path: Path) -> None:
+    case = ruled(tmp_path, STATE)
+    told = verdict(case)
+    assert [(group["level"], group["rules"], group["why"]) for group in told["groups"]] == [("ok", [], None)]
+    (rule,) = told["rules"]
+    assert (told["level"], rule["rule"], rule["level"], rule["is_own"]) == ("critical", "state", "critical", False)
+    assert told["headline"] == f"Nothing is wrong with 1 share group. The cluster: state: {rule['summary']}."
+    (one,) = troubles(told["groups"], told["rules"])
+    assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == ("state", True, [CLUSTER])
+    assert story.causes(told).html.count("<bdi>the cluster</bdi></strong>: ") == 1
+    assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, told))) == 1
+    assert reviewed(case) == f"1 share group finished no less than arrived. {told['headline']}"
+
+
+def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:
+    """Nor does it hide what is wrong with them."""
+    told = verdict(ruled(tmp_path, STATE, "poison"))
+    assert [(group["level"], len(group["rules"])) for group in told["groups"]] == [("warning", 0)]
+    assert told["level"] == "critical"
+    assert told["headline"].startswith(
+        "poison: some records fail at every delivery, up to the limit. The cluster: state: "
+    )
+
+
+def test_a_rule_of_a_group_is_told_of_that_group_only(tmp_path: Path) -> None:
+    told = verdict(ruled(tmp_path, "{name: big, measure: lag, warn: 0}"))
+    assert [[one["rule"] for one in group["rules"]] for group in told["groups"]] == [["big"]]
+    assert (told["level"], told["rules"]) == ("warning", [])
+    nobody = verdict(ruled(tmp_path, "{name: big, measure: lag, groups: [none-*], warn: 0}"))
+    assert (nobody["level"], nobody["groups"][0]["level"]) == ("unknown", "ok")
+    assert nobody["headline"].endswith("The cluster: big: no share group here matches none-*.")
+
+
+def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) -> None:
+    case = scenario("healthy")
+    was = verdict(case)
+    del was["rules"]
+    was["as_of"] = was["begin"]
+    told = verdict(replace(case, previous=was))
+    assert (told["changes"]["comparable"], told["rules"]) == (True, [])
+
+
+# ---- a chart --------------------------------------------------------------------------------------------
+
+
+def test_lines_that_are_not_drawn_need_not_have_less_lag() -> None:
+    names = schemas.TIMELINE.names
+
+    def moment(partition: int, lag: int | None) -> dict[str, Any]:
+        row = dict.fromkeys(names) | {"group_id": "g", "topic_id": "A" * 22, "topic": "t", "partition": partition}
+        return row | {"as_of": NOW, "lag": lag, "lag_reason": None if lag is not None else NO_START_OFFSET}
+
+    def told(*lags: int | None) -> str:
+        rows = [moment(partition, lag) for partition, lag in enumerate(lags)]
+        records = lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
+        facts = lag_over_time_figure(records, most=1).layout.meta["facts"]
+        return next(fact for fact in facts if fact.startswith("Not drawn: "))
+
+    assert told(9, 3, 2) == "Not drawn: 2 share partitions with less lag."
+    assert told(9, 3, None) == (
+        "Not drawn: 2 share partitions with less lag; 1 of them is gone or without a known lag at the last moment."
+    )
+    assert told(9, None, None) == (
+        "Not drawn: 2 share partitions that are gone or have no known lag at the last moment."
+    )
