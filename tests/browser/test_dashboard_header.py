@@ -151,6 +151,81 @@ def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_
     desk.assert_quiet()
 
 
+def test_what_failed_is_told_until_it_can_be_shown(browser: Browser, tmp_path: Path) -> None:
+    view, _ = header(paused=True)
+    desk = Desk(browser, tmp_path, view)
+    model, alert = "Object.values(window.models)[0]", desk.page.get_by_role("alert")
+    desk.page.evaluate(f"() => {model}.set('facts', null)")
+    desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=1))
+    expect(desk.page.locator(".sl-when")).to_contain_text(", 1m ago")  # the clock goes on
+    expect(alert).to_contain_text("This view cannot be drawn")
+    view.units = "lag in offsets"  # painted again, and the facts are still none
+    desk.settle()
+    expect(desk.page.locator(".sl-when")).to_contain_text("lag in offsets")
+    expect(alert).to_contain_text("This view cannot be drawn")
+    desk.page.evaluate(f"() => {model}.set('facts', [])")
+    expect(alert).to_have_count(0)
+    # Where the clock fails too, a screen reader hears of it once and not every second.
+    desk.page.evaluate(f"() => {model}.set('unknown', null)")
+    expect(alert).to_contain_text("This view cannot be drawn")
+    desk.page.evaluate(WATCH)
+    desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
+    assert desk.page.evaluate("changes") == []
+    desk.assert_quiet()
+
+
+# As JupyterLab's models do once the kernel has restarted.
+ENDED = """() => { window.sends = 0;
+    Object.values(window.models)[0].send = () => { window.sends += 1; throw new Error('Cannot send'); }; }"""
+ENDED_SAID = "The kernel of this dashboard has ended: run the cell again"
+
+
+def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(browser: Browser, tmp_path: Path) -> None:
+    view, asked = header(every=2.0)
+    desk = Desk(browser, tmp_path, view)
+    page, when = desk.page, desk.page.locator(".sl-when")
+    expect(when).to_contain_text("refreshes every 2 s")
+    page.evaluate(ENDED)
+    expect(when).to_contain_text(ENDED_SAID)
+    expect(when).not_to_contain_text("refreshes every")
+    expect(page.locator(".sl-head [aria-live]")).to_have_text(ENDED_SAID)
+    sends, before = page.evaluate("sends"), len(asked)
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=3))
+    expect(when).to_contain_text(", 3m ago")
+    assert (page.evaluate("sends"), sends) == (1, 1)
+    page.get_by_role("button", name="Refresh").click()
+    desk.settle()
+    assert page.evaluate("sends") == 2
+    expect(when).to_contain_text(ENDED_SAID)
+    # A connection that was only lost is there again.
+    page.evaluate("""() => { const model = Object.values(window.models)[0];
+        delete model.send; model.emit('comm_live_update'); }""")
+    expect(when).to_contain_text("refreshes every 2 s")
+    page.get_by_role("button", name="Refresh").click()
+    desk.settle()
+    assert len(asked) > before
+    desk.assert_quiet()
+
+
+def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(browser: Browser, tmp_path: Path) -> None:
+    view, asked = header(busy=True)
+    desk = Desk(browser, tmp_path, view)
+    page, badge = desk.page, desk.page.locator(".sl-badge")
+    refresh = page.get_by_role("button", name="Refresh")
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=10))
+    expect(page.locator(".sl-when")).to_contain_text(", 10 s ago")
+    expect(badge).to_have_text("Reading …")
+    expect(refresh).to_be_disabled()
+    page.evaluate(ENDED)
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=20))
+    expect(page.locator(".sl-when")).to_contain_text(ENDED_SAID)
+    expect(badge).to_be_hidden()
+    expect(refresh).to_be_enabled()
+    expect(desk.root()).to_have_attribute("aria-busy", "false")
+    assert asked == []
+    desk.assert_quiet()
+
+
 # As a dashboard has them: the header in an element of its own, controls of ipywidgets beside it.
 CONTROLS = """() => { const board = document.querySelector('main'), style = document.createElement('style');
     board.className = 'sharelag-dashboard';

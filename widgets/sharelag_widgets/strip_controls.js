@@ -11,7 +11,8 @@ let offsetFields = 0;
  * A field for an offset; Enter goes there.
  *
  * @param {(text: string) => string} go why one cannot go there, or nothing
- * @returns {{element: HTMLElement, focus: () => void, clear: () => void}}
+ * @returns {{element: HTMLElement, focus: (event: KeyboardEvent) => void, clear: () => void, hush: () => void}} `focus`
+ *   comes from where the key was pressed and goes back there; `clear` empties it, `hush` takes back only what it says
  */
 export function offsetField(go) {
   const id = `sl-offset-why-${++offsetFields}`;
@@ -21,12 +22,25 @@ export function offsetField(go) {
     why.textContent = text;
     field.setAttribute("aria-invalid", String(text !== ""));
   };
+  const hush = () => why.textContent && tell("");
   const clear = () => {
     field.value = "";
-    tell("");
+    hush();
   };
-  const keys = { Enter: () => tell(go(field.value)), Escape: clear };
-  field.addEventListener("input", () => tell(""));
+  let from = null;
+  const back = () => from?.focus();
+  const keys = {
+    Enter() {
+      tell(go(field.value));
+      if (!why.textContent) back();
+    },
+    Escape() {
+      clear();
+      back();
+    },
+  };
+  field.addEventListener("input", hush);
+  field.addEventListener("blur", () => (from = null));
   field.addEventListener("keydown", (event) => {
     const act = keys[event.key];
     if (!act || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -35,7 +49,11 @@ export function offsetField(go) {
     act();
   });
   tell("");
-  return { element: make("div", { class: "sl-go" }, make("label", {}, "Go to offset", field), why), focus: () => field.focus(), clear };
+  const focus = ({ currentTarget }) => {
+    from = currentTarget;
+    field.focus();
+  };
+  return { element: make("div", { class: "sl-go" }, make("label", {}, "Go to offset", field), why), focus, clear, hush };
 }
 
 /**

@@ -8,10 +8,11 @@ import { STUB } from "./strip_picture.js";
  *
  * @param {HTMLCanvasElement} canvas
  * @param {{span: () => number[], limits: () => number[], tail: () => number, point: (offset: number) => void,
- *   brush: (first: number, last: number, done: boolean) => void, move: (span: number[], done: boolean) => void,
- *   zoom: (factor: number, at: number) => void}} strip what is shown, and what to do: `done` when the button is let go
+ *   brush: (first: number, last: number, done: boolean) => void, unbrush: () => void,
+ *   move: (span: number[], done: boolean) => void, zoom: (factor: number, at: number) => void}} strip what is shown, and
+ *   what to do: `done` when the button is let go, `unbrush` when it never is, since the system took the pointer away
  */
-export function watchMouse(canvas, { span, limits, tail, point, brush, move, zoom }) {
+export function watchMouse(canvas, { span, limits, tail, point, brush, unbrush, move, zoom }) {
   let drag = null; // the first offset of a range, or the place in the log that is held
   const placeOf = (event) => {
     const [from, to] = span();
@@ -55,7 +56,10 @@ export function watchMouse(canvas, { span, limits, tail, point, brush, move, zoo
     if (drag && !drag.wide) brush(drag.first, offsetOf(event), true);
     end();
   });
-  canvas.addEventListener("pointercancel", end);
+  canvas.addEventListener("pointercancel", () => {
+    if (drag && !drag.wide) unbrush();
+    end();
+  });
   canvas.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return; // the page scrolls
     event.preventDefault();

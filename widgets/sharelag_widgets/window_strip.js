@@ -17,7 +17,8 @@ const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
 const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed"];
 
 function build({ model, root, link, say, later }) {
-  let [columns, row, rows, pieces, spoken] = [null, 0, [], null, ""];
+  let [columns, data, row, rows, pieces, spoken, unpicked] = [null, null, 0, [], null, "", null];
+  let seen = {}; // of the last paint: share partition, cursor, and which offsets there are
   const get = (name) => model.get(name);
   const value = (name) => columns[name].values[row];
 
@@ -42,7 +43,6 @@ function build({ model, root, link, say, later }) {
   // ---- what people do ----
   const picked = () => [textAt(columns.key, get("shown"))];
   function show(shown) {
-    goField.clear();
     const moment = columns.at.values[shown + 1] - columns.at.values[shown] - 1;
     link.tell({ shown, moment, cursor: null, offsets: [], fit: "window", span: [] }, { keys: [textAt(columns.key, shown)], offsets: null });
   }
@@ -126,9 +126,15 @@ function build({ model, root, link, say, later }) {
     span, limits, zoom, tail: () => tail(),
     point: (at) => quietly({ cursor: at }),
     brush(first, last, done) {
+      unpicked ??= get("offsets");
       if (!done) return quietly({ offsets: [Math.min(first, last), Math.max(first, last)] });
+      unpicked = null;
       quietly({ cursor: last });
       return pick(first, last);
+    },
+    unbrush() {
+      if (unpicked) quietly({ offsets: unpicked });
+      unpicked = null;
     },
     move: (to, done) => (done ? link.tell : quietly)({ fit: "fixed", span: to }),
   });
@@ -139,7 +145,7 @@ function build({ model, root, link, say, later }) {
     return get("fit") === "window" && beyond > 0 ? beyond : 0;
   };
   function load(loaded) {
-    columns = loaded;
+    [columns, data] = [loaded, get("data")];
     which.replaceChildren(...columns.label.texts.map((text) => make("option", {}, text)));
     which.hidden = columns.label.texts.length < 2;
   }
@@ -150,6 +156,7 @@ function build({ model, root, link, say, later }) {
     rows = Array.from({ length: end - first }, (_, n) => first + n);
     row = first + Math.max(0, Math.min(rows.length - 1, get("moment")));
     pieces = piecesOf(columns, row);
+    part(textAt(columns.key, shown));
     const counts = countsOf(pieces);
     const css = getComputedStyle(root);
     const colour = (name) => css.getPropertyValue(name).trim();
@@ -168,6 +175,17 @@ function build({ model, root, link, say, later }) {
     Object.assign(root.dataset, { moment: get("moment"), counts: JSON.stringify(counts), paintMs: spent.toFixed(2) });
     Object.assign(root.dataset, { span: JSON.stringify(span()), pieces: pieces.size, tail: tail() });
     performance.measure("sharelag-strip", { start: begun, end: performance.now() });
+  }
+  // What was said and looked at in one share partition means nothing in another one, whoever changed it; nor does what
+  // is out of range at one moment at another one.
+  function part(key) {
+    if (data !== get("data")) return; // what `shown` counts is still on its way
+    const there = `${get("moment")}: ${reach()}`;
+    const isOther = seen.key !== undefined && seen.key !== key;
+    if (isOther) goField.clear();
+    else if (seen.there !== there) goField.hush();
+    if (isOther && seen.cursor === get("cursor")) model.set("cursor", null);
+    seen = { key, there, cursor: get("cursor") };
   }
   function write(shown, counts, start, windowEnd, logEnd) {
     which.selectedIndex = shown;
@@ -205,7 +223,7 @@ function build({ model, root, link, say, later }) {
     const [from, to] = reach();
     canvas.setAttribute("aria-valuemin", from);
     canvas.setAttribute("aria-valuemax", to - 1);
-    canvas.setAttribute("aria-valuenow", cursor ?? from);
+    canvas.setAttribute("aria-valuenow", Math.max(from, Math.min(to - 1, cursor ?? from)));
     spot.textContent = spotWords(pieces, cursor, picked_);
     canvas.setAttribute("aria-valuetext", cursor === null ? spot.textContent : cursorWords(pieces, cursor));
   }

@@ -236,6 +236,7 @@ class WindowStrip(View):
         if is_other:
             self.shown = self._moments.keys.index(wanted)
             self.moment = self._last()
+            self.cursor = None  # it is an offset of the one before
         if selection.moment is not None:
             self.moment = self._until(selection.moment)
         is_away = offsets != self.offsets and self.span and offsets and not self._is_in_span(offsets)

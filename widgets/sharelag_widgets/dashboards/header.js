@@ -6,7 +6,8 @@ import { watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
 const WATCHED = ["title", "level", "as_of", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
-const TICK = 1000;
+const [TICK, KNOCK] = [1000, 5000];
+const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
 /** Build it, and keep it up to date; returns what ends it. */
 function render({ model, el }) {
@@ -42,16 +43,38 @@ function render({ model, el }) {
     ask4help.click();
     ask4help.focus();
   }
-  let asked = Date.now();
+  let [asked, knocked, isGone] = [Date.now(), 0, false];
+  const isBusy = () => get("busy") && !isGone;
   function ask() {
     asked = Date.now();
-    model.send({ refresh: true });
+    send({ refresh: true });
+  }
+  const knock = () => send({ there: true });
+  // That a kernel ended shows only when something is sent.
+  function send(message) {
+    knocked = Date.now();
+    try {
+      model.send(message);
+      turn(false);
+    } catch {
+      turn(true);
+    }
+  }
+  function turn(gone) {
+    if (gone === isGone) return;
+    isGone = gone;
+    if (gone) voice.say(ENDED);
+    guarded(paint);
   }
   function tick() {
     if (!root.isConnected) return;
-    const due = get("live") && get("every") > 0 && !get("paused") && !get("busy") && !document.hidden;
-    if (main && due && Date.now() - asked >= get("every") * 1000) ask();
+    if (main && !isGone) next(Date.now());
     guarded(clock);
+  }
+  function next(now) {
+    const due = get("live") && get("every") > 0 && !get("paused") && !get("busy") && !document.hidden;
+    if (get("busy") && now - knocked >= KNOCK) knock(); // it may have ended while it read
+    if (due && now - asked >= get("every") * 1000) ask();
   }
 
   // ---- what is shown; nothing is touched that is so already, or people could neither mark a text nor read in peace ----
@@ -59,17 +82,17 @@ function render({ model, el }) {
   function guarded(act) {
     try {
       act();
-      trouble.mend();
+      if (act === paint) trouble.mend(); // all is shown again; a clock that goes says nothing of the rest
     } catch (error) {
-      trouble.tell(error);
+      if (act === paint || !("failed" in root.dataset)) trouble.tell(error);
     }
   }
   const marks = new Map();
   function renew(element, content, elementsOf) {
     const mark = JSON.stringify(content);
     if (marks.get(element) === mark) return;
-    marks.set(element, mark);
     element.replaceChildren(...elementsOf(content));
+    marks.set(element, mark); // not before: what failed is tried again
   }
   function clock() {
     const at = get("as_of");
@@ -80,23 +103,24 @@ function render({ model, el }) {
     if (get("units")) parts.push(get("units"));
     if (at !== null && !get("unknown").length) parts.push("nothing is unknown");
     if (main && get("source")) parts.push(get("source"));
-    if (main && get("live") && get("every") > 0) parts.push(get("paused") ? "refreshing is paused" : `refreshes every ${duration(get("every") * 1000)}`);
+    if (main && isGone) parts.push(ENDED);
+    else if (main && get("live") && get("every") > 0) parts.push(get("paused") ? "refreshing is paused" : `refreshes every ${duration(get("every") * 1000)}`);
     hide(when, !parts.length);
     while (when.children.length > parts.length) when.lastChild.remove();
     parts.forEach((text, n) => write(when.children[n] ?? when.appendChild(make("bdi")), text));
     const stale = get("live") && old !== null && old > get("stale_after") * 1000;
-    hide(badge, !(main && (stale || !get("live") || get("busy"))));
-    write(badge, get("busy") ? "Reading …" : stale ? `Stale: ${age(old)} old` : "Recorded");
-    badge.classList.toggle("sl-stale", stale && !get("busy"));
+    hide(badge, !(main && (stale || !get("live") || isBusy())));
+    write(badge, isBusy() ? "Reading …" : stale ? `Stale: ${age(old)} old` : "Recorded");
+    badge.classList.toggle("sl-stale", stale && !isBusy());
     if (root.dataset.stale !== String(stale)) root.dataset.stale = String(stale);
   }
   const bdi = (text) => make("bdi", {}, text);
   function paint() {
     renew(heading, get("title"), (title) => [bdi(title)]);
     root.setAttribute("aria-label", get("title"));
-    root.setAttribute("aria-busy", String(get("busy")));
+    root.setAttribute("aria-busy", String(isBusy()));
     refresh.hidden = pause.hidden = !main;
-    refresh.disabled = get("busy");
+    refresh.disabled = isBusy();
     pause.hidden = !main || !get("live") || !(get("every") > 0);
     write(pause, get("paused") ? "Go on" : "Pause");
     pause.setAttribute("aria-pressed", String(get("paused")));
@@ -128,7 +152,7 @@ function render({ model, el }) {
   };
   const stopTheme = watchTheme(root, themed);
   themed();
-  const events = WATCHED.map((name) => [`change:${name}`, () => guarded(paint)]);
+  const events = [...WATCHED.map((name) => [`change:${name}`, () => guarded(paint)]), ["comm_live_update", () => main && knock()]];
   for (const [event, act] of events) model.on(event, act);
   const timer = setInterval(tick, TICK);
   guarded(paint);
