@@ -174,11 +174,11 @@ def values(result: SimulationResult) -> str:
     [
         (
             replace(named("uneven"), duration_ms=20_000),
-            "c95efcdffa016ad7a2c666bfec47258480d86d63832548a2b44eeab3035dd69a",
+            "014e98113710b606ba21e7146e9ad7ea4167035d4cf3761bb671b4729c93484d",
         ),
         (
             CHANCE,
-            "8055ff838aed0a7020d6a614ddcc746c9e0d0dad5a6e75408733e6f260f74f52",
+            "87e31da9f63df1d1d1479d52b2ac4e02cac2def8d1587c6bf5ec62935d1a7936",
         ),
     ],
     ids=["uneven", "chance"],
