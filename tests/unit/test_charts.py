@@ -344,8 +344,7 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     assert figure.layout.meta["title"] == "a: t-1 has the most lag, 600 offsets, 595 more than 2\u00a0s before"
     assert (
         "Not drawn: 4 share partitions with less lag than another of their group, or of groups with less; "
-        "2 of them are gone or without a known lag at the last moment."
-        in figure.layout.meta["facts"]
+        "2 of them are gone or without a known lag at the last moment." in figure.layout.meta["facts"]
     )
     names = [trace.name for trace in charts.lag_over_time_figure(table, most=4).data[::3]]
     assert names == ["a: t-1", "a: t-0", "b: t-1", "b: t-0"]
