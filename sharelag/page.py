@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 
 from sharelag.metrics.lag import NOTES, REASONS
+from sharelag.show import THIN_SPACE
 
 #: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the template.
 PARTS = (
@@ -73,4 +74,4 @@ def _told(row: Mapping[str, Any]) -> list[str]:
 
 
 def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}".replace(",", "\u202f")
+    return "-" if value is None else f"{value:,}".replace(",", THIN_SPACE)

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,10 @@ from sharelag.wire.decode import Decoded
 from sharelag.wire.formatter import kafka_json, reject_json
 
 MISSING = "-"
+#: Between thousands, on pages and in figures.
+THIN_SPACE = "\u202f"
+#: From here on three digits are a whole number.
+_WHOLE = 999.5
 
 #: Headings as kafka-share-groups.sh prints them, then ours; the order of the columns on a terminal.
 LAG_COLUMNS = {
@@ -278,6 +283,15 @@ def duration(milliseconds: float) -> str:
     return " ".join(parts[:2])
 
 
+def number(value: float, thousands: str = "") -> str:
+    """A number for people: of three digits if it is small and not whole."""
+    if isinstance(value, Integral):
+        text = f"{value:,}"
+    else:
+        text = f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
+    return text.replace(",", thousands)
+
+
 def terminal(text: str) -> str:
     """Escape what would act on a terminal instead of being read: control and direction characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -316,7 +330,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     if name == "partial":
         value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
     if name == "lag" and row.get("unknown_lags"):
-        value = f"{MISSING if value is None else _number(value, thousands)} (+{row['unknown_lags']} unknown)"
+        value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
     if name.startswith(("runs", "batches", "state_batches")) and isinstance(value, list):
         value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
     if name == "differences":
@@ -328,14 +342,8 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     if name == "measure" and value == "finished":
         value = "finished/hour"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _number(value, thousands)
+        return number(value, thousands)
     return MISSING if value is None else terminal(str(value))
-
-
-def _number(value: float, thousands: str) -> str:
-    is_small = isinstance(value, float) and abs(value) < 1000
-    text = f"{value:.3g}" if is_small else f"{value:,.0f}" if isinstance(value, float) else f"{value:,}"
-    return text.replace(",", thousands)
 
 
 def _difference(one: Mapping[str, Any]) -> str:

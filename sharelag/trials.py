@@ -68,8 +68,6 @@ MOVING = (
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
-#: From here on three digits are a whole number.
-_WHOLE = 999.5
 _RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
 AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
 
@@ -152,7 +150,7 @@ def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Ite
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words: times with their units, what is not known with its reason."""
-    amounts = {name: _amount(row["measure"], row[name]) for name in AMOUNTS}
+    amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
     for name, low, high in (("mean", "low", "high"), ("difference", "difference_low", "difference_high")):
         amounts |= _in_every_run(row, amounts, name, low, high)
     if row["unknown"]:
@@ -170,7 +168,7 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The summary of a run in words: times with their units."""
     times = [name for name in measures() if name.endswith("_ms")]
-    return {**row, **{name: _amount(name, row[name]) for name in times}}
+    return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
 def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
@@ -182,7 +180,7 @@ def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     measure = row["goal"].split()[0]
-    amounts = {name: _amount(measure, row[name]) for name in ("mean", "low", "high")}
+    amounts = {name: amount(measure, row[name]) for name in ("mean", "low", "high")}
     amounts |= _in_every_run(row, amounts, "mean", "low", "high")
     if row["unknown"]:
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
@@ -199,7 +197,7 @@ def moving_rows(variant: str, moving: Moving) -> Iterator[dict[str, Any]]:
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
-    return {**row, "by": row["measure"], **{name: _amount(row["measure"], row[name]) for name in names}}
+    return {**row, "by": row["measure"], **{name: amount(row["measure"], row[name]) for name in names}}
 
 
 def _winner(comparison: Comparison, measure: str) -> str | None:
@@ -217,9 +215,10 @@ def _in_every_run(
     return {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
 
 
-def _amount(measure: str, value: float | None) -> str | None:
+def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
+    """A value of a measure in words, with its unit where that is time; None where it is not known."""
     if value is None:
         return None
     if measure.endswith("_ms"):
         return f"{'-' if value < 0 else ''}{show.duration(abs(value))}"
-    return f"{value:.3g}" if abs(value) < _WHOLE else f"{value:,.0f}"
+    return show.number(value, thousands)

@@ -10,6 +10,7 @@ from typing import Any
 from sharelag.charts import text
 from sharelag.charts.palette import KINDS, PAPER, Theme, checked, marker, template
 from sharelag.errors import SetupError
+from sharelag.show import THIN_SPACE
 
 #: Options of ``Plotly.newPlot`` for every figure: no logo, nothing that sends data anywhere, no TeX.
 CONFIG = {
@@ -89,7 +90,7 @@ def figure(
         margin={"t": top, "b": bottom, "l": 60, "r": 24},
         height=top + height + bottom,
         showlegend=legend,
-        separators=".\u202f",
+        separators=f".{THIN_SPACE}",
         meta={"title": story.title, "facts": list(story.lines)},
     )
     drawn.update_layout(**layout)

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sharelag import show
 from sharelag.show import duration
 
-_THIN, _NO_BREAK = "\u202f", "\u00a0"
+_NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
 #: These change the direction of what follows them, over the end of the name.
 _DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -23,8 +24,6 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 #: As wide as a label may be beside an axis, in characters.
 LABEL = 34
 _HOVER_WIDTH = 76
-#: From here on three digits are a whole number.
-_WHOLE = 999.5
 
 
 def escaped(text: str) -> str:
@@ -74,8 +73,7 @@ def number(value: float | None) -> str:
     """A number with thin spaces between thousands, of three digits if it is small and not whole."""
     if value is None or value != value:
         return "unknown"
-    is_whole = value == int(value) or abs(value) >= _WHOLE
-    return f"{value:,.0f}".replace(",", _THIN) if is_whole else f"{value:.3g}"
+    return show.number(value, show.THIN_SPACE)
 
 
 def counted(value: float, word: str, plural: str = "") -> str:

@@ -13,14 +13,13 @@ from typing import Any
 import jinja2
 
 from sharelag.reports.alike import alike, ranges
-from sharelag.show import cell, duration, lines, terminal
+from sharelag.show import THIN_SPACE, cell, duration, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 #: The same figure for dark paper.
 DARK_MIME = "application/vnd.sharelag.dark+json"
-THIN_SPACE = "\u202f"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: Characters of a word that a column of paper has room for.
 _LONGEST_WORD = 20

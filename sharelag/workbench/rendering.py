@@ -52,7 +52,7 @@ def as_html(result: Result, most: int = MOST) -> str:
     """A result as a fragment of HTML."""
     return _template("result.html.j2").render(
         result=result,
-        shown=shown(result, most, thousands="\u202f"),
+        shown=shown(result, most, thousands=show.THIN_SPACE),
         when=_when(result),
         foot=_foot(result),
         help=_help(result),

@@ -13,9 +13,8 @@ from sharelag.charts import text
 from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
-from sharelag.show import MISSING, duration
+from sharelag.show import MISSING, THIN_SPACE, duration
 from sharelag.whatif import Comparison, Scenario, assign, variants
-from sharelag.whatif.comparison.tables import MEASURED
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
@@ -220,9 +219,4 @@ def _signed(row: Mapping[str, Any], name: str) -> str:
 
 
 def _amount(row: Mapping[str, Any], name: str) -> str:
-    """An amount in words: as charts write it, with its unit where that is time."""
-    value = row[name]
-    if value is None:
-        return MISSING
-    of_time = MEASURED[row["measure"]].unit == "ms"
-    return f"{'-' if value < 0 else ''}{duration(abs(value)) if of_time else text.number(abs(value))}"
+    return trials.amount(row["measure"], row[name], THIN_SPACE) or MISSING
