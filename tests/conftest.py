@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ settings.register_profile("exhaustive", max_examples=2000, deadline=None)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--exhaustive", action="store_true", help="the full number of random cases")
+    parser.addoption(
+        "--spark", choices=["classic", "connect"], default="classic", help="what the Spark of the tests is"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,13 +44,21 @@ def cases(request: pytest.FixtureRequest) -> _Cases:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The one Spark session of a test run: a cold start costs ten seconds and more."""
     from sharelag.sources.spark import session
 
-    running = session("sharelag-tests", spark_master="local[2]")
-    yield running
-    running.stop()
+    with ExitStack() as ends:
+        if request.config.getoption("--spark") == "connect":
+            from tests.support.connect import connect_server
+
+            settings = ends.enter_context(pytest.MonkeyPatch.context())
+            settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server()))
+            running = session("sharelag-tests")
+        else:
+            running = session("sharelag-tests", spark_master="local[2]")
+        ends.callback(running.stop)
+        yield running
 
 
 @pytest.fixture(scope="module")
