@@ -16,10 +16,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
-from sharelag import schemas, stream
+from sharelag import schemas
 from sharelag.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
+from sharelag.pipeline import stream
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
