@@ -5,56 +5,131 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.errors import SetupError
-from sharelag.sources import spark as spark_module
-from sharelag.sources.spark import session
+from sharelag.sources.spark import is_connect, session, sessions
+from sharelag.sources.spark.settings import given, home
+from tests.support.connect import connect_server
 
-_SCRIPT = """
-from sharelag.sources.spark import session
-conf = session("ours", spark_sql_shuffle_partitions="5").conf
-names = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled")
-print("told:", *(conf.get(name) for name in names))
+_NAMES = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled")
+_SCRIPT = f"""
+from sharelag.sources.spark import is_connect, session
+made = session("ours", spark_sql_shuffle_partitions="5")
+print("told:", is_connect(made), *(made.conf.get(name) for name in {_NAMES}))
+assert session("another") is made
+made.stop()
 """
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[str]:
+    with connect_server("local[1]") as address:
+        yield address
+
+
+def run(code: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A process of its own: this one has its Spark."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={name: value for name, value in {**os.environ, **environment}.items() if value},
+        capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
 
 
 def test_an_active_session_is_returned_as_it_is(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    assert session("another", spark_sql_shuffle_partitions="77") is spark
+    found = [session("another", spark_sql_shuffle_partitions="77")]
+    thread = Thread(target=lambda: found.append(session("another", spark_sql_shuffle_partitions="78")))
+    thread.start()
+    thread.join()
+    assert all(one is spark for one in found)
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 
 
-def test_our_own_session(spark: SparkSession) -> None:
+def test_our_own_session(spark: SparkSession, request: pytest.FixtureRequest) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.sparkContext.master == "local[2]"
-    assert spark.sparkContext.pythonExec == sys.executable
-    assert spark.sparkContext.uiWebUrl is None
+    assert spark.conf.get("spark.master") == "local[2]"
+    assert is_connect(spark) == (request.config.getoption("--spark") == "connect")
+    if not is_connect(spark):
+        assert spark.sparkContext.pythonExec == sys.executable
+        assert spark.sparkContext.uiWebUrl is None
 
 
 def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(_SCRIPT)
-    submit = [sys.executable, "-m", "pyspark.find_spark_home"]
-    home = subprocess.run(submit, capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run(
-        [f"{home}/bin/spark-submit", "--master", "local[1]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo",
-         "--conf", "spark.sql.shuffle.partitions=9", str(script)],
+        [f"{home()}/bin/spark-submit", "--master", "local[1]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo",
+         "--conf", "spark.sql.shuffle.partitions=9", "--conf", "spark.ui.enabled=false", str(script)],
         env={**os.environ, "PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
         capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     # The script's own argument wins over --conf, --conf over what we would choose.
-    assert "told: local[1] Asia/Tokyo 5 false" in done.stdout, done.stderr[-2000:]
+    assert "told: False local[1] Asia/Tokyo 5 false" in done.stdout, done.stderr[-2000:]
+
+
+def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"
+    )
+    done = run(_SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert "told: False local[3] Asia/Tokyo 5 false" in done.stdout, done.stderr[-2000:]
+
+
+def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
+    assert given({"SPARK_CONF_DIR": str(tmp_path)}) == {}
+    (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\nspark.a  b c\n")
+    told = given({"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[1]"})
+    assert told == {"spark.master": "yarn", "spark.a": "b c"}
+    submitted = "--master local[5] --conf spark.a='x y' -c spark.b=1=2 pyspark-shell"
+    told = given({"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": submitted})
+    assert told == {"spark.master": "local[5]", "spark.a": "x y", "spark.b": "1=2"}
+
+
+def test_spark_remote_says_where_spark_is(remote: str) -> None:
+    """The server's master, address of the UI and all else stay its own; it gets what a session may choose."""
+    code = _SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
+    done = run(code, {"SPARK_REMOTE": remote})
+    assert "told: True local[1] UTC 5 false" in done.stdout, done.stderr[-2000:]
+    assert "Failed to set" not in done.stderr
+
+
+def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
+    code = (
+        "from pyspark.sql import SparkSession\n"
+        "from sharelag.sources.spark import is_connect, session\n"
+        f"theirs = SparkSession.builder.remote({remote!r}).getOrCreate()\n"
+        "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
+        "print('told:', session() is theirs, is_connect(theirs), theirs.conf.get('spark.sql.session.timeZone'))\n"
+    )
+    done = run(code, {"SPARK_REMOTE": ""})
+    assert done.stdout == "told: True True Asia/Tokyo\n", done.stderr[-2000:]
+
+
+def test_nothing_says_where_spark_connect_is() -> None:
+    done = run("from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"})
+    assert "SetupError: only Spark Connect can be used here" in done.stderr
+    assert "set SPARK_REMOTE" in done.stderr
+
+
+def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(SetupError, match=r"pip install 'sharelag\[spark\]'.*engine=\"local\""):
+        session()
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(SetupError, match=r"Java 17 or newer.*--engine local"):
-        spark_module._require_java()
+        sessions._require_java()
 
 
 def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
@@ -63,11 +138,13 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n")
     java.chmod(0o755)
-    code = "from sharelag.sources.spark import session; session()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "JAVA_HOME": str(tmp_path)},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    done = run("from sharelag.sources.spark import session; session()", {"JAVA_HOME": str(tmp_path)})
     assert "SetupError: Spark does not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
+
+
+def test_the_wheel_has_what_spark_is_told_about_its_log(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "sharelag/sources/spark/log4j2.properties" in zipfile.ZipFile(wheel).namelist()

@@ -1,0 +1,80 @@
+"""Spark's classes as Java keeps them once they are loaded, so that the next session starts in half the time.
+
+``python -m sharelag.sources.spark.class_data`` records them into the virtual environment: Java runs a small job of
+ours and writes at its end what it loaded (a dynamic class data sharing archive). `options` names the archive to
+each later Java, which takes it only if it is of the same build with the same jars, and starts as ever if not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+#: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to standard output.
+_SILENT = "-Xlog:disable"
+#: A question of each kind that people ask first.
+_JOB = "from sharelag.cli import main; main()"
+
+
+def options() -> list[str]:
+    """What Java has to be told for a quick start; nothing where nothing was recorded for this Spark and this Java."""
+    there = archive()
+    # Options with blanks would be taken apart.
+    if there is None or not there.is_file() or " " in str(there):
+        return []
+    return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+
+
+def archive() -> Path | None:
+    """Where the archive for this Spark and this Java lies, or would; None where either cannot be told."""
+    java = _java()
+    release = java.parent.parent / "release" if java else None
+    if release is None or not release.is_file():
+        return None
+    said = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        return None
+    return Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{said[1]}.jsa") if said else None
+
+
+def record(*question: str) -> Path | None:
+    """Run the command line on Spark, and keep the classes that it loads.
+
+    Parameters
+    ----------
+    *question : str
+        Arguments of ``sharelag``.
+
+    Returns
+    -------
+    Path or None
+        The archive; None if Java wrote none.
+    """
+    there = archive()
+    if there is None:
+        return None
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.unlink(missing_ok=True)  # Java does not write one while it reads one
+    part = there.with_suffix(f".{os.getpid()}.part")
+    wanted = os.environ | {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={part} {_SILENT}"}
+    # Java outlives the command while it writes: reading its output to the end waits for it.
+    subprocess.run([sys.executable, "-c", _JOB, *question], env=wanted, capture_output=True, check=False)
+    return part.replace(there) if part.is_file() else None
+
+
+def _java() -> Path | None:
+    """The Java that Spark's own scripts will take."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    return Path(found).resolve() if found and Path(found).exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(0 if record(*sys.argv[1:]) else 1)

@@ -1,0 +1,47 @@
+"""One line for who waits: in a notebook or on a terminal, gone when the wait is over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs us."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return bool(getattr(shell, "kernel", None))
+
+
+@contextmanager
+def notice(words: str) -> Iterator[None]:
+    """Show a line while the ``with`` block lasts, where somebody can see it; never on standard output."""
+    line = f"{words} ..."
+    if in_notebook():
+        with _displayed(line):
+            yield
+    elif sys.stderr.isatty():
+        _write(line)
+        try:
+            yield
+        finally:
+            _write(f"\r{' ' * len(line)}\r")
+    else:
+        yield
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+@contextmanager
+def _displayed(line: str) -> Iterator[None]:
+    """A line of a notebook's output; it ends as the words that it was, once nothing is waited for any more."""
+    from IPython.display import display
+
+    shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        shown.update({"text/plain": ""}, raw=True)

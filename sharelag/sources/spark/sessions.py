@@ -1,0 +1,162 @@
+"""The Spark session that people have, whichever it is; without one, a session of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharelag.errors import SetupError
+from sharelag.sources.spark import settings as ours
+from sharelag.sources.spark.notice import notice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
+    """Return the Spark session that is there, or make one.
+
+    Parameters
+    ----------
+    app_name : str
+        Of a session that is made.
+    **settings : str
+        Spark settings with ``_`` for ``.`` (``spark_master="local[4]"``) for a session that is made.
+
+    Raises
+    ------
+    SetupError
+        When there is no pyspark or no Java, or Spark does not start; with what to do.
+
+    Notes
+    -----
+    A session that is there is returned as it is: on a cluster, or in a notebook of the user's own. Otherwise
+    ``SPARK_REMOTE`` (Spark Connect), ``spark-submit``, ``MASTER`` and ``spark-defaults.conf`` say where Spark is;
+    settings made there stay, and whoever's Spark it is, its master and all else that is fixed at its start are
+    not ours to choose. Only where nothing is said, Spark starts on this machine with settings that suit it.
+
+    Workers run this interpreter unless ``PYSPARK_PYTHON`` names another: it has the packages they need.
+    """
+    _require_pyspark()
+    from pyspark.errors import PySparkException
+
+    there = _existing()
+    if there is not None:
+        return there
+    wanted = {name.replace("_", "."): value for name, value in settings.items()}
+    remote = wanted.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+    if remote:
+        wanted.pop("spark.master", None)  # a server has its own
+    try:
+        if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(wanted):
+            return _elsewhere(app_name, wanted, remote)
+        return _own(app_name, wanted)
+    except PySparkException as error:
+        raise SetupError(_advice(error, remote)) from error
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session speaks to Spark through Spark Connect; it has no ``sparkContext`` then."""
+    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
+
+
+def _existing() -> SparkSession | None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        there = SparkSession.active()
+    except PySparkException:  # it has no other way to say that there is none
+        return None
+    # One whose context was stopped is still called active.
+    return there if is_connect(there) or there.sparkContext._jsc is not None else None
+
+
+def _only_connect(wanted: dict[str, str]) -> bool:
+    """Whether pyspark will make no other session than one of Spark Connect, though nobody said where."""
+    from pyspark.util import default_api_mode, is_remote_only
+
+    mode = wanted.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()
+    return is_remote_only() or "SPARK_CONNECT_MODE_ENABLED" in os.environ or mode == "connect"
+
+
+def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
+    """Somebody else's Spark: of Spark Connect, or of who submitted us."""
+    if not remote.startswith("sc:"):  # pyspark may start a server on this machine
+        _set_environment(remote or "local")
+    with notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()):
+        made = _made(app_name, wanted)
+        before = made.conf.getAll
+        for name, value in ours.RUNTIME.items():
+            if name not in before and name not in wanted:
+                made.conf.set(name, value)
+    return made
+
+
+def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
+    """Spark where the user's files say, or else on this machine."""
+    _require_java()
+    given = ours.given()
+    master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
+    here = master.startswith("local")
+    _set_environment(master)
+    chosen = {name: value for name, value in (ours.local() if here else ours.RUNTIME).items() if name not in given}
+    with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
+        return _made(app_name, chosen | wanted)
+
+
+def _made(app_name: str, wanted: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _set_environment(master: str) -> None:
+    # Workers default to the system's python3, which has none of our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local"):
+        # Otherwise Spark binds to whatever address the host name has, or fails where it has none.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _require_pyspark() -> None:
+    try:
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        raise SetupError(
+            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
+            'or use --engine local (engine="local"), which needs neither'
+        ) from error
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
+        raise SetupError(
+            "Spark needs Java 17 or newer, and there is no java on the PATH or in JAVA_HOME: install one "
+            "(on Debian: apt install openjdk-17-jdk-headless), or use --engine local"
+        )
+
+
+def _advice(error: Exception, remote: str) -> str:
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    if isinstance(error, ImportError):
+        return f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]', or use --engine local"
+    if "CONNECT_URL_NOT_SET" in said:
+        return (
+            "only Spark Connect can be used here, and nothing says where it is: set SPARK_REMOTE (sc://HOST:PORT), "
+            "or pip install 'sharelag[spark]' and start anew, or use --engine local"
+        )
+    if remote.startswith("sc:"):
+        return f"no Spark Connect server answers at {remote} ({said}): check SPARK_REMOTE, or use --engine local"
+    return (
+        f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
+        "`sharelag doctor` checks it, and --engine local needs no Java"
+    )

@@ -1,0 +1,71 @@
+"""Which settings does a session get from us, each with its reason, and which has the user made before?"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import javaproperties
+
+from sharelag.sources.spark import class_data
+
+#: What a running session takes, on a cluster and through Spark Connect as well.
+RUNTIME = {
+    # Kafka's timestamps are UTC, and so is everything we print.
+    "spark.sql.session.timeZone": "UTC",
+    # toArrow and createDataFrame move columns, not rows.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+_LOCAL = {
+    # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is a few megabytes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # A laptop's tables are small: 200 shuffle partitions would cost more than the work in them.
+    "spark.sql.shuffle.partitions": "8",
+    # A port that nobody asked for.
+    "spark.ui.enabled": "false",
+    # Progress bars and informational lines would mix with the tables we print.
+    "spark.ui.showConsoleProgress": "false",
+    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless told otherwise:
+    # too short where both share few cores with others. Who has ended is noticed at once, however long this is.
+    "spark.python.authenticate.socketTimeout": "180s",
+}
+
+
+def local() -> dict[str, str]:
+    """All that a session on this machine gets."""
+    return RUNTIME | _LOCAL | {"spark.driver.extraJavaOptions": " ".join([_LOGGING, *class_data.options()])}
+
+
+def given(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the user has set for every session: in ``spark-defaults.conf``, for ``spark-submit``, as ``MASTER``."""
+    found = {"spark.master": environment["MASTER"]} if environment.get("MASTER") else {}
+    file = _folder(environment) / "spark-defaults.conf"
+    if file.is_file():
+        found |= javaproperties.loads(file.read_text())
+    return found | dict(_submitted(shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))))
+
+
+def _folder(environment: Mapping[str, str]) -> Path:
+    if "SPARK_CONF_DIR" in environment:
+        return Path(environment["SPARK_CONF_DIR"])
+    return home(environment) / "conf"
+
+
+def home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder with Spark's jars and scripts."""
+    import pyspark
+
+    return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+def _submitted(arguments: list[str]) -> Iterator[tuple[str, str]]:
+    for name, value in pairwise(arguments):
+        if name == "--master":
+            yield "spark.master", value
+        elif name in ("--conf", "-c"):
+            setting, _, text = value.partition("=")
+            yield setting, text
