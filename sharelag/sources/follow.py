@@ -25,9 +25,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
 from pyspark import TaskContext
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -39,6 +37,7 @@ from sharelag.sources.archive import GAP, GAPS, OFFSETS, RECORDS, compact, write
 from sharelag.sources.archive_info import ArchiveInfo, begin
 from sharelag.sources.captures import of_share_groups
 from sharelag.sources.config import ClientConfig
+from sharelag.sources.queries import ended, require_streams, started
 from sharelag.sources.spark import session
 from sharelag.sources.spark_kafka import register
 from sharelag.sources.spark_options import FORMAT
@@ -92,11 +91,16 @@ def follow(
     InputError
         When the folder holds something else, an archive of another cluster or other topics, one that has lost its
         checkpoint, or one that is being followed into already.
+        Or Spark is reached by Spark Connect.
+    SetupError
+        When Spark cannot run it.
     ClusterError
         One of its children.
     """
     folder = folder.absolute()
     there = {topic: _first_offsets(config, topic, topic != topics[0]) for topic in topics}
+    spark = session()
+    require_streams(spark, "follow into an archive from a process with a Spark of its own")
     begun = begin(folder, kafka.cluster_id(config), there, config)
     with ExitStack() as stack:
         if not stack.enter_context(views.locked(folder / ".following", wait=_LET_GO)):
@@ -109,7 +113,6 @@ def follow(
                 "(this one can still be read)"
             )
         job = _Job(config, folder, compact_every)
-        spark = session()
         register(spark)
         options = {"subscribe": ",".join(name for name, first in there.items() if first)}
         options |= {"startingOffsets": _starting(begun, there), "failOnDataLoss": "false", "includeGaps": "true"}
@@ -117,7 +120,7 @@ def follow(
         rows = spark.readStream.format(FORMAT).options(**options).load()
         writer = rows.writeStream.foreachBatch(job.append).option("checkpointLocation", str(checkpoint))
         trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": f"{every} seconds"}
-        query = writer.trigger(**trigger).start()
+        query = started(writer.trigger(**trigger).start)
         held = stack.pop_all()
     threading.Thread(target=job.attend, args=(query, every, held), name="sharelag-follow", daemon=True).start()
     return query
@@ -163,7 +166,7 @@ class _Job:
         scratch = self.scratch / "idle"
         scratch.mkdir()
         with held:
-            while not _ended(query):
+            while not ended(query):
                 if time.monotonic() - self.sampled < max(every, 1.0):
                     continue
                 day = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -243,11 +246,3 @@ def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
         then = begun.topics[topic]
         offsets[topic] = {str(p): then[p] if p < len(then) else 0 for p in range(len(now))}
     return json.dumps({topic: each for topic, each in offsets.items() if each})
-
-
-def _ended(query: StreamingQuery) -> bool:
-    """Whether the query has ended, or ends within a second."""
-    try:
-        return bool(query.awaitTermination(1))
-    except (StreamingQueryException, Py4JError, OSError):
-        return True  # it failed, of which whoever started it hears, or Spark itself is gone

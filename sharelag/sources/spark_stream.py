@@ -19,17 +19,22 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import __version__ as pyspark_version
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from sharelag import schemas
 from sharelag.arrow import for_spark
-from sharelag.errors import DataLossError
+from sharelag.errors import DataLossError, SetupError
 from sharelag.sources.fetch import read_ranges
 from sharelag.sources.spark_kafka import RAW_AND_GAPS, OffsetRange, logs, resolve, split
 from sharelag.sources.spark_options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 #: The next offset to read, by topic and partition; the partition is a text, since Spark keeps this as JSON.
 Progress = dict[str, dict[str, int]]
@@ -49,10 +54,29 @@ class Gap(InputPartition):
     end: int
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+def require_admission_control() -> None:
+    """Make sure that Spark asks a source in Python how far a micro-batch shall go, which it does from 4.2 on.
+
+    Raises
+    ------
+    SetupError
+    """
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise SetupError(
+            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: install a newer one, or "
+            "read the topic in batches, with spark.read"
+        )
+
+
+class StreamReader(DataSourceStreamReader):
     """The reader of one stream: all but `read` runs in one process beside the driver, as long as the query does."""
 
     def __init__(self, options: ReadOptions) -> None:
+        require_admission_control()
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+        # Not a base class: this module is to be imported where Spark has none of this.
+        SupportsTriggerAvailableNow.register(StreamReader)
         self.options = options
         self._target: Logs | None = None
         self._newest: Logs = {}
@@ -68,12 +92,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What ``maxOffsetsPerTrigger`` says."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
         return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
 
     def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
         """Where the micro-batch that begins at ``start`` ends."""
         self._newest = self._target or logs(self.options)
-        return advance(start, self._newest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return advance(start, self._newest, getattr(limit, "max_rows", None))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is written from now on is beyond this query."""
