@@ -6,5 +6,7 @@ with sharelag.stream.watch("broker:9092") as live:  # live.lag is a table, as of
 """
 
 from sharelag.pipeline.stream.changes import LAG, WINDOWS, lag, updated, windows
+from sharelag.pipeline.stream.live import Live
+from sharelag.pipeline.stream.watching import watch
 
-__all__ = ["LAG", "WINDOWS", "lag", "updated", "windows"]
+__all__ = ["LAG", "WINDOWS", "Live", "lag", "updated", "watch", "windows"]

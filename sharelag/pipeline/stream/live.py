@@ -1,0 +1,256 @@
+"""What do windows and lag look like now, while records come in? Tables in this process that a stream keeps current.
+
+The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has nothing to continue, so
+nothing can be stale when it begins again. After each micro-batch, and again and again while there is none, end
+offsets are asked for, and the lag of every share partition is computed of its window and them, in this order: the
+other way round it could seem negative.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sharelag import schemas
+from sharelag.errors import ClusterError, DataLossError, ShareLagError
+from sharelag.metrics.lag import lag_arrow
+from sharelag.pipeline.records import chosen, decode
+from sharelag.pipeline.stream.changes import updated, windows
+from sharelag.sources import kafka
+from sharelag.sources.config import ClientConfig
+from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.queries import ended, started
+from sharelag.sources.spark_kafka import register
+from sharelag.sources.spark_options import FORMAT
+from sharelag.wire.fields import STATE_TOPIC
+
+_LOG = logging.getLogger(__name__)
+
+#: Told of windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time that the lag was computed.
+Heed = Callable[[pa.Table, pa.Table], None]
+
+# Each shuffle partition is a Python worker and a state store in every micro-batch.
+_MOST_PARTITIONS = 8
+
+
+class Live:
+    """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        spark: SparkSession,
+        groups: frozenset[str],
+        every: float,
+        heed: Heed | None,
+        checkpoints: Path | None,
+        topic: str = STATE_TOPIC,
+    ) -> None:
+        self._config, self._groups, self._every, self._heed = config, groups, every, heed
+        self._checkpoints, self._topic = checkpoints, topic
+        # Its own settings, so that the user's stay as they are.
+        self._spark = spark.newSession()
+        partitions = min(spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        register(self._spark)
+        self._windows = schemas.WINDOWS.empty_table()
+        self._lag = schemas.LAG.empty_table()
+        self._number = 0  # of lags that were computed
+        self._sampled = 0.0
+        self._current = False  # whether all that was there when the stream began is in the windows
+        self._checkpoint: Path | None = None
+        self._failure: ShareLagError | None = None
+        self._changed = threading.Condition(threading.RLock())
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sharelag-live", daemon=True)
+        self._thread.start()
+
+    @property
+    def lag(self) -> pa.Table:
+        """`sharelag.schemas.LAG` as of the last sample of end offsets; ``as_of`` says when that was."""
+        return self._lag
+
+    @property
+    def windows(self) -> pa.Table:
+        """`sharelag.schemas.WINDOWS` that this lag is of."""
+        return self._windows
+
+    def updates(self, seconds: float | None = None) -> Iterator[pa.Table]:
+        """The lag as it is, and then each time that it has moved.
+
+        Parameters
+        ----------
+        seconds : float, optional
+            For how long; without it, until `stop`.
+
+        Yields
+        ------
+        pyarrow.Table
+            `lag`. Should it move faster than it is taken, what lies between is left out.
+
+        Raises
+        ------
+        ClusterError
+            When the stream has ended by itself.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        seen, number = None, 0
+        while (number := self.wait(number, until)) and not self._stopped.is_set():
+            lag = self._lag
+            moved = lag.drop_columns("as_of")
+            if seen is None or not moved.equals(seen):
+                seen = moved
+                yield lag
+
+    def check(self) -> None:
+        """Make sure that the stream goes on.
+
+        Raises
+        ------
+        ShareLagError
+            When it has ended by itself.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """End the stream; the last tables stay."""
+        self._stopped.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _repr_html_(self) -> str:
+        # Tables that show themselves are made in a layer above, which is needed only where somebody looks.
+        bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
+        columns = import_module("sharelag.show").LAG_COLUMNS
+        lag, notes = self._lag, []
+        if self._failure is not None or self._stopped.is_set():
+            notes.append("no longer current: " + (str(self._failure) if self._failure else "it was stopped"))
+        shown = bench.Result(
+            title=f"Lag of {len(lag):,} share partition{'s' * (len(lag) != 1)}, live",
+            table=lag,
+            columns=columns,
+            as_of=pc.max(lag.column("as_of")).as_py(),
+            source=KafkaInput(self._config).describe(),
+            engine="spark",
+            unknown=tuple(gaps.of_lag(lag)),
+            notes=tuple(notes),
+            order="lag",
+        )
+        return str(shown.to_html())
+
+    def wait(self, number: int = 0, until: float | None = None) -> int:
+        """Wait for another lag than the one of that number, or a monotonic time; the number of the new one, or 0.
+
+        Raises
+        ------
+        ShareLagError
+            When the stream has ended by itself.
+        """
+        with self._changed:
+            seconds = None if until is None else max(until - time.monotonic(), 0.0)
+            self._changed.wait_for(lambda: self._number > number or self._failure or self._stopped.is_set(), seconds)
+            self.check()
+            return self._number if self._number > number else 0
+
+    # ---- the stream -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Follow until stopped; from the beginning again when records are gone that were not read."""
+        try:
+            while not self._stopped.is_set():
+                self._current = False
+                query = started(self._start)
+                try:
+                    self._attend(query)
+                finally:
+                    if query.isActive:
+                        query.stop()
+                    self._tidy()
+        except BaseException as error:
+            what = str(error).strip().splitlines()[0] if str(error) else repr(error)
+            told = ClusterError(f"the stream of {self._topic} has ended ({what}): watch again")
+            self._failure = error if isinstance(error, ShareLagError) else told
+        with self._changed:
+            self._changed.notify_all()
+
+    def _start(self) -> StreamingQuery:
+        kafka.offset_ranges(self._config, self._topic)  # tells what is wrong better than Spark does
+        options = {"subscribe": self._topic, "startingOffsets": "earliest", **self._config.spark_options()}
+        raw = self._spark.readStream.format(FORMAT).options(**options).load()
+        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode("update")
+        self._tidy()
+        if self._checkpoints:
+            self._checkpoint = self._checkpoints / uuid4().hex
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+        return writer.foreachBatch(self._take).trigger(processingTime=f"{self._every} seconds").start()
+
+    def _take(self, changes: DataFrame, batch: int) -> None:
+        """One micro-batch. There is no limit to it, so the first brings all there is."""
+        rows = changes.toArrow()
+        with self._changed:
+            self._windows = updated(self._windows if batch else schemas.WINDOWS.empty_table(), rows)
+            self._current = True
+            self._compute()
+
+    def _attend(self, query: StreamingQuery) -> None:
+        """Sample end offsets while no records come, until the query ends or is to end."""
+        while not self._stopped.is_set():
+            with self._changed:
+                if not self._current and self._is_empty():  # there is no micro-batch before there is a record
+                    self._windows, self._current = schemas.WINDOWS.empty_table(), True
+                if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
+                    self._compute()
+            if ended(query):
+                break
+        if self._stopped.is_set():
+            return
+        failure = query.exception()
+        if failure is None:
+            raise ClusterError("the stream was stopped by somebody else: watch again")
+        if DataLossError.__name__ not in str(failure):
+            raise failure
+        # What was pruned unread is superseded, but share partitions may have been deleted meanwhile.
+        _LOG.warning("records of %s were pruned before they were read; reading it from its beginning", self._topic)
+
+    def _is_empty(self) -> bool:
+        return all(first == end for first, end in kafka.offset_ranges(self._config, self._topic).values())
+
+    def _compute(self) -> None:
+        try:
+            topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
+            offsets = KafkaInput(self._config).offsets(topic_ids)
+            self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
+            self._sampled = time.monotonic()
+            if self._heed is not None:
+                self._heed(self._windows, self._lag)
+        except ShareLagError as error:
+            if self._number == 0:
+                self._failure = error
+                self._stopped.set()
+            else:
+                _LOG.warning("the lag is not current: %s", error)
+        else:
+            self._number += 1
+        self._changed.notify_all()
+
+    def _tidy(self) -> None:
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)

@@ -1,0 +1,73 @@
+"""How does somebody see lag move? One call, in a notebook or a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sharelag.pipeline.stream.live import Heed, Live
+from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.queries import require_streams
+from sharelag.sources.spark import session
+
+
+def watch(
+    cluster: str | ClientConfig,
+    *,
+    groups: str | Sequence[str] = (),
+    every: float = 2.0,
+    heed: Heed | None = None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    spark: SparkSession | None = None,
+    checkpoints: Path | None = None,
+) -> Live:
+    """Watch the lag of a running cluster move, until `Live.stop` or the end of a ``with`` block.
+
+    Parameters
+    ----------
+    cluster : str or ClientConfig
+        ``"host:port[,...]"``, as for ``sharelag.open``.
+    groups : str or sequence of str
+        Only these share groups.
+    every : float
+        Seconds between micro-batches, and between samples of end offsets while there are none.
+    heed : callable, optional
+        Called with windows and lag each time that the lag was computed. What `ShareLagError` it raises is logged.
+    command_config, properties, timeout
+        As for ``sharelag.open``.
+    spark : pyspark.sql.SparkSession, optional
+        Without it, the active one, or one that is made.
+    checkpoints : pathlib.Path, optional
+        Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines share. Without it,
+        Spark chooses a temporary one.
+
+    Returns
+    -------
+    Live
+        With the first lag in it.
+
+    Raises
+    ------
+    InputError
+        On Spark Connect.
+    SetupError
+        When Spark cannot run it.
+    ShareLagError
+        When the cluster does not answer, or what ``heed`` raised of the first lag.
+    """
+    if isinstance(cluster, str):
+        cluster = client_config(cluster, Path(command_config) if command_config else None, properties, timeout)
+    spark = spark or session()
+    require_streams(spark, "ask sharelag.open(...) again and again, or watch from a process with a Spark of its own")
+    names = frozenset([groups] if isinstance(groups, str) else groups)
+    live = Live(cluster, spark, names, every, heed, checkpoints)
+    try:
+        live.wait()
+    except BaseException:
+        live.stop()
+        raise
+    return live

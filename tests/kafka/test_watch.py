@@ -1,0 +1,157 @@
+"""Does lag move in a process that watches a live broker, and is it Kafka's?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from sharelag import engine
+from sharelag.errors import ClusterError, InputError, TopicMissingError
+from sharelag.pipeline import stream
+from sharelag.sources.config import client_config
+from sharelag.sources.inputs import KafkaInput
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from tests.kafka.broker import KafkaBroker, parse_describe
+from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.unit.test_replay import row
+
+PARTITIONS = 2
+_KEY = ("group_id", "topic_id", "partition")
+
+
+@pytest.fixture
+def group(broker: KafkaBroker) -> str:
+    """A group that has taken 20 of the 30 records of a topic of the same name."""
+    name = f"watched-{uuid4().hex[:8]}"
+    create_topics(broker.bootstrap_servers, {name: PARTITIONS})
+    set_group_config(broker.bootstrap_servers, name, share_auto_offset_reset="earliest")
+    produce(broker.bootstrap_servers, name, numbered(20, PARTITIONS))
+    share_consume(broker.bootstrap_servers, name, [name], accept, until=20)
+    produce(broker.bootstrap_servers, name, numbered(10, PARTITIONS))
+    return name
+
+
+def _total(lag: pa.Table) -> int:
+    assert lag.column("lag").null_count == 0
+    return sum(lag.column("lag").to_pylist())
+
+
+def _until(live: stream.Live, total: int) -> list[int]:
+    """The lags of the group in their order, up to the one that is waited for."""
+    seen = []
+    for lag in live.updates(seconds=60):
+        seen.append(_total(lag))
+        if seen[-1] == total:
+            return seen
+    raise AssertionError(f"{total} never came: {seen}")
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.drop_columns("as_of").to_pylist()
+    return sorted(rows, key=lambda r: tuple(r[name] for name in _KEY))
+
+
+def test_lag_moves_with_what_is_produced_and_acknowledged(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
+    servers, heard = broker.bootstrap_servers, []
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    with stream.watch(servers, groups=group, every=0.5, spark=spark, heed=lambda _, lag: heard.append(lag)) as live:
+        assert _total(live.lag) == 10
+        produce(servers, group, numbered(6, PARTITIONS))  # no record of the state topic comes of that
+        assert _until(live, 16) == [10, 16]
+        share_consume(servers, group, [group], accept, until=16)
+        assert _until(live, 0)[0] == 16
+        assert group in live._repr_html_()
+        expected = engine.lag(KafkaInput(client_config(servers)), "local", None, engine.Choice(frozenset([group])))
+        assert _rows(live.lag) == _rows(expected.table)
+        described = broker.share_groups_describe(group)
+        assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(described)
+    assert [_total(lag) for lag in heard][-1] == 0
+    assert list(live.updates(seconds=60)) == []
+    assert "no longer current" in live._repr_html_()
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+def _lags(described: str) -> dict[tuple[str, int], int | None]:
+    return {(row["topic"], row["partition"]): row["lag"] for row in parse_describe(described)}
+
+
+def test_records_pruned_unread_are_no_loss(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """As when a machine slept for longer than Kafka keeps what is superseded: it begins again from what is left."""
+    servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
+    create_topics(servers, {topic: 1})
+    records = [encode_record(SHARE_SNAPSHOT, row(n, [], partition=n)) for n in range(3)]
+    produce(servers, topic, [(0, *record) for record in records[:2]])
+    asleep, awake = threading.Event(), threading.Event()
+
+    def heed(windows: pa.Table, _: pa.Table) -> None:
+        if windows.num_rows == 3:
+            asleep.set()
+            assert awake.wait(60)
+
+    with stream.Live(client_config(servers), spark, frozenset(), 0.2, heed, tmp_path, topic) as live:
+        live.wait()
+        assert _partitions(live) == [0, 1]
+        produce(servers, topic, [(0, *records[2])])
+        assert asleep.wait(60)
+        _delete(servers, topic, records[0][0])
+        produce(servers, topic, [(0, *records[1]), (0, *records[2])])
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result(timeout=30)
+        awake.set()
+        number = 0
+        while _partitions(live) != [1, 2]:
+            number = live.wait(number, until=time.monotonic() + 60)
+            assert number, "the deleted one stayed"
+    assert list(tmp_path.iterdir()) == []  # of checkpoints, too
+
+
+def _partitions(live: stream.Live) -> list[int]:
+    return sorted(live.windows.column("partition").to_pylist())
+
+
+def _delete(servers: str, topic: str, key: bytes) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, None, key, 0)
+    assert producer.flush(30) == 0
+
+
+def test_a_topic_without_records_has_no_lag_until_one_comes(broker: KafkaBroker, spark: SparkSession) -> None:
+    servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
+    create_topics(servers, {topic: 1})
+    with stream.Live(client_config(servers), spark, frozenset(), 0.2, None, None, topic) as live:
+        live.wait()
+        assert live.lag.num_rows == 0
+        produce(servers, topic, [(0, *encode_record(SHARE_SNAPSHOT, row(7, [])))])
+        came = next(lag for lag in live.updates(seconds=60) if lag.num_rows)
+        assert came.column("lag_reason").to_pylist() == ["unknown_topic"]
+
+
+def test_what_goes_wrong_is_told(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
+    servers = broker.bootstrap_servers
+
+    def refuse(*_: pa.Table) -> None:
+        raise InputError("the table is full: make room")
+
+    with pytest.raises(InputError, match="the table is full"):
+        stream.watch(servers, groups=group, heed=refuse)
+    gone = stream.Live(client_config(servers), spark, frozenset(), 1.0, None, None, f"{group}-gone")
+    with pytest.raises(TopicMissingError):
+        gone.wait()
+    with stream.watch(servers, groups=group, every=0.5) as live:
+        (query,) = live._spark.streams.active
+        query.stop()
+        with pytest.raises(ClusterError, match="stopped by somebody else: watch again"):
+            list(live.updates(seconds=60))
+        assert "no longer current: the stream was stopped" in live._repr_html_()
+        assert _total(live.lag) == 10
+    assert live._spark.streams.active == []
