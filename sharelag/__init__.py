@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         lag,
         members,
         observed,
+        offsets,
         rollup,
         windows,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "lag",
     "members",
     "observed",
+    "offsets",
     "open",
     "replay",
     "rollup",
@@ -76,6 +78,7 @@ _HOMES = {
         "lag",
         "members",
         "observed",
+        "offsets",
         "rollup",
         "windows",
     ),

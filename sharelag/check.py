@@ -18,11 +18,12 @@ from sharelag.checks.judge import OK, UNKNOWN, WORST, Judged, judge, worst
 from sharelag.checks.measures import Series, matches, of_causes, series
 from sharelag.checks.past import as_of_now, before, past
 from sharelag.checks.rules import TIMED, Rule, Rules, Silence
-from sharelag.engine import Choice
+from sharelag.engine import reading
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
-from sharelag.replay.moment import Moment
+from sharelag.reading import OVER
+from sharelag.replay.moment import Choice, Moment
 from sharelag.show import duration
 from sharelag.sources.inputs import Input
 
@@ -65,7 +66,7 @@ def check(
     engine: str = "auto",
     as_of: Moment = None,
     choice: Choice | None = None,
-    over: timedelta = investigate.OVER,
+    over: timedelta = OVER,
 ) -> Checked:
     """Judge share groups by rules.
 
@@ -86,22 +87,22 @@ def check(
     Checked
         A row a rule and group. Silences are those in force at the moment that is judged.
     """
-    choice = choice or Choice()
-    evidence = investigate.gather(source, engine, as_of, choice, over)
-    now = as_of_now(evidence)
-    spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
-    spans += [over for rule in rules.rules if rule.hysteresis]
-    rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
-    moments = [*past(source, evidence.engine, choice, evidence, before(evidence, spans, PARTS), over, rates), now]
-    rows: list[dict[str, Any]] = []
-    for rule in rules.rules:
-        if rule.measure == "state_topic":
-            rows.append(_state_topic(rule, source, evidence, as_of))
-            continue
-        is_cause = rule.measure == "cause"
-        rows += _rows(
-            rule, of_causes(rule, explain(evidence, rule.patience), now) if is_cause else series(rule, moments)
-        )
+    with reading(source, engine, as_of, choice, over) as begun:
+        evidence = begun.evidence
+        now = as_of_now(evidence)
+        spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
+        spans += [over for rule in rules.rules if rule.hysteresis]
+        rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
+        moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
+        rows: list[dict[str, Any]] = []
+        for rule in rules.rules:
+            if rule.measure == "state_topic":
+                rows.append(_state_topic(rule, source, evidence, as_of))
+                continue
+            is_cause = rule.measure == "cause"
+            rows += _rows(
+                rule, of_causes(rule, explain(evidence, rule.patience), now) if is_cause else series(rule, moments)
+            )
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)

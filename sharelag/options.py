@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from sharelag.engine import Choice
-    from sharelag.replay.moment import Moment
+    from sharelag.replay.moment import Choice, Moment
     from sharelag.sources.config import ClientConfig
     from sharelag.sources.inputs import Input
 
@@ -151,7 +150,7 @@ def moment_of(options: Options) -> Moment:
 
 def choice_of(options: Options) -> Choice:
     """Which groups and topics."""
-    from sharelag.engine import Choice
+    from sharelag.replay.moment import Choice
 
     if options["group"] and options["all_groups"]:
         raise click.UsageError("choose --group or --all-groups, not both.")

@@ -17,6 +17,7 @@ from sharelag.charts.layout import COLOUR_BAR, Story, empty, figure, plotly, row
 from sharelag.charts.palette import Theme, ladder
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers
+from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 
 #: What can be drawn, in words.
@@ -45,7 +46,11 @@ WINDOW_HEAT = pa.schema(
 
 
 def window_heat_records(
-    history: Arrow, measure: str = "span", stretches: int = 120, as_of: datetime | None = None
+    history: Arrow,
+    measure: str = "span",
+    stretches: int = 120,
+    as_of: datetime | None = None,
+    begin: datetime | None = None,
 ) -> pa.Table:
     """A measure of each window at the end of each of equal stretches of time.
 
@@ -58,6 +63,8 @@ def window_heat_records(
         In how many the time from the first record on is cut.
     as_of : datetime, optional
         Until when: nothing was written since the last record, so that it is as that left it. Without it, until then.
+    begin : datetime, optional
+        From when on; without it, from the first record.
 
     Returns
     -------
@@ -76,8 +83,9 @@ def window_heat_records(
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()
     time, _ = numbers(history, "record_timestamp")
-    end = max(time.max(), time.min() + stretches, 0 if as_of is None else round(as_of.timestamp() * 1000))
-    edges = np.linspace(time.min(), end, stretches + 1).astype(np.int64)
+    first_time = time.min() if begin is None else milliseconds(begin)
+    last_time = time.max() if as_of is None else max(time.max(), milliseconds(as_of))
+    edges = np.linspace(first_time, max(last_time, first_time + stretches), stretches + 1).astype(np.int64)
     code = rows.codes(history).indices.to_numpy().astype(np.int64)
     found, there = _last_rows(code, time, edges[1:])
     first = np.unique(code, return_index=True)[1]

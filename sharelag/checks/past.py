@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +18,16 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.arrow import as_table, beside, flat, keys
-from sharelag.engine import Choice, reading
+from sharelag.investigate import lags_at
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts
+from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.lag import NO_END_OFFSET_THEN
-from sharelag.metrics.progress import progress_arrow
-from sharelag.metrics.timeline import timeline_arrow
+from sharelag.metrics.observed import observe
 from sharelag.model import milliseconds
-from sharelag.replay.history import HISTORY_KEY
-from sharelag.sources.inputs import Input
+from sharelag.reading import Reading
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
@@ -52,23 +52,13 @@ def as_of_now(evidence: Evidence) -> Then:
     return Then(Facts(evidence), nowhere, nowhere)
 
 
-def past(
-    source: Input,
-    engine: str,
-    choice: Choice,
-    evidence: Evidence,
-    moments: Sequence[datetime],
-    over: timedelta,
-    rates: bool = True,
-) -> list[Then]:
+def past(begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True) -> list[Then]:
     """The evidence of earlier moments.
 
     Parameters
     ----------
-    source, engine, choice
-        As for `sharelag.investigate.gather`.
-    evidence : Evidence
-        What was gathered as of now.
+    begun : Reading
+        What the evidence as of now was gathered from.
     moments : sequence of datetime
         Before that. Of an input that noted the ends of topics at moments of its own, the last of those before each.
     over : timedelta
@@ -81,19 +71,27 @@ def past(
     list of Then
         A moment each, ascending; moments that are the same only once.
     """
+    evidence = begun.evidence
     ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())
     if not moments or not ids:
         return []
-    asked = [min(moments) - over, *moments]
-    ends = source.past_offsets(ids, asked)
-    with reading(source, engine, evidence.as_of, choice) as records:
-        history = records.history().sort_by([(name, "ascending") for name in HISTORY_KEY])
-        chosen = _noted(ends, moments)
-        nothing = schemas.OBSERVED.empty_table()
-        observed = [records.observe(at, over) if rates else nothing for at in chosen]
-    timeline = timeline_arrow(history, ends, chosen)
-    first = _first(history)
-    return [_then(evidence, timeline, first, ends, at, seen, over) for at, seen in zip(chosen, observed, strict=True)]
+    ends = begun.source.past_offsets(ids, [min(moments) - over, *moments])
+    chosen = _noted(ends, moments)
+    observed = schemas.OBSERVED.empty_table()
+    if rates:
+        observed = begun.over_history(partial(_observed, moments=chosen, over=over), schemas.OBSERVED)
+    timeline = lags_at(begun, ends, chosen)
+    first = begun.over_history(_first, schemas.HISTORY)
+    found = []
+    for at in chosen:
+        seen = observed.filter(pc.equal(observed.column("end"), pa.scalar(at, schemas.TIMESTAMP)))
+        found.append(_then(evidence, timeline, first, ends, at, seen, over))
+    return found
+
+
+def _observed(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
+    """What the spans before several moments say; ``end`` tells which."""
+    return pa.Table.from_batches([observe(history, at, over) for at in moments], schemas.OBSERVED)
 
 
 def _noted(ends: pa.Table, moments: Sequence[datetime]) -> list[datetime]:
@@ -174,14 +172,8 @@ def _lag(now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: dat
 
 
 def _progress(evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Table, at: datetime) -> pa.Table:
-    committed = pc.is_in(lag.column("group_id"), pa.array(sorted(evidence.reads_committed), pa.string()))
-    parts = []
-    for chosen, times in ((pc.invert(committed), evidence.times), (committed, evidence.committed)):
-        rows = lag.filter(chosen)
-        patience = Facts(replace(evidence, lag=rows)).patience
-        groups = _empty_then(evidence.groups, at)
-        parts.append(progress_arrow(rows, observed, ends, times, evidence.logs, at, patience, groups))
-    return pa.Table.from_batches(parts)
+    groups = _empty_then(evidence.groups, at)
+    return progress_of(replace(evidence, as_of=at, lag=lag, observed=observed, past_offsets=ends, groups=groups))
 
 
 def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
@@ -190,12 +182,12 @@ def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
     return groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
 
 
-def _first(history: pa.Table) -> pa.Table:
+def _first(history: pa.RecordBatch) -> pa.Table:
     """Of each share partition the first row that is a whole state."""
     whole = pc.and_(history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone"))
     rows = history.filter(whole)
     codes = keys(rows, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return as_table(rows).take(pa.array(np.unique(codes, return_index=True)[1]))
+    return as_table(rows).take(pa.array(np.unique(codes, return_index=True)[1])).select(schemas.HISTORY.names)
 
 
 def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:

@@ -127,8 +127,8 @@ def decode(output: str, records: str, **options: Any) -> None:
 
     Records know topics by their ids: --topic takes those here, and applies to state records.
     """
-    from sharelag import engine as engines
     from sharelag import show
+    from sharelag.quick.reading import decoded
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -139,7 +139,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal skipped
         for topic in topics:
-            for batch in engines.decoded(source, topic, moment, choice):
+            for batch in decoded(source, topic, moment, choice):
                 skipped += batch.skipped
                 yield from show.decoded_rows(batch, columns=output == "csv")
 

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from sharelag.cli.examples import example_option
-from sharelag.cli.output import groups_in, one_line, read_by, require_rows, shown, start, write
-from sharelag.cli.why import OVER
+from sharelag.cli.output import one_line, read_by, shown, start, write
+from sharelag.cli.why import OVER, reading_of
 from sharelag.options import (
     CHOICE,
     ENGINE,
@@ -164,14 +164,14 @@ def export(
         )
     from sharelag.exports.lake import append_run, write_run
 
-    evidence, source = _gathered(engine, over, options)
-    if to == "parquet":
-        told = f"wrote {write_run(evidence, out, source.describe())}"
-    else:
-        appended = append_run(evidence, out, source.describe())
-        told = f"appended to {', '.join(appended)} in {out}" if appended else f"{out} has this moment already"
-    click.echo(f"sharelag: {told}", err=True)
-    read_by(evidence, source, options["as_of"] is not None)
+    with reading_of(engine, over, options) as (begun, source):
+        if to == "parquet":
+            told = f"wrote {write_run(begun, out)}"
+        else:
+            appended = append_run(begun, out)
+            told = f"appended to {', '.join(appended)} in {out}" if appended else f"{out} has this moment already"
+        click.echo(f"sharelag: {told}", err=True)
+        read_by(begun.evidence, source, options["as_of"] is not None)
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -193,7 +193,8 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
     from sharelag.exports.metrics import write_textfile
 
     begun = time.monotonic()
-    evidence, source = _gathered(engine, over, options)
+    with reading_of(engine, over, options) as (read, source):
+        evidence = read.evidence
     write_textfile(Gathered(evidence, time.monotonic() - begun, time.time(), attempts=1), textfile)
     click.echo(f"sharelag: wrote {textfile}", err=True)
     read_by(evidence, source, options["as_of"] is not None)
@@ -240,16 +241,6 @@ def serve(host: str, port: int, token: str | None, every: float, engine: str, ov
             running.serve_forever()
     except KeyboardInterrupt:
         click.echo("sharelag: ended", err=True)
-
-
-def _gathered(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
-    from sharelag import investigate
-
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with shown(source) as read:
-        evidence = investigate.gather(read, start(engine, source), moment, choice, timedelta(seconds=over))
-    require_rows(choice, moment, groups_in(evidence.lag))
-    return evidence, source
 
 
 COMMANDS: tuple[click.Command, ...] = (check, export)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +24,8 @@ from sharelag.options import (
     with_options,
 )
 
+#: Of records that came from Spark, so many are shown to people.
+_MOST_LINES = 20_000
 OVER = click.option(
     "--over",
     type=Seconds(),
@@ -52,17 +56,25 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
     from sharelag.replay.moment import parse_time
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    engine = start(engine, source)
     begin = parse_time(since) if since else None
-    with shown(source) as read:
-        if every is None:
-            answer = engines.history(read, engine, moment, choice, begin)
+    with shown(source) as read, engines.reading(read, start(engine, source), moment, choice) as begun:
+        if every is not None:
+            answer = investigate.timeline_of(begun, timedelta(seconds=every), begin)
+            columns, unit = show.TIMELINE_COLUMNS, "row"
+        elif output == "human" or begun.engine == "local":
+            answer = engines.history_of(begun, begin, None if begun.engine == "local" else _MOST_LINES)
+            columns, unit = show.HISTORY_COLUMNS, "record"
         else:
-            answer = investigate.timeline(read, timedelta(seconds=every), engine, moment, choice, begin)
+            require_rows(choice, moment or begin, groups_in(begun.table("windows")))
+            rows = (row for table in begun.history_tables(begin) for row in show.each_row(table))
+            write(show.lines(rows, output))
+            read_by(begun.evidence, source, options["as_of"] is not None)
+            return
     require_rows(choice, moment or begin, groups_in(answer.table))
-    columns = show.HISTORY_COLUMNS if every is None else show.TIMELINE_COLUMNS
     write(show.lines(show.each_row(answer.table), output, columns))
-    summarise(answer, source, options["as_of"], "record" if every is None else "row")
+    if answer.left_out:
+        click.echo(f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all", err=True)
+    summarise(answer, source, options["as_of"], unit)
 
 
 @click.command()
@@ -121,15 +133,16 @@ def imbalance(
         write(show.lines(rows, output, {"TIME": "as_of", **show.IMBALANCE_COLUMNS}))
         summarise(answer, source, options["as_of"], "row")
         return
-    evidence, source = _gather(engine, over, options)
+    with reading_of(engine, over, options) as (begun, source):
+        evidence, skew = begun.evidence, begun.skew()
+        rows = [] if verdict else show.plain_rows(begun.imbalance(by))
     if verdict:
-        write(show.lines(show.plain_rows(investigate.skew(evidence)), output, show.SKEW_COLUMNS))
+        write(show.lines(show.plain_rows(skew), output, show.SKEW_COLUMNS))
         read_by(evidence, source, options["as_of"] is not None)
         return
-    rows = show.plain_rows(investigate.imbalance(evidence, by))
     write(show.lines(rows, output, show.IMBALANCE_COLUMNS))
     if output == "human":
-        for row in investigate.skew(evidence).to_pylist():
+        for row in skew.to_pylist():
             write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
     read_by(evidence, source, options["as_of"] is not None)
 
@@ -198,14 +211,23 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
     summarise(answer, source, None, "state partition")
 
 
-def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
-    from sharelag import investigate
+@contextmanager
+def reading_of(engine: str, over: float, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """A reading of what was asked for, and its input; what was asked for and is not there was said."""
+    from sharelag import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with shown(source) as read:
-        evidence = investigate.gather(read, start(engine, source), moment, choice, timedelta(seconds=over))
-    require_rows(choice, moment, groups_in(evidence.lag))
-    return evidence, source
+    with (
+        shown(source) as read,
+        engines.reading(read, start(engine, source), moment, choice, timedelta(seconds=over)) as begun,
+    ):
+        require_rows(choice, moment, groups_in(begun.evidence.lag))
+        yield begun, source
+
+
+def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
+    with reading_of(engine, over, options) as (begun, source):
+        return begun.evidence, source
 
 
 COMMANDS = (history, explain, progress, imbalance, reconcile, health)

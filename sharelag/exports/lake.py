@@ -13,25 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sharelag import investigate
 from sharelag.errors import InputError
-from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
+from sharelag.reading import Reading
 from sharelag.version import __version__
 
 _MOMENT = pa.timestamp("us", "UTC")
 
 
-def write_run(evidence: Evidence, folder: Path, source: str) -> Path:
+def write_run(begun: Reading, folder: Path) -> Path:
     """Write lag, windows and imbalance as of one moment.
 
     Parameters
     ----------
-    evidence : Evidence
+    begun : Reading
+        Of some input, as of one moment.
     folder : pathlib.Path
         Where runs are; made if it is not there.
-    source : str
-        What the numbers are of, as `Input.describe` says it: no secrets.
 
     Returns
     -------
@@ -44,18 +42,18 @@ def write_run(evidence: Evidence, folder: Path, source: str) -> Path:
     InputError
         When a run of that moment is there already, or nothing can be written.
     """
-    run = folder / iso(evidence.as_of).replace("-", "").replace(":", "")
+    run = folder / iso(begun.now).replace("-", "").replace(":", "")
     if run.exists():
         raise InputError(f"{run} is there already: a run is never replaced, so name another folder or remove it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(run, _tables(evidence), _about(evidence, source))
+        _write(run, _tables(begun), _about(begun))
     except OSError as error:
         raise InputError(f"cannot write to {folder} ({error.strerror or error}): check the place") from error
     return run
 
 
-def append_run(evidence: Evidence, folder: Path, source: str) -> list[str]:
+def append_run(begun: Reading, folder: Path) -> list[str]:
     """Append lag, windows and imbalance as of one moment to Delta tables.
 
     A table that has rows of that moment stays as it is. So a run that was interrupted is finished by the next one of
@@ -63,12 +61,11 @@ def append_run(evidence: Evidence, folder: Path, source: str) -> list[str]:
 
     Parameters
     ----------
-    evidence : Evidence
+    begun : Reading
+        Of some input, as of one moment.
     folder : pathlib.Path
         The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have ``as_of``, in microseconds
         as Delta has no others. They are made if they are not there.
-    source : str
-        As in `write_run`; kept in the history of each table.
 
     Returns
     -------
@@ -85,25 +82,25 @@ def append_run(evidence: Evidence, folder: Path, source: str) -> list[str]:
         from deltalake.exceptions import DeltaError
     except ImportError as error:
         raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
-    about = CommitProperties(custom_metadata=_about(evidence, source))
+    about = CommitProperties(custom_metadata=_about(begun))
     appended = []
-    for name, table in _tables(evidence).items():
+    for name, table in _tables(begun).items():
         place = str(folder / name)
         try:
-            if not DeltaTable.is_deltatable(place) or not _has(DeltaTable(place), evidence.as_of):
-                write_deltalake(place, _for_delta(table, evidence.as_of), mode="append", commit_properties=about)
+            if not DeltaTable.is_deltatable(place) or not _has(DeltaTable(place), begun.now):
+                write_deltalake(place, _for_delta(table, begun.now), mode="append", commit_properties=about)
                 appended.append(name)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot append to {place} ({error}): check the place") from error
     return appended
 
 
-def _tables(evidence: Evidence) -> dict[str, pa.Table]:
-    return {"lag": evidence.lag, "windows": evidence.windows, "imbalance": investigate.imbalance(evidence)}
+def _tables(begun: Reading) -> dict[str, pa.Table]:
+    return {"lag": begun.table("lag"), "windows": begun.table("windows"), "imbalance": begun.imbalance()}
 
 
-def _about(evidence: Evidence, source: str) -> dict[str, str]:
-    return {"as_of": iso(evidence.as_of), "source": source, "tool_version": __version__}
+def _about(begun: Reading) -> dict[str, str]:
+    return {"as_of": iso(begun.now), "source": begun.source.describe(), "tool_version": __version__}
 
 
 def _has(table: Any, as_of: datetime) -> bool:

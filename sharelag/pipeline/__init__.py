@@ -1,27 +1,47 @@
-"""The pipeline on Spark: raw Kafka records in, lag out, on a laptop or a cluster.
+"""The pipeline on Spark: raw Kafka records in, lag out, on a laptop or a cluster, classic or Connect.
 
 Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics` compute
-over Arrow. Nothing runs before an action is called.
+over Arrow. Nothing runs before an action is called. `Frames` puts them together for one input.
 """
 
-from sharelag.pipeline.answers import health, imbalance, lag, rollup
-from sharelag.pipeline.membership import groups, members
+from sharelag.pipeline.answers import diff, health, imbalance, lag, progress, reconcile, rollup, skew
+from sharelag.pipeline.ends import offsets
+from sharelag.pipeline.membership import groups, latest_records, members
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
-from sharelag.pipeline.states import history, observed, windows, windows_of_raw
+from sharelag.pipeline.states import (
+    counts_of,
+    history,
+    observed,
+    replayed_by,
+    summarized,
+    thinned,
+    windows,
+    windows_of,
+)
 
 __all__ = [
     "Decoded",
     "chosen",
+    "counts_of",
     "decode",
+    "diff",
     "groups",
     "health",
     "history",
     "imbalance",
     "lag",
+    "latest_records",
     "members",
     "missing_offsets",
     "observed",
+    "offsets",
+    "progress",
+    "reconcile",
+    "replayed_by",
     "rollup",
+    "skew",
+    "summarized",
+    "thinned",
     "windows",
-    "windows_of_raw",
+    "windows_of",
 ]

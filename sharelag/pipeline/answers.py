@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import flat, for_spark, one_batch
+from sharelag.arrow import for_spark, one_batch
+from sharelag.errors import InputError
+from sharelag.metrics.diff import diff_arrow
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.health import COUNTS, gather, health_arrow
-from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.imbalance import OVER, imbalance_arrow
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_KEYS, ROLLUP_SUMS, lag_columns
 from sharelag.metrics.loads import NEEDED
 from sharelag.metrics.placement import Partitions
+from sharelag.metrics.reconcile import reconcile_arrow
+from sharelag.metrics.skew import SKEW, skew_arrow
+from sharelag.pipeline.meeting import meet
 from sharelag.pipeline.records import map_arrow
+from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
+
+#: An earlier end offset beside the lag.
+_PAST = pa.field("past_end_offset", pa.int64())
 
 
 def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -75,31 +87,116 @@ def imbalance(
     pyspark.sql.DataFrame
         `sharelag.schemas.IMBALANCE`; all tables of a group meet in one task.
     """
-    given = {"lag": lag, "members": members, "groups": groups, "observed": observed, "past": past}
+    if by is not None and by not in OVER:
+        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
+    return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
+
+
+def skew(
+    lag: DataFrame,
+    members: DataFrame | None = None,
+    groups: DataFrame | None = None,
+    observed: DataFrame | None = None,
+    past: DataFrame | None = None,
+) -> DataFrame:
+    """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
+    given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
+    return _of_loads(given, past, skew_arrow, SKEW)
+
+
+def _of_loads(
+    given: dict[str, DataFrame | None],
+    past: DataFrame | None,
+    each: Callable[..., pa.RecordBatch],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Bring the loads of each group into one task."""
     frames = {name: frame for name, frame in given.items() if frame is not None}
-    for name, frame in frames.items():
-        schemas.require(frame, NEEDED[name], name)
-    frames = {name: frame.select(NEEDED[name].names) for name, frame in frames.items()}
+    columns, has_past = NEEDED, past is not None
     if past is not None:  # offsets are of no group, so they go with the lag
-        then = frames.pop("past").dropDuplicates(OFFSET_KEYS).withColumnRenamed("end_offset", "past_end_offset")
-        frames["lag"] = frames["lag"].join(then, OFFSET_KEYS, "left")
+        schemas.require(past, NEEDED["past"], "past")
+        schemas.require(frames["lag"], NEEDED["lag"], "lag")
+        then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
+        then = then.withColumnRenamed("end_offset", _PAST.name)
+        frames["lag"] = frames["lag"].select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
+        columns = NEEDED | {"lag": NEEDED["lag"].append(_PAST)}
 
-    names, has_past = list(frames), past is not None  # no DataFrame may travel to a task
+    def spread(tables: dict[str, pa.Table]) -> pa.RecordBatch:
+        return each(**(_with_past(tables) if has_past else tables))
 
-    def spread_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = list(batches)
-        if gathered:
-            tables = {name: _of_kind(gathered, name) for name in names}
-            if has_past:
-                then = tables["lag"].select([*OFFSET_KEYS, "past_end_offset"])
-                tables["past"] = then.rename_columns([*OFFSET_KEYS, "end_offset"])
-            tables = {name: table.select(NEEDED[name].names).cast(NEEDED[name]) for name, table in tables.items()}
-            yield for_spark(imbalance_arrow(**tables, by=by), schemas.IMBALANCE)
+    return meet(frames, columns, ["group_id"], spread, schema)
 
-    # One column a table, so that rows of all of them can travel together.
-    tagged = [frame.select("group_id", F.struct("*").alias(name)) for name, frame in frames.items()]
-    union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
-    return union.repartition("group_id").mapInArrow(spread_task, schemas.spark_schema(schemas.IMBALANCE))
+
+def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """The earlier ends, which came with the lag, as a table of their own."""
+    then = tables["lag"].select([*OFFSET_KEYS, _PAST.name]).rename_columns([*OFFSET_KEYS, "end_offset"])
+    return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
+
+
+def progress(lag: DataFrame, observed: DataFrame, known: Evidence) -> DataFrame:
+    """Age, rates, drain and retention of every share partition.
+
+    Parameters
+    ----------
+    lag, observed : pyspark.sql.DataFrame
+        `sharelag.schemas.LAG` and `OBSERVED`.
+    known : Evidence
+        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups`` and
+        ``settings``; a row a topic partition, group or setting, which every task gets.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.PROGRESS`; see `sharelag.metrics.forecast.progress_of`.
+    """
+
+    def judge(tables: dict[str, pa.Table]) -> pa.Table:
+        return progress_of(replace(known, **tables))
+
+    columns = {"lag": schemas.LAG, "observed": schemas.OBSERVED}
+    return meet({"lag": lag, "observed": observed}, columns, ["group_id"], judge, schemas.PROGRESS)
+
+
+def diff(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Compare the windows of two moments; see `sharelag.metrics.diff.diff_arrow`.
+
+    Parameters
+    ----------
+    before, after : pyspark.sql.DataFrame
+        `sharelag.schemas.WINDOWS`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.DIFF`, without names of topics.
+    """
+
+    def compare(tables: dict[str, pa.Table]) -> pa.Table:
+        return diff_arrow(tables["before"], tables["after"])
+
+    columns = dict.fromkeys(("before", "after"), schemas.WINDOWS)
+    by = ["group_id", "topic_id", "partition"]
+    return meet({"before": before, "after": after}, columns, by, compare, schemas.DIFF)
+
+
+def reconcile(lag: DataFrame, described: DataFrame | None = None, scanned: DataFrame | None = None) -> DataFrame:
+    """The lag in several ways, and why they differ; see `sharelag.metrics.reconcile.reconcile_arrow`.
+
+    Parameters
+    ----------
+    lag, described, scanned : pyspark.sql.DataFrame
+        `sharelag.schemas.LAG`, `sharelag.schemas.comparisons.DESCRIBED` and `SCANNED`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.comparisons.RECONCILED`.
+    """
+    given = {"lag": lag, "described": described, "scanned": scanned}
+    frames = {name: frame for name, frame in given.items() if frame is not None}
+    columns = {"lag": schemas.LAG, "described": DESCRIBED, "scanned": SCANNED}
+    return meet(frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), RECONCILED)
 
 
 def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | None = None) -> DataFrame:
@@ -112,7 +209,8 @@ def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | N
     partitions : int, mapping of topic to int, or None
         How many partitions the state topic has; without it nobody knows which records are misplaced.
     history : pyspark.sql.DataFrame, optional
-        `sharelag.schemas.HISTORY` of the same records, for the bytes that a finished offset costs.
+        ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same records, or sums of it,
+        for the bytes that a finished offset costs.
 
     Returns
     -------
@@ -136,8 +234,3 @@ def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | N
     # A row a share partition and task, so that one task judges each partition of the state topic.
     by_partition = counted.repartition("topic", "partition")
     return by_partition.mapInArrow(health_task, schemas.spark_schema(schemas.HEALTH))
-
-
-def _of_kind(batches: list[pa.RecordBatch], name: str) -> pa.Table:
-    column = flat(pa.Table.from_batches(batches).column(name))
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(column.filter(column.is_valid()))])

@@ -37,19 +37,28 @@ def groups(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
     return _of_group_records(group_records, as_of, groups_arrow, schemas.GROUPS)
 
 
-def _of_group_records(
-    group_records: DataFrame, as_of: Moment, replay: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema
-) -> DataFrame:
-    """Keep the last record of each key in each task, bring those of a group together, and replay them."""
+def latest_records(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
+    """The group records that `members` and `groups` rest on: little more than the last of each key.
+
+    Parameters as for `members`, which take what this gives as well. Persist it to ask both.
+    """
     schemas.require(group_records, REPLAYED, "group records")
     chosen = group_records if as_of is None else group_records.where(written_by(as_of))
 
     def thin_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield for_spark(latest_group_records(batches, REPLAYED), REPLAYED)
 
-    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        latest_records = latest_group_records(batches, REPLAYED)
-        yield for_spark(replay(latest_records.cast(REPLAYED)), schema)  # Spark names the items of lists anew
+    return chosen.select(REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(REPLAYED))
 
-    thin = chosen.select(REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(REPLAYED))
+
+def _of_group_records(
+    group_records: DataFrame, as_of: Moment, replay: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema
+) -> DataFrame:
+    """Keep the last record of each key in each task, bring those of a group together, and replay them."""
+
+    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = latest_group_records(batches, REPLAYED)
+        yield for_spark(replay(kept.cast(REPLAYED)), schema)  # Spark names the items of lists anew
+
+    thin = latest_records(group_records, as_of)
     return thin.repartition(*GROUP_KEY).mapInArrow(replay_task, schemas.spark_schema(schema))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -17,6 +18,27 @@ _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UT
 
 #: A time, or state partition -> offset of the last record that counts. None: everything there is.
 Moment = datetime | Mapping[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The share partitions that are asked for; empty means all."""
+
+    groups: frozenset[str] = frozenset()
+    topics: dict[str, frozenset[int]] = field(default_factory=dict)  # no partitions: all of the topic
+
+    def of(self, table: Arrow, names: str = "topic") -> Arrow:
+        """Only the rows of the chosen topics; where a name is not known, the topic's id is what can be chosen."""
+        if not self.topics:
+            return table
+        columns = (table.column(name).to_pylist() for name in (names, "topic_id", "partition"))
+        chosen = [self.has(name or topic_id, partition) for name, topic_id, partition in zip(*columns, strict=True)]
+        return table.filter(pa.array(chosen, pa.bool_()))
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether a partition of a topic is chosen."""
+        partitions = self.topics.get(topic)
+        return not self.topics or (partitions is not None and (not partitions or partition in partitions))
 
 
 def parse_moment(text: str) -> Moment:

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import investigate
 from sharelag.charts.text import number
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
@@ -46,7 +45,7 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
-    skew = {row["group_id"]: row for row in investigate.skew(evidence).to_pylist()}
+    skew = {row["group_id"]: row for row in case.bench.skew().to_pylist()}
     progress = defaultdict(list)
     for one in evidence.progress.to_pylist():
         progress[one["group_id"]].append(one)

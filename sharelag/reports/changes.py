@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import engine
 from sharelag.replay.moment import parse_time
 from sharelag.reports.case import Case
 
@@ -81,12 +80,9 @@ def _change(
 
 def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
     """Of each group what was finished since, and how many share partitions were initialised anew or altered."""
-    answer = engine.diff(
-        case.bench.source, parse_time(since), case.evidence.engine, case.bench.as_of, case.bench.choice
-    )
-    table = answer.table.append_column(
-        "resets", pc.equal(answer.table.column("change"), "reset").cast(pa.int64())
-    ).append_column("is_unknown", pc.is_null(answer.table.column("finished")).cast(pa.int64()))
+    table = case.bench.diff(parse_time(since)).table
+    table = table.append_column("resets", pc.equal(table.column("change"), "reset").cast(pa.int64()))
+    table = table.append_column("is_unknown", pc.is_null(table.column("finished")).cast(pa.int64()))
     sums = table.group_by("group_id").aggregate([("finished", "sum"), ("resets", "sum"), ("is_unknown", "sum")])
     return {
         row["group_id"]: {

@@ -16,7 +16,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.reports import past
 from sharelag.reports.alike import troubles
 from sharelag.reports.case import Case
-from sharelag.show import duration
+from sharelag.show import duration, plain_rows
 
 _SIGNS = {
     "first_released": "offsets of {place} were given back by {group}",
@@ -41,11 +41,11 @@ def happened(case: Case, told: Mapping[str, Any]) -> str:
     str
         A few sentences in the order of time; what held before and still holds, where nothing began.
     """
-    begin, history = case.evidence.as_of - case.known_span, past.history(case)
+    begin, signs = case.evidence.as_of - case.known_span, past.signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
     names = [group["group_id"] for group in told["groups"]]
-    moved = _moved(past.timeline(case), names, past.born(history), begin)
-    sign = _first_sign(past.signs(history), begin, past.is_whole(case, history))
+    moved = _moved(past.timeline(case), names, past.born(signs), begin)
+    sign = _first_sign(plain_rows(signs), begin, past.is_whole(case, signs))
     began = _began(told, begin) or told["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 

@@ -147,7 +147,7 @@ def cause_spans(case: Case) -> Chart:
 
 def window_heat(case: Case) -> Chart:
     """How wide each window was, over time."""
-    return _chart(charts.window_heat_figure, charts.window_heat_records(past.history(case), as_of=case.evidence.as_of))
+    return _chart(charts.window_heat_figure, past.window_heat(case, past.signs(case)))
 
 
 def spans(case: Case) -> Chart:
@@ -184,8 +184,8 @@ def assignments(case: Case) -> Chart | Block:
 
 def signs(case: Case) -> Block:
     """What happened to each share partition since the beginning, the first sign of trouble first."""
-    history = past.history(case)
-    rows, is_whole = past.signs(history), past.is_whole(case, history)
+    found = past.signs(case)
+    rows, is_whole = show.plain_rows(found), past.is_whole(case, found)
     shown = [row for row in rows if any(row[name] for name in past.FIRST)]
     caption = "When it happened first since then, and how many offsets were given back, archived or finished."
     others = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions."

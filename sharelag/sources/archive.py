@@ -14,7 +14,7 @@ files, in the order of their paths, are in the order of the log whatever clocks 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,6 +120,10 @@ class ArchiveInput(RecordsOnly):
         ]
         merged = rows.append_column("number", pa.array(number)).group_by("number", use_threads=False).aggregate(wanted)
         return pa.table([merged.column(f"{name}_{how}") for name, how in wanted], names=GAP.names).cast(GAP)
+
+    def version(self) -> Hashable:
+        """The view of the archive: another one after each commit."""
+        return str(views.current(self.folder).folder)
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions the topic had when the archive was begun."""

@@ -6,7 +6,7 @@ of. Nothing here looks into a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 class Input(Protocol):
     """What both engines ask of an input."""
+
+    @property
+    def holds_both(self) -> bool:
+        """Whether `frame` of one topic has the records of both."""
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether a DataFrame of it finds the same records each time it is read."""
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Raw records (`sharelag.schemas.RAW`) in this process, at least all of the topic's; others may be there."""
@@ -61,12 +69,26 @@ class Input(Protocol):
     def size(self) -> int:
         """How many raw records there are, about."""
 
+    def version(self) -> Hashable:
+        """What is other when the input holds something else; None: it may at any time."""
+
     def describe(self) -> str:
         """Where the records come from and as of when, for people; no secrets."""
 
 
 class RecordsOnly:
     """What is not known where there are records and nothing else."""
+
+    @property
+    def holds_both(self) -> bool:
+        return False
+
+    @property
+    def rereadable(self) -> bool:
+        return True
+
+    def version(self) -> Hashable:
+        return None
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         return schemas.OFFSETS.empty_table()
@@ -89,6 +111,14 @@ class KafkaInput:
     """A running cluster."""
 
     config: ClientConfig
+
+    @property
+    def holds_both(self) -> bool:
+        return False
+
+    @property
+    def rereadable(self) -> bool:
+        return False
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return kafka.read_topic(self.config, topic, self._state_ranges if topic == STATE_TOPIC else None)
@@ -137,6 +167,9 @@ class KafkaInput:
     def size(self) -> int:
         return sum(end - first for first, end in self._state_ranges.values())
 
+    def version(self) -> Hashable:
+        return None
+
     def describe(self) -> str:
         return f"cluster at {self.config.bootstrap_servers}"
 
@@ -147,6 +180,14 @@ class CaptureInput:
 
     folder: Path
 
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    @property
+    def rereadable(self) -> bool:
+        return True
+
     @cached_property
     def _capture(self) -> captures.Capture:
         return captures.read_capture(self.folder)
@@ -155,7 +196,7 @@ class CaptureInput:
         return _parquet_batches(_dataset(self._capture.records_paths))
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        return spark.read.parquet(*map(str, self._capture.records_paths))
+        return parquet_frame(spark, self._capture.records_paths)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         if isinstance(as_of, datetime) and as_of > self.as_of():
@@ -190,6 +231,9 @@ class CaptureInput:
     def size(self) -> int:
         return sum(pq.ParquetFile(path).metadata.num_rows for path in self._capture.records_paths)
 
+    def version(self) -> Hashable:
+        return version_of(self.folder.rglob("*"))
+
     def as_of(self) -> datetime:
         """When the end offsets were asked."""
         return self._capture.info.as_of
@@ -205,6 +249,10 @@ class RawInput(RecordsOnly):
 
     path: str
 
+    @property
+    def holds_both(self) -> bool:
+        return True
+
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return _parquet_batches(self._dataset())
 
@@ -212,7 +260,7 @@ class RawInput(RecordsOnly):
         is_table = not Path(self.path).exists() and "/" not in self.path and spark.catalog.tableExists(self.path)
         if not is_table and "://" not in self.path:
             self._dataset()  # tells what is wrong with a path in one line
-        frame = spark.read.table(self.path) if is_table else spark.read.parquet(self.path)
+        frame = spark.read.table(self.path) if is_table else parquet_frame(spark, [self.path])
         schemas.require(frame, schemas.RAW, self.path)
         return frame
 
@@ -221,6 +269,10 @@ class RawInput(RecordsOnly):
 
     def size(self) -> int:
         return int(self._dataset().count_rows())
+
+    def version(self) -> Hashable:
+        path = Path(self.path)
+        return version_of([path, *path.rglob("*")]) if path.exists() else None
 
     def describe(self) -> str:
         return f"raw records of {self.path}, which tell no topic names and no end offsets"
@@ -250,7 +302,9 @@ class SegmentsInput(RecordsOnly):
         return read_segments(self.folder, topic)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        return spark.createDataFrame(pa.Table.from_batches(self.batches(topic), schemas.RAW))
+        from sharelag.sources.spark_files import segments
+
+        return segments(spark, self.folder, topic)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         from sharelag.sources.segments import segment_offsets
@@ -264,6 +318,27 @@ class SegmentsInput(RecordsOnly):
 
     def describe(self) -> str:
         return f"log directory {self.folder}"
+
+
+def version_of(paths: Iterable[Path]) -> Hashable:
+    """Tell one state of some files from another, by their names, sizes and times."""
+    found = [(str(path), path.stat()) for path in sorted(paths)]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+def parquet_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Read Parquet by Spark.
+
+    A Connect server may not see the files of this machine; then they are sent to it.
+
+    Raises
+    ------
+    InputError
+        When they would be too many to be sent.
+    """
+    from sharelag.sources.spark_files import parquet
+
+    return parquet(spark, paths)
 
 
 def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:

@@ -73,6 +73,21 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
             yield from _partition(path, topic, partition, starts.get((topic, partition), 0))
 
 
+def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
+    """Read one partition as `read_segments` does.
+
+    Raises
+    ------
+    InputError
+        When the folder does not hold that partition, or a batch is damaged.
+    """
+    found = partitions(folder)
+    if (topic, partition) not in found:
+        raise InputError(f"{folder} holds no {topic}-{partition}: the folder has to be there for all Spark workers")
+    start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
+    yield from _partition(found[topic, partition], topic, partition, start)
+
+
 def segment_offsets(folder: Path) -> pa.Table:
     """Log start and end offsets as the broker last noted them.
 

@@ -10,16 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts, investigate, show
+from sharelag import charts, show
 from sharelag.arrow import as_table, beside, keys
 from sharelag.engine import Answer
 from sharelag.explained import told
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
-from sharelag.metrics.lag import ROLLUP_KEYS, rollup_arrow
+from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.skew import VERDICTS
+from sharelag.reading import Rows
 from sharelag.settings import in_force
-from sharelag.workbench import gaps
+from sharelag.workbench import gaps, rendering
 from sharelag.workbench.result import Result
 
 _KEY = ("group_id", "topic_id", "partition")
@@ -36,9 +37,9 @@ _MEMBERS = {
 }
 
 
-def only(table: pa.Table, group: str | None) -> pa.Table:
-    """The rows of one group, or all."""
-    return table if group is None else table.filter(pc.equal(table.column("group_id"), group))
+def only(table: pa.Table | None, group: str | None) -> Any:
+    """The rows of one group, or all; None stays as it is."""
+    return table if group is None or table is None else table.filter(pc.equal(table.column("group_id"), group))
 
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
@@ -55,8 +56,8 @@ def delivery_limit(evidence: Evidence, group: str) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
-def lag(evidence: Evidence, by: str | None, base: Result) -> Result:
-    """The lag of share partitions with its age, or its sums."""
+def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None = None) -> Result:
+    """The lag of share partitions with its age, or its sums, which are given then."""
     table = evidence.lag
     age = beside(keys(table, _KEY), evidence.progress, _KEY).column("age_ms")
     aged = table.append_column("age_ms", age)
@@ -69,9 +70,9 @@ def lag(evidence: Evidence, by: str | None, base: Result) -> Result:
     }
     title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
     columns = show.LAG_COLUMNS
-    if by:
+    if by and sums is not None:
         title += f" by {by}"
-        aged = _with_oldest(as_table(rollup_arrow(table, by)), aged, by)
+        aged = _with_oldest(sums, aged, by)
         columns = show.ROLLUP_COLUMNS
     at = list(columns).index("LAG") + 1
     columns = dict([*list(columns.items())[:at], *_AGE.items(), *list(columns.items())[at:]])
@@ -114,11 +115,18 @@ def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
     )
 
 
-def history(answer: Answer, group: str | None, base: Result) -> Result:
+def history(rows: Rows, group: str | None, base: Result) -> Result:
     """What happened, record by record."""
-    table = only(answer.table, group)
+    table = only(rows.table, group)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
-    unknown = (f"what changed before {lost:,} of {len(table):,} rows: records may be missing there",) if lost else ()
+    unknown = [f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"] if lost else []
+    notes = []
+    if rows.left_out:
+        first = pc.min(rows.table.column("record_timestamp")).as_py()
+        notes.append(
+            f"the latest {len(rows.table):,} of {rows.total:,} rows, from {rendering.moment(first)} on; "
+            "to_spark() has all"
+        )
     return replace(
         base,
         title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by record",
@@ -127,8 +135,8 @@ def history(answer: Answer, group: str | None, base: Result) -> Result:
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="record_timestamp",
         charts={measure: partial(_heat, table, measure) for measure in ("span", "available", "complete", "deliveries")},
-        unknown=unknown + gaps.of_answer(answer),
-        engine=answer.engine,
+        notes=tuple(notes),
+        unknown=(*unknown, *base.unknown),
     )
 
 
@@ -200,10 +208,23 @@ def progress(evidence: Evidence, base: Result) -> Result:
     )
 
 
-def imbalance(evidence: Evidence, by: str | None, base: Result) -> Result:
+def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result) -> Result:
     """How unevenly load is spread, and what the lag crowds around."""
-    table = investigate.imbalance(evidence, by)
-    verdicts = investigate.skew(evidence).to_pylist()
+    verdicts = skew.to_pylist()
+    return replace(
+        base,
+        title="How is the load spread?",
+        table=table,
+        columns=show.IMBALANCE_COLUMNS,
+        order="gini",
+        notes=tuple(f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}" for row in verdicts),
+        charts=_spread(evidence),
+        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
+    )
+
+
+def _spread(evidence: Evidence) -> dict[str, Any]:
+    """Charts of how lag and partitions are spread."""
     drawn: dict[str, Any] = {
         "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(evidence.lag), theme),
         "assigned": lambda theme: charts.assigned_figure(
@@ -212,16 +233,7 @@ def imbalance(evidence: Evidence, by: str | None, base: Result) -> Result:
     }
     if len(pc.unique(evidence.lag.column("group_id"))) != 1:
         drawn.pop("assigned")  # a chart of one group
-    return replace(
-        base,
-        title="How is the load spread?",
-        table=table,
-        columns=show.IMBALANCE_COLUMNS,
-        order="gini",
-        notes=tuple(f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}" for row in verdicts),
-        charts=drawn,
-        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
-    )
+    return drawn
 
 
 def members(evidence: Evidence, base: Result) -> Result:
@@ -234,7 +246,7 @@ def members(evidence: Evidence, base: Result) -> Result:
         table=table,
         columns=_MEMBERS,
         order="assigned",
-        charts=imbalance(evidence, None, base).charts if len(table) else {},
+        charts=_spread(evidence) if len(table) else {},
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )
 
@@ -278,14 +290,13 @@ def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Res
     )
 
 
-def diff(answer: Answer, base: Result) -> Result:
+def diff(table: pa.Table, base: Result) -> Result:
     """What changed between two moments."""
     return replace(
         base,
         title="What changed",
-        table=answer.table,
+        table=table,
         columns=show.DIFF_COLUMNS,
         order="finished",
-        unknown=gaps.of_column(answer.table, "finished", "how much was finished") + gaps.of_answer(answer),
-        engine=answer.engine,
+        unknown=gaps.of_column(table, "finished", "how much was finished") + base.unknown,
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime, timedelta
-from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -14,25 +12,34 @@ import pyarrow.compute as pc
 
 from sharelag import engine as engines
 from sharelag import investigate
-from sharelag.engine import Choice, named
+from sharelag.engine import Answer
 from sharelag.errors import InputError, ShareLagError
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
-from sharelag.replay.moment import Moment, parse_moment, parse_time
+from sharelag.once import Once
+from sharelag.reading import OVER, Each, Reading, named
+from sharelag.replay.moment import Choice, Moment, parse_moment, parse_time
 from sharelag.scenarios_from import scenario_from
 from sharelag.sources.inputs import Input
 from sharelag.workbench import answers, gaps, rendering
-from sharelag.workbench.moments import MOST, window_moments
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 from sharelag.workbench.spark_bar import spark_bar
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sharelag.pipeline.frames import Frames
+    from sharelag.pipeline.reading import SparkReading
     from sharelag.whatif.scenario import Scenario
 
 _T = TypeVar("_T")
 #: Into how many steps a timeline is cut when nobody says.
 _STEPS = 60
+#: Rows of a history that are brought into this process; its DataFrame has all.
+MOST_ROWS = 20_000
+#: Moments of windows, when nobody says how many.
+MOST_MOMENTS = 240
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,14 +53,13 @@ class Workbench:
     source: Input
     as_of: Moment = None
     choice: Choice = field(default_factory=Choice)
-    engine: str = "auto"
-    over: timedelta = investigate.OVER
+    engine: str = "spark"
+    over: timedelta = OVER
     patience: timedelta | None = None
     about: str = ""
     bars: bool | None = None
-    _known: dict[Any, Any] = field(default_factory=dict, init=False)
-    _locks: Any = field(default_factory=lambda: defaultdict(RLock), init=False)  # a lock a question
-    _lock: Any = field(default_factory=RLock, init=False)
+    spark: SparkSession | None = None
+    _once: Once = field(default_factory=Once, init=False)
 
     # ---- another one ----------------------------------------------------------------------------------
 
@@ -62,13 +68,33 @@ class Workbench:
         return replace(self, as_of=parse_moment(moment) if isinstance(moment, str) else moment)
 
     def refresh(self) -> Workbench:
-        """The same, read again."""
+        """The same, read again; where the input holds what it held before, the answers are kept."""
         # An input remembers what it asked, too; a copy of it does not.
-        return replace(self, source=copied(self.source))
+        fresh = replace(self, source=copied(self.source))
+        version = self._once("version", self.source.version)
+        if version is not None and version == fresh.source.version():
+            object.__setattr__(fresh, "_once", self._once)
+        return fresh
 
     def only(self, *groups: str) -> Workbench:
         """The same with these groups alone."""
         return replace(self, choice=Choice(frozenset(groups), self.choice.topics))
+
+    # ---- tables ---------------------------------------------------------------------------------------
+
+    @property
+    def frames(self) -> Frames:
+        """All tables as Spark DataFrames, by name: ``bench.frames.lag``."""
+        return self._on_spark().frames
+
+    def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+        """Run a query over these tables by their names; see `sharelag.pipeline.frames.Frames.sql`."""
+        return self.frames.sql(query, args)
+
+    @property
+    def reading(self) -> Reading:
+        """What all answers come from."""
+        return self._once("reading", self._read)
 
     # ---- questions ------------------------------------------------------------------------------------
 
@@ -91,7 +117,8 @@ class Workbench:
 
     def lag(self, group: str | None = None, by: str | None = None) -> Result:
         """The lag of every share partition and what it consists of, or its sums by ``"group"`` or ``"topic"``."""
-        return answers.lag(self.evidence(group), by, self._base())
+        sums = None if by is None else self._ask(("lag", by), lambda: self.reading.rollup(by))
+        return answers.lag(self.evidence(group), by, self._base(), answers.only(sums, group))
 
     def windows(self, group: str | None = None) -> Result:
         """What the coordinator holds of every share partition."""
@@ -105,13 +132,12 @@ class Workbench:
         """What happened to every share partition, record by record, from a time on."""
         begin = parse_time(since) if isinstance(since, str) else since
         evidence = self.evidence(group)
-        answer = self._ask(
-            ("history", begin),
-            lambda: engines.history(self.source, self.engine, self.as_of, self.choice, begin),
-        )
-        return answers.history(answer, group, replace(self._base(), as_of=evidence.as_of))
+        rows = self._ask(("history", begin), lambda: self.reading.history(begin, MOST_ROWS))
+        frame = self._frame(lambda read: _of_group(read.history_frame(begin), group))
+        base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
+        return answers.history(rows, group, base)
 
-    def moments(self, group: str, topic: str | None = None, most: int = MOST) -> Result:
+    def moments(self, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
         """The windows of a group after each of its records, for going back in time.
 
         Parameters
@@ -125,12 +151,17 @@ class Workbench:
         lag = self.evidence(group).lag
         if topic is not None:
             lag = lag.filter(pc.equal(lag.column("topic"), topic))
-        ids = sorted(pc.unique(lag.column("topic_id")).to_pylist())
-        answer = self._ask(
-            ("moments", group, topic, most),
-            lambda: window_moments(self.source, self.engine, self.as_of, Choice(frozenset([group])), ids, most),
-        )
-        return answers.windows(named(answer.table, lag), replace(self._base(), engine=answer.engine))
+        table = self._ask(("moments", group, topic, most), lambda: self.reading.windows_at(lag, most))
+        return answers.windows(named(table, lag), self._base())
+
+    def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
+        """The windows of some share partitions at given moments; see `Reading.windows_at`."""
+        question = ("windows at", tuple(map(tuple, keys.to_pydict().values())), tuple(moments))
+        return self._ask(question, lambda: self.reading.windows_at(keys, moments))
+
+    def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
+        """What a function says of whole histories; asked once under this name. See `Reading.over_history`."""
+        return self._ask(("over history", question), lambda: self.reading.over_history(each, schema))
 
     def timeline(
         self,
@@ -152,10 +183,7 @@ class Workbench:
         begin = parse_time(since) if isinstance(since, str) else since
         step = self._step(evidence) if every is None else span(every)
         over = self.over if begin is None else None
-        answer = self._ask(
-            ("timeline", step, begin),
-            lambda: investigate.timeline(self.source, step, self.engine, self.as_of, self.choice, begin, over),
-        )
+        answer = self._ask(("timeline", step, begin), lambda: investigate.timeline_of(self.reading, step, begin, over))
         return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of))
 
     def explain(self, group: str | None = None) -> Result:
@@ -168,7 +196,13 @@ class Workbench:
 
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
         """How unevenly load is spread, over ``"partition"``, ``"topic"`` or ``"member"``; all of them if not said."""
-        return answers.imbalance(self.evidence(group), by, self._base())
+        evidence = self.evidence(group)
+        table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
+        return answers.imbalance(evidence, answers.only(table, group), answers.only(self.skew(), group), self._base())
+
+    def skew(self) -> pa.Table:
+        """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
+        return self._ask("balance", lambda: self.reading.skew())
 
     def members(self, group: str | None = None) -> Result:
         """Who is in the groups, and how many partitions each has."""
@@ -176,7 +210,14 @@ class Workbench:
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""
-        answer, findings = self._ask("health", lambda: investigate.health(self.source, self.engine))
+
+        def asked() -> tuple[Answer, pa.Table]:
+            if self.reading.engine == "spark" and self.as_of is None and not self.choice.groups:
+                return investigate.health_of(self.reading)
+            with engines.reading(self.source, self.engine, health=True) as whole:
+                return investigate.health_of(whole)
+
+        answer, findings = self._ask("health", asked)
         return answers.health(answer, findings, self._base(gathered=False))
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
@@ -190,18 +231,15 @@ class Workbench:
             Read the whole backlog of a running cluster, and count the records in it.
         """
         answer = self._ask(
-            ("reconcile", described, true),
-            lambda: investigate.reconcile(self.source, self.engine, self.as_of, self.choice, described, true),
+            ("reconcile", described, true), lambda: investigate.reconcile_of(self.reading, described, true)
         )
         return answers.reconciled(answer, described is not None, true, self._base(gathered=False))
 
     def diff(self, before: str | datetime) -> Result:
         """What changed since an earlier moment."""
         begin = parse_moment(before) if isinstance(before, str) else before
-        answer = self._ask(
-            ("diff", before), lambda: engines.diff(self.source, begin, self.engine, self.as_of, self.choice)
-        )
-        return answers.diff(answer, self._base())
+        table = self._ask(("diff", before), lambda: engines.diff_of(self.reading, begin))
+        return answers.diff(table, replace(self._base(), unknown=self._rejected()))
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
         """A simulation that begins where a group is; `sharelag.scenarios_from.scenario_from` says what can be given."""
@@ -231,11 +269,34 @@ class Workbench:
 
     # ---- behind it ------------------------------------------------------------------------------------
 
+    def _read(self) -> Reading:
+        if self.spark is not None and engines.choose(self.engine, self.source) == "spark":
+            return self._spark_reading()
+        return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
+
+    def _on_spark(self) -> SparkReading:
+        """The reading if it is on Spark, else one of its own that is."""
+        from sharelag.pipeline.reading import SparkReading
+
+        reading = self.reading
+        return reading if isinstance(reading, SparkReading) else self._once("frames", self._spark_reading)
+
+    def _spark_reading(self) -> SparkReading:
+        from sharelag.pipeline.reading import SparkReading
+
+        return SparkReading(self.source, self.as_of, self.choice, self.over, self.spark)
+
+    def _session(self) -> SparkSession:
+        return self._on_spark().spark
+
+    def _rejected(self) -> tuple[str, ...]:
+        return gaps.of_rejected(self.reading.counted.rejected)
+
+    def _frame(self, made: Callable[[SparkReading], DataFrame]) -> Callable[[], DataFrame]:
+        return lambda: made(self._on_spark())
+
     def _gather(self) -> Evidence:
-        evidence = self._run(
-            "reading share groups",
-            lambda: investigate.gather(self.source, self.engine, self.as_of, self.choice, self.over),
-        )
+        evidence = self._run("reading share groups", lambda: self.reading.evidence)
         for group in sorted(self.choice.groups):
             self._require(evidence, group)
         return evidence
@@ -250,7 +311,7 @@ class Workbench:
 
     def _base(self, gathered: bool = True) -> Result:
         """What all results say of where they come from."""
-        base = Result("", pa.table({}), {}, None, self.describe())
+        base = Result("", pa.table({}), {}, None, self.describe(), engine=self.reading.engine, session=self._session)
         if not gathered:
             return base
         evidence = self.evidence()
@@ -271,15 +332,9 @@ class Workbench:
         with spark_bar(words, self.bars):
             return work()
 
-    def _once(self, question: Any, work: Callable[[], _T]) -> _T:
-        with self._lock:
-            asked = self._locks[question]
-        # Who asks something else need not wait for it.
-        with asked:
-            if question not in self._known:
-                self._known[question] = work()
-            answer: _T = self._known[question]
-            return answer
+
+def _of_group(frame: DataFrame, group: str | None) -> DataFrame:
+    return frame if group is None else frame.where(frame.group_id == group)
 
 
 def copied(source: Any) -> Any:

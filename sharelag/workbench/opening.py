@@ -6,17 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sharelag.engine import ENGINES, Choice
+from sharelag.engine import ENGINES
 from sharelag.errors import InputError
-from sharelag.investigate import OVER
-from sharelag.replay.moment import Moment, parse_moment
+from sharelag.reading import OVER
+from sharelag.replay.moment import Choice, Moment, parse_moment
 from sharelag.sources.archive import ArchiveInput
 from sharelag.sources.archive_info import is_archive
 from sharelag.sources.config import ClientConfig, client_config
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.recorded import DEMO, folder_of, patience_of, samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
 _SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
@@ -25,10 +29,13 @@ _SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
 def open_workbench(
     where: str | Path | Input | ClientConfig | None = None,
     *,
+    raw: DataFrame | None = None,
+    offsets: DataFrame | None = None,
     as_of: str | Moment = None,
     groups: str | Sequence[str] = (),
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
-    engine: str = "auto",
+    engine: str = "spark",
+    spark: SparkSession | None = None,
     over: timedelta = OVER,
     patience: timedelta | None = None,
     command_config: str | Path | None = None,
@@ -45,13 +52,22 @@ def open_workbench(
         cluster; Parquet files with the columns of Spark's Kafka source (a file, a folder, an address that Spark
         knows, or with ``engine="spark"`` the name of a table); a broker's log directory; one of `samples`. Without
         it, the recorded demo.
+    raw : pyspark.sql.DataFrame, optional
+        Instead of ``where``: raw records of your own, from any connector, table or stream, with the columns of
+        Spark's Kafka source.
+    offsets : pyspark.sql.DataFrame, optional
+        With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several. Without it, lag
+        is not known.
     as_of : str, datetime or mapping, optional
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's partitions.
     groups : str or sequence of str
         Only these share groups.
     topics : str, sequence of str, or mapping of str to partitions
         Only these topics, or these partitions of them.
-    engine : {"auto", "local", "spark"}
+    engine : {"spark", "local", "auto"}
+        Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of records.
+    spark : pyspark.sql.SparkSession, optional
+        Else the active one, or one that is made for this machine.
     over : timedelta
         The span before the moment that rates are of.
     patience : timedelta, optional
@@ -77,18 +93,32 @@ def open_workbench(
         A client setting is wrong.
     """
     if engine not in ENGINES:
-        raise InputError(f"{engine!r} is no engine: choose one of {', '.join(ENGINES)}")
-    source, sample = _source(where, command_config, properties or {}, timeout, engine)
+        raise InputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    if raw is not None or offsets is not None:
+        source, sample = _of_frames(where, raw, offsets, engine), ""
+    else:
+        source, sample = _source(where, command_config, properties or {}, timeout, engine)
     return Workbench(
         source,
         as_of=parse_moment(as_of) if isinstance(as_of, str) else _with_zone(as_of),
         choice=chosen(groups, topics),
         engine=engine,
+        spark=spark,
         over=over,
         patience=patience or (patience_of(sample) if sample else None),
         about=samples().get(sample, "") if sample else "",
         bars=bars,
     )
+
+
+def _of_frames(where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str) -> Input:
+    if raw is None or where is not None:
+        raise InputError("give raw=DataFrame, with offsets=DataFrame or without, or one input to be read; not both")
+    if engine == "local":
+        raise InputError("a DataFrame is read on Spark: leave engine='local' out")
+    from sharelag.sources.frames import FrameInput
+
+    return FrameInput(raw, offsets)
 
 
 def chosen(groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]) -> Choice:

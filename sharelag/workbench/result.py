@@ -30,7 +30,7 @@ class Result:
     title
         What was asked.
     table
-        All rows, in a schema of `sharelag.schemas`.
+        All rows, in a schema of `sharelag.schemas`; of a long history the latest, which `notes` tell.
     columns
         Heading to column, as shown.
     as_of
@@ -49,6 +49,10 @@ class Result:
         What `figure` can draw, by name.
     means
         What columns mean, where that is other than in `sharelag.workbench.meanings`.
+    frame
+        Makes the DataFrame of all rows, where ``table`` may have some of them only.
+    session
+        Gives the Spark session that goes with it.
     """
 
     title: str
@@ -63,15 +67,32 @@ class Result:
     told: tuple[Told, ...] = ()
     charts: Mapping[str, Draw] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
+    frame: Callable[[], DataFrame] | None = None
+    session: Callable[[], SparkSession] | None = None
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as pandas holds them."""
+        """The rows of ``table`` as pandas holds them."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
         return frame
 
-    def to_spark(self, spark: SparkSession) -> DataFrame:
-        """All rows as a Spark DataFrame."""
-        return spark.createDataFrame(self.table)
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """All rows as a Spark DataFrame, those of a long history too.
+
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession, optional
+            Else the one that the answer came from, the active one, or one for this machine.
+        """
+        if self.frame is not None and self.engine == "spark":
+            return self.frame()
+        from sharelag.pipeline.collecting import frame_of
+
+        return frame_of(spark or self._session(), self.table)
+
+    def _session(self) -> SparkSession:
+        from sharelag.sources.spark import session
+
+        return session() if self.session is None else self.session()
 
     def figure(self, kind: str | None = None, theme: str = "light") -> Any:
         """A chart of it.

@@ -21,7 +21,8 @@ from tests.unit.told_input import ToldInput, Write
 from tests.widgets.samples import HOSTILE
 demo, picked = sharelag.open(), Selection()
 kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
-hostile = Workbench(ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]))
+writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+hostile = Workbench(ToldInput(writes), engine="local")
 demo"""
 CELLS = [
     SETUP,

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from sharelag import engine, schemas
 from sharelag.errors import InputError, TopicMissingError
+from sharelag.replay.moment import Choice
 from sharelag.sources import follow as job
 from sharelag.sources import kafka, views
 from sharelag.sources.archive import GAP, ArchiveInput, compact
@@ -259,7 +260,7 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
     query = follow(config, folder, every=0.0, until_now=True)
     query.awaitTermination()
     source, cluster = ArchiveInput(folder), KafkaInput(config)
-    choice = engine.Choice(frozenset([group]))
+    choice = Choice(frozenset([group]))
     for where in ("local", "spark"):
         got, wanted = (engine.lag(one, where, None, choice).table.drop_columns("as_of") for one in (source, cluster))
         assert got.to_pylist() == wanted.to_pylist()

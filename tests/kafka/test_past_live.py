@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 from sharelag import engine, schemas
-from sharelag.metrics.timeline import timeline_arrow
+from sharelag.investigate import lags_at
+from sharelag.replay.moment import Choice
 from sharelag.sources import kafka
 from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
@@ -87,7 +88,7 @@ def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any,
 def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
     for moment, theirs in noted.items():
-        answer = engine.lag(_source(broker), "local", moment, engine.Choice(frozenset(GROUPS)))
+        answer = engine.lag(_source(broker), "local", moment, Choice(frozenset(GROUPS)))
         assert _ours(answer.table.to_pylist(), names) == theirs
     assert len(noted) == MOMENTS
     assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
@@ -95,10 +96,9 @@ def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[A
 
 def test_all_moments_from_one_reading(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
     source = _source(broker)
-    with engine.reading(source, "local", None, engine.Choice(frozenset(GROUPS))) as past:
-        history = past.history()
-    ids = sorted(pc.unique(history.column("topic_id")).to_pylist())
-    timeline = timeline_arrow(history, source.past_offsets(ids, list(noted)), list(noted))
+    with engine.reading(source, "local", None, Choice(frozenset(GROUPS))) as past:
+        ends = source.past_offsets(past.topic_ids, list(noted))
+        timeline = lags_at(past, ends, list(noted))
     names = ("group_id", "topic", "partition", "start_offset", "lag")
     for moment, theirs in noted.items():
         then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment, schemas.TIMESTAMP)))

@@ -15,6 +15,7 @@ import pytest
 
 from sharelag import engine, investigate
 from sharelag.metrics.explain import explain
+from sharelag.replay.moment import Choice
 from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
 from tests.kafka.broker import KafkaBroker
@@ -52,7 +53,7 @@ def test_lag_is_what_kafka_prints(broker: KafkaBroker, stages: dict[str, Stage],
 @pytest.mark.parametrize("name", QUICK)
 def test_explain_names_the_cause_while_it_lasts(stages: dict[str, Stage], name: str) -> None:
     source = KafkaInput(ClientConfig({"bootstrap.servers": stages[name].bootstrap}))
-    evidence = investigate.gather(source, "local", choice=engine.Choice(frozenset({stages[name].group})))
+    evidence = investigate.gather(source, "local", choice=Choice(frozenset({stages[name].group})))
     found = explain(evidence, timedelta(seconds=2.5)).column("cause").to_pylist()
     expected = SCENARIOS[name].cause
     assert found[:1] == ([] if expected is None else [expected])
@@ -83,6 +84,6 @@ def test_head_of_line(stages: dict[str, Stage]) -> None:
 def _lag(stage: Stage) -> list[dict[str, Any]]:
     """Lag of the stage's group, read from the broker."""
     source = KafkaInput(ClientConfig({"bootstrap.servers": stage.bootstrap}))
-    choice = engine.Choice(frozenset({stage.group}))
+    choice = Choice(frozenset({stage.group}))
     rows: list[dict[str, Any]] = engine.lag(source, "local", choice=choice).table.to_pylist()
     return rows

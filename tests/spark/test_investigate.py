@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 import sharelag as api
 from sharelag import engine, investigate, schemas
 from sharelag.demo import CAPTURE
-from sharelag.engine import Choice
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
+from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 

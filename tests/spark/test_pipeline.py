@@ -23,6 +23,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.page import lag_page
 from sharelag.replay import replay_arrow
+from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.wire import decode_arrow
@@ -79,7 +80,7 @@ def test_an_empty_answer_is_the_same_on_both_engines(spark: SparkSession, case: 
         records = [] if case == "empty" else [(b"\0\0", None), (b"\0\1x", b"")]
         pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
         source = RawInput(str(tmp_path / "raw.parquet"))
-    choice = engine.Choice(frozenset(["nobody"] if case == "nobody" else []))
+    choice = Choice(frozenset(["nobody"] if case == "nobody" else []))
     for run in (engine.lag, engine.windows):
         ours, theirs = run(source, "local", moment, choice), run(source, "spark", moment, choice)
         assert (ours.table.num_rows, ours.rejected) == (theirs.table.num_rows, theirs.rejected)

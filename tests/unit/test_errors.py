@@ -9,7 +9,7 @@ from traitlets.config import Config
 
 def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
-    failed = shell.run_cell("import sharelag; sharelag.open().lag('nobody')")
+    failed = shell.run_cell("import sharelag; sharelag.open(engine='local').lag('nobody')")
     said = "".join(capsys.readouterr())
     assert said.strip() == f"InputError: {failed.error_in_exec}"
     assert "there is no state of share group 'nobody'" in said

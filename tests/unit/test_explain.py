@@ -15,13 +15,13 @@ import pytest
 
 from sharelag import investigate, schemas
 from sharelag.demo import CAPTURE
-from sharelag.engine import Choice
 from sharelag.errors import InputError
 from sharelag.explained import explained, told
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
+from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
 

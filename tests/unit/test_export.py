@@ -31,7 +31,7 @@ from prometheus_client import openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from sharelag import investigate
+from sharelag import engine, investigate
 from sharelag.demo import CAPTURE
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.exports.gathered import Gathered, gathering
@@ -423,13 +423,13 @@ def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(path.name for path in run.iterdir()) == [
         "imbalance.parquet", "lag.parquet", "run.json", "windows.parquet"
     ]  # fmt: skip
-    evidence = investigate.gather(CaptureInput(SCENARIOS / "poison"), "local")
-    assert pq.read_table(run / "lag.parquet").equals(evidence.lag)
-    assert pq.read_table(run / "windows.parquet").equals(evidence.windows)
-    assert pq.read_table(run / "imbalance.parquet").equals(investigate.imbalance(evidence))
+    poison = engine.read(CaptureInput(SCENARIOS / "poison"), "local")
+    assert pq.read_table(run / "lag.parquet").equals(poison.evidence.lag)
+    assert pq.read_table(run / "windows.parquet").equals(poison.evidence.windows)
+    assert pq.read_table(run / "imbalance.parquet").equals(poison.imbalance())
     assert json.loads((run / "run.json").read_text())["as_of"] == "2026-11-21T08:22:50.064Z"
     with pytest.raises(InputError, match="is there already"):
-        write_run(evidence, out, "")
+        write_run(poison, out)
     written: list[str] = []
 
     def fail(table: pa.Table, path: Path, **_: Any) -> None:
@@ -439,7 +439,7 @@ def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pq, "write_table", fail)
     with pytest.raises(InputError, match="No space left on device"):
-        write_run(evidence, tmp_path / "full", "")
+        write_run(poison, tmp_path / "full")
     assert written == ["lag.parquet", "windows.parquet"]
     assert list((tmp_path / "full").iterdir()) == []
 
@@ -449,23 +449,25 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     to_delta = ("export", "--to", "delta", "--out", str(out), "--capture")
     answer = sharelag(*to_delta, str(SCENARIOS / "poison"))
     assert answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
-    poison = investigate.gather(CaptureInput(SCENARIOS / "poison"), "local")
-    slow = investigate.gather(CaptureInput(SCENARIOS / "slow"), "local")
+    readings = [engine.read(CaptureInput(SCENARIOS / name), "local") for name in ("poison", "slow")]
+    poison, slow = (begun.evidence for begun in readings)
     told = ["group_id", "topic", "partition", "lag", "notes"]
     assert DeltaTable(out / "lag").to_pyarrow_table().select(told).equals(poison.lag.select(told))
     shutil.rmtree(out / "windows")  # as if the run had been interrupted
-    assert append_run(poison, out, "again") == ["windows"]
-    assert append_run(poison, out, "again") == []
-    assert append_run(slow, out, "slow") == ["lag", "windows", "imbalance"]
+    assert append_run(readings[0], out) == ["windows"]
+    assert append_run(readings[0], out) == []
+    assert append_run(readings[1], out) == ["lag", "windows", "imbalance"]
     windows = DeltaTable(out / "windows").to_pyarrow_table()
     assert windows.num_rows == poison.windows.num_rows + slow.windows.num_rows
     assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {poison.as_of, slow.as_of}
     of_poison = windows.filter(pc.equal(windows["group_id"], "poison"))
     assert of_poison.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
-    assert [one["source"] for one in DeltaTable(out / "windows").history()] == ["slow", "again"]
+    assert [one["source"] for one in DeltaTable(out / "windows").history()] == [
+        begun.source.describe() for begun in (readings[1], readings[0])
+    ]
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot append to"):
-        append_run(poison, tmp_path / "file", "")
+        append_run(readings[0], tmp_path / "file")
 
 
 @pytest.mark.parametrize(

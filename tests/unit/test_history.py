@@ -12,8 +12,8 @@ import pytest
 
 from sharelag import schemas
 from sharelag.demo import CAPTURE
-from sharelag.engine import decoded
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
+from sharelag.quick.reading import decoded
 from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import histories, history_arrow, missing_offsets, next_history
 from sharelag.replay.moment import up_to

@@ -25,6 +25,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import BINS, observe
 from sharelag.metrics.progress import progress_arrow
 from sharelag.metrics.rates import STUDENT_T
+from sharelag.quick.reading import decoded
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput
@@ -487,7 +488,7 @@ def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
 
 def test_the_recorded_run_as_of_every_noted_moment() -> None:
     """Ages between the moments that the recording noted, and rates that explain how the ends and the lag moved."""
-    records = pa.Table.from_batches([part.records for part in engine.decoded(CaptureInput(CAPTURE))])
+    records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE))])
     history = history_arrow(records)
     noted = [json.loads(path.read_text()) for path in sorted((CAPTURE / "expected" / "moments").glob("*.json"))]
     moments = [datetime.fromtimestamp(note["as_of_ms"] / 1000, UTC) for note in noted]

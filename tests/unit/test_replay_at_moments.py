@@ -12,16 +12,15 @@ import pytest
 
 from sharelag import schemas
 from sharelag.arrow import as_table
-from sharelag.engine import Choice
+from sharelag.quick import QuickReading
 from sharelag.replay import replay_arrow
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import up_to
 from sharelag.wire import decode_arrow
 from sharelag.workbench import Workbench
-from sharelag.workbench.moments import window_moments
 from tests import generators
 from tests.unit.test_wire import raw
-from tests.unit.told_input import TOPIC_ID, ToldInput, Write
+from tests.unit.told_input import ToldInput, Write
 
 
 def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
@@ -66,10 +65,10 @@ def test_moments_are_no_replay_each(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: Any) -> Any:
         raise AssertionError("a replay a moment")
 
-    monkeypatch.setattr("sharelag.workbench.moments.replay_arrow", never, raising=False)
     monkeypatch.setattr("sharelag.replay.at_moments.replay_arrow", never)
     source = ToldInput([Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)])
-    found = window_moments(source, "local", None, Choice(frozenset(["billing"])), [TOPIC_ID], 30).table
+    keys = Workbench(source, engine="local").windows("billing").table
+    found = QuickReading(source).windows_at(keys, 30)
     assert len(set(found.column("as_of").to_pylist())) == 30
 
 
@@ -87,7 +86,7 @@ class Waits(ToldInput):
 
 def test_a_question_waits_for_no_other_and_is_asked_once() -> None:
     source = Waits([Write(5, 10), Write(3, 12)])
-    bench = Workbench(source)
+    bench = Workbench(source, engine="local")
     bench.evidence()
     source.may = threading.Event()
     answers: list[Any] = []

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sharelag import schemas
-from sharelag.engine import Choice
 from sharelag.errors import InputError
 from sharelag.investigate import gather
+from sharelag.replay.moment import Choice
 from sharelag.reports import kept, notebooks, story
 from sharelag.reports.case import Case
 from sharelag.workbench import Workbench
@@ -24,7 +24,7 @@ WRITES = (Write(600, 6600, group=HOSTILE), Write(600, 7000), Write(600, 6900, pa
 
 def case(*writes: Write, choice: Choice | None = None, **more: Any) -> Case:
     source = ToldInput(writes or WRITES, partitions_of_topic=2, **more)
-    bench = Workbench(source, choice=choice or Choice())
+    bench = Workbench(source, choice=choice or Choice(), engine="local")
     return Case(bench, gather(source, "local", None, choice))
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from sharelag import investigate, schemas
 from sharelag.demo import CAPTURE
-from sharelag.engine import Choice
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
+from sharelag.replay.moment import Choice
 from sharelag.scenarios_from import scenario_from
 from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.named import named, names

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sharelag import engine, schemas
 from sharelag.demo import CAPTURE
 from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
+from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
 from tests.kafka.describe import parse_describe
 from tests.unit.test_recorded import MOMENTS, ends
@@ -35,7 +36,7 @@ def noted_ends() -> pa.Table:
 
 def test_every_moment_of_the_recording_from_one_history() -> None:
     history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
-    history = history.sort_by([(name, "ascending") for name in engine.HISTORY_KEY])
+    history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
     timeline = timeline_arrow(history, noted_ends(), [moment(path) for path in reversed(MOMENTS)])
     assert timeline.schema == schemas.TIMELINE
     compared = 0
@@ -56,7 +57,7 @@ def test_every_moment_of_the_recording_from_one_history() -> None:
 
 def test_what_is_not_known_is_null_with_a_reason() -> None:
     history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
-    history = history.sort_by([(name, "ascending") for name in engine.HISTORY_KEY])
+    history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
     when = pc.max(history.column("record_timestamp")).as_py()
     (no_ends,) = {
         row["lag_reason"]

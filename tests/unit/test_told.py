@@ -204,7 +204,7 @@ def test_each_shows_itself_as_it_is_told() -> None:
     """In a notebook: a table, and the same as text for who does not see it."""
     scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
     run = simulate(scenario)
-    evidence = sharelag.open().evidence()
+    evidence = sharelag.open(engine="local").evidence()
     for one in (scenario, run, consumer_group_twin(scenario), AGES, should_move(scenario, range(2)), evidence):
         shown = one._repr_mimebundle_()
         assert shown["text/plain"] == sharelag.told(one).to_text()

@@ -47,12 +47,12 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open()
+    return sharelag.open(engine="local")
 
 
 @pytest.fixture(scope="module")
 def poison() -> Workbench:
-    return sharelag.open("poison")
+    return sharelag.open("poison", engine="local")
 
 
 class Cells(HTMLParser):
@@ -101,9 +101,9 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
         "[::1]:9092": KafkaInput,
         "s3a://lake/state": RawInput,
     }
-    assert {where: type(sharelag.open(where).source) for where in kinds} == kinds
+    assert {where: type(sharelag.open(where, engine="local").source) for where in kinds} == kinds
     assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
-    assert sharelag.open(DEMO).source == sharelag.open().source == CaptureInput(DEMO)
+    assert sharelag.open(DEMO, engine="local").source == sharelag.open(engine="local").source == CaptureInput(DEMO)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
         ("no-such-thing", {}, "nothing at 'no-such-thing'.*HOST:PORT.*poison"),
         (Path("no/such/folder"), {}, None),
         ("poison", {"properties": {"sasl.mechanism": "PLAIN"}}, "client settings are for clusters"),
-        ("poison", {"engine": "flink"}, "'flink' is no engine: choose one of auto, local, spark"),
+        ("poison", {"engine": "flink"}, "unknown engine 'flink': choose one of auto, local, spark"),
         ("poison", {"as_of": "yesterday"}, "'yesterday' is no moment"),
         ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone"),
         ("broker:99999", {}, "is no broker address"),
@@ -120,12 +120,12 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_opened_says_what_to_give(where: Any, options: dict[str, Any], what: str | None) -> None:
     with pytest.raises((InputError, ConfigError), match=what):
-        sharelag.open(where, **options).lag()
+        sharelag.open(where, **({"engine": "local"} | options)).lag()
 
 
 def test_a_folder_of_something_else_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no capture, no archive, no Parquet files"):
-        sharelag.open(tmp_path)
+        sharelag.open(tmp_path, engine="local")
 
 
 def test_samples_are_named_with_what_happens_in_them() -> None:
@@ -140,7 +140,7 @@ def test_no_client_setting_is_ever_shown() -> None:
     given["sasl.jaas.config"] = (
         f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
     )
-    bench = sharelag.open("127.0.0.1:1", properties=given, timeout=1)
+    bench = sharelag.open("127.0.0.1:1", properties=given, timeout=1, engine="local")
     shown = repr(bench) + repr(bench.source) + "".join(bench._repr_mimebundle_().values())
     with pytest.raises(BrokerUnreachableError) as raised:
         bench.lag()
@@ -149,14 +149,14 @@ def test_no_client_setting_is_ever_shown() -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_a_sentence_and_no_stack_trace() -> None:
-    bundle = sharelag.open("127.0.0.1:1", timeout=1)._repr_mimebundle_()
+    bundle = sharelag.open("127.0.0.1:1", timeout=1, engine="local")._repr_mimebundle_()
     assert bundle["text/plain"].startswith("cluster at 127.0.0.1:1: ")
     assert 'class="unknown"' in bundle["text/html"]
     assert "Traceback" not in str(bundle)
 
 
 def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
-    bench = sharelag.open(tmp_path / "gone")
+    bench = sharelag.open(tmp_path / "gone", engine="local")
     assert "there is no capture at" in repr(bench)
     assert "there is no capture at" in bench._repr_mimebundle_()["text/html"]
 
@@ -195,7 +195,7 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
 
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
     told = ToldInput([Write(5, 10), Write(3, 12)])
-    bench = Workbench(told)
+    bench = Workbench(told, engine="local")
     for _ in range(2):
         bench.lag()
         bench.explain()
@@ -211,7 +211,7 @@ def test_an_unknown_group_is_told_with_those_there_are(demo: Workbench) -> None:
         with pytest.raises(InputError, match=r"no state of share group 'biling'.*there are analytics, billing"):
             question("biling")
     with pytest.raises(InputError, match="no state of share group 'biling'"):
-        sharelag.open(groups="biling").lag()
+        sharelag.open(groups="biling", engine="local").lag()
 
 
 def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
@@ -255,7 +255,7 @@ def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
 
 def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     writes = [Write(50, 10), Write(50, 10, partition=1)]
-    bench = Workbench(ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})))
+    bench = Workbench(ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local")
     ages = dict(zip(*(bench.lag().table.column(name).to_pylist() for name in ("partition", "age_ms")), strict=True))
     assert ages[0] > 0
     assert ages[1] is None
@@ -324,7 +324,9 @@ def test_a_window_of_many_runs_stays_readable(demo: Workbench) -> None:
 
 
 def test_hostile_names_are_text_everywhere() -> None:
-    bench = Workbench(ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]))
+    bench = Workbench(
+        ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]), engine="local"
+    )
     assert bench.groups == (HOSTILE,)
     for question in QUESTIONS:
         result: Result = getattr(bench, question)()
@@ -339,7 +341,7 @@ def test_hostile_names_are_text_everywhere() -> None:
 def test_nothing_there_is_said(tmp_path: Path) -> None:
     empty = tmp_path / "empty.parquet"
     pq.write_table(schemas.RAW.empty_table(), empty)
-    bench = sharelag.open(empty)
+    bench = sharelag.open(empty, engine="local")
     for question in (
         "lag",
         "windows",

@@ -110,7 +110,9 @@ class ToldInput(RecordsOnly):
         return "what a test told"
 
     def frame(self, spark: Any, topic: str) -> Any:
-        return spark.createDataFrame(pa.Table.from_batches(self.batches(topic)))
+        from sharelag.pipeline.collecting import frame_of
+
+        return frame_of(spark, pa.Table.from_batches(self.batches(topic), schemas.RAW))
 
     def _time(self, offset: int) -> datetime:
         return NOW - timedelta(seconds=OLDEST - offset / self.rate)

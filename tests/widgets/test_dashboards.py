@@ -47,12 +47,12 @@ OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab)
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open()
+    return sharelag.open(engine="local")
 
 
 @pytest.fixture(scope="module")
 def poison() -> Workbench:
-    return sharelag.open("poison")
+    return sharelag.open("poison", engine="local")
 
 
 class GoesOn(ToldInput):
@@ -116,7 +116,7 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(kind: type
 @pytest.mark.parametrize("kind", ALL)
 def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
     """As of when, what each chart found, and what is not known."""
-    board: Any = kind(Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)])))
+    board: Any = kind(Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local"))
     data, _ = board._repr_mimebundle_()
     head, *lines = data["text/plain"].splitlines()
     assert head.startswith(f"{kind.TITLE}")
@@ -139,7 +139,7 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     before = bars(fleet)
     fleet.by.value = "group"
     assert (before, bars(fleet)) == (30, 7)
-    hunt = PoisonHunt(sharelag.open("redelivery_storm"))
+    hunt = PoisonHunt(sharelag.open("redelivery_storm", engine="local"))
     before = len(hunt.found)
     hunt.least.value = 3
     assert 0 < len(hunt.found) < before
@@ -168,7 +168,7 @@ def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
     assert (group.group, bars(fleet), bars(group)) == (key[0], 1, 1)
     fleet.parts.view.picked_keys = []
     assert bars(fleet) == 30
-    balance = ImbalanceView(sharelag.open("slow"))
+    balance = ImbalanceView(sharelag.open("slow", engine="local"))
     heat = balance.who.view.figure.data[0]
     key = next(one for row in heat.customdata for one in row if one)
     balance.who.view.picked_keys = [key_text(tuple(key))]
@@ -234,7 +234,7 @@ def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workben
     assert part.header.facts[0].endswith("Offsets in the windows, by how often they were delivered.")
     drawn = part.view.figure
     assert drawn.layout.title.text is None
-    whole = sharelag.open("poison").windows("poison").figure("deliveries")
+    whole = sharelag.open("poison", engine="local").windows("poison").figure("deliveries")
     assert drawn.layout.height < whole.layout.height
     assert drawn.layout.height - drawn.layout.margin.t - drawn.layout.margin.b == 320
 
@@ -253,7 +253,7 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     assert view.table.view.hints["lag"] == dict(view.table.header.help)["lag"]
     assert "KIP-1226" in view.table.view.hints["lag"]
     assert view.members.header.notes == ["Nobody is in the group."]
-    told = GroupView(Workbench(ToldInput([Write(5, 10)])))
+    told = GroupView(Workbench(ToldInput([Write(5, 10)]), engine="local"))
     assert told.members.header.notes == []
     assert "members of the groups" in told.members.header.unknown
 
@@ -300,9 +300,9 @@ def test_a_refresh_shows_what_is_new_and_keeps_the_old_until_then() -> None:
 
 def test_a_recorded_cluster_is_not_live_and_a_running_one_is(poison: Workbench) -> None:
     assert (FleetView(poison).header.live, FleetView(poison).header.every) == (False, 0)
-    gone = FleetView(sharelag.open("127.0.0.1:1", timeout=1))
+    gone = FleetView(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert (gone.header.live, gone.header.every) == (True, 30)
-    past = FleetView(sharelag.open("127.0.0.1:1", as_of="2026-11-21T03:10:00Z", timeout=1))
+    past = FleetView(sharelag.open("127.0.0.1:1", as_of="2026-11-21T03:10:00Z", timeout=1, engine="local"))
     assert not past.header.live
 
 
@@ -358,7 +358,7 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> None:
-    board = kind(sharelag.open("127.0.0.1:1", timeout=1))
+    board = kind(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert "127.0.0.1:1" in board.header.failure
     assert "Traceback" not in board.header.failure
     assert "\n" not in board.header.failure
@@ -378,7 +378,7 @@ def test_an_unknown_group_is_told_with_those_there_are(kind: Any, poison: Workbe
 def test_a_topic_without_records_is_told(kind: type[Dashboard], tmp_path: Path) -> None:
     empty = tmp_path / "empty.parquet"
     pq.write_table(schemas.RAW.empty_table(), empty)
-    board = kind(sharelag.open(empty))
+    board = kind(sharelag.open(empty, engine="local"))
     if kind in OF_A_GROUP:
         assert "no share group has any state in raw records" in board.header.failure
     else:
@@ -395,7 +395,9 @@ def test_what_nobody_thought_of_is_a_sentence_too(poison: Workbench, monkeypatch
 
 @pytest.mark.parametrize("kind", ALL)
 def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
-    bench = Workbench(ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]))
+    bench = Workbench(
+        ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local"
+    )
     board = kind(bench)
     assert board.header.failure == ""
     for widget in widgets_in(board):
@@ -411,7 +413,7 @@ def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> Non
 
 @pytest.fixture(scope="module")
 def uneven() -> Workbench:
-    return sharelag.open("hot_partition")
+    return sharelag.open("hot_partition", engine="local")
 
 
 def quick(bench: Workbench) -> WhatIfLab:

@@ -21,7 +21,9 @@ BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
 
 
 def hunt_of(**options: Any) -> PoisonHunt:
-    return PoisonHunt(Workbench(ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)])), **options)
+    return PoisonHunt(
+        Workbench(ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"), **options
+    )
 
 
 def pick(hunt: PoisonHunt, *firsts: int) -> None:
@@ -88,7 +90,7 @@ def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
     hunt.least.value = 10
     assert hunt.found.column("first_offset").to_pylist() == [16, 10]
     for sample in ("held_head", "window_full"):
-        (row,) = PoisonHunt(sharelag.open(sample)).found.to_pylist()
+        (row,) = PoisonHunt(sharelag.open(sample, engine="local")).found.to_pylist()
         assert (row["first_offset"], row["delivery_count"], row["left"], row["why"]) == (20, None, None, PINS)
 
 

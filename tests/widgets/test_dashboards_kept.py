@@ -24,7 +24,7 @@ WRITES = [
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open()
+    return sharelag.open(engine="local")
 
 
 def looking(kind: Any) -> tuple[Any, Any, ToldInput]:
@@ -96,7 +96,7 @@ def test_what_failed_is_filled_when_it_is_drawn_again(monkeypatch: pytest.Monkey
         assert "ZeroDivisionError" in board.header.failure
     board.header.theme = "light"
     assert board.header.failure == ""
-    never = PoisonHunt(sharelag.open("127.0.0.1:1", timeout=1))
+    never = PoisonHunt(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     never.header.theme = "dark"
     assert "127.0.0.1:1" in never.header.failure
 

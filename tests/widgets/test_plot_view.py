@@ -48,7 +48,7 @@ def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
     for name in ("<i>lag</i>", "age", "<i>lag</i>"):
         made.add_scatter(x=[1], y=[1], name=name)
     assert PlotView(made).summary() == "Lag of a & b, now: lag, age"
-    ours = sharelag.open().lag()
+    ours = sharelag.open(engine="local").lag()
     assert PlotView.of(ours).alt == ours.figure(None, "light").layout.meta["title"]
 
 
@@ -74,7 +74,7 @@ def test_a_figure_without_traces_says_so() -> None:
 
 
 def test_a_result_is_drawn_for_light_pages_and_for_dark_ones() -> None:
-    result = sharelag.open("slow").lag()
+    result = sharelag.open("slow", engine="local").lag()
     columns = unpacked(PlotView.of(result, "decomposition").data)
     light, dark = (json.loads(columns[name][0]) for name in ("spec", "dark"))
     colours = [[trace["marker"]["color"] for trace in spec["data"]] for spec in (light, dark)]

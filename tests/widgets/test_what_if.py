@@ -30,12 +30,12 @@ _SECONDS = 20
 
 @pytest.fixture(scope="module")
 def uneven() -> Workbench:
-    return sharelag.open("hot_partition")
+    return sharelag.open("hot_partition", engine="local")
 
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open()
+    return sharelag.open(engine="local")
 
 
 def lab_of(bench: Workbench, group: str = GROUP, kind: type[WhatIfLab] = WhatIfLab, **given: Any) -> Any:

@@ -1,0 +1,99 @@
+"""Signs of trouble in a span of history: what was given back, archived and reset, and when first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.arrow import as_table
+from sharelag.schemas import TIMESTAMP, Arrow
+
+_KEY = ["group_id", "topic_id", "partition"]
+_TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
+_SUMS = ("released", "archived", "finished")
+
+#: What happened to one share partition from a moment on. Times are null where it did not happen.
+SIGNS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        *[(name, pa.int64()) for name in _SUMS],  # offsets; null where none is known
+        *[(name, TIMESTAMP) for name in _TIMES],
+        ("first_record", TIMESTAMP),
+        ("last_record", TIMESTAMP),
+        ("is_born", pa.bool_()),  # its first record created it
+        ("missing", pa.int64()),  # records before which others may be missing, or whose changes are not known
+    ]
+)
+
+
+def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
+    """What the history of a span says of each share partition.
+
+    Parameters
+    ----------
+    history : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, those of each in the order of the log.
+    since : datetime
+        Rows before it do not count.
+
+    Returns
+    -------
+    pyarrow.Table
+        `SIGNS`, a row a share partition with records in the span.
+    """
+    schemas.require(history, schemas.HISTORY, "history")
+    table = as_table(history).select(schemas.HISTORY.names).cast(schemas.HISTORY)
+    time = table.column("record_timestamp")
+    table = table.filter(pc.greater_equal(time, pa.scalar(since)))
+    time = table.column("record_timestamp")
+    happened = {
+        "first_released": pc.greater(table.column("released"), 0),
+        "first_archived": pc.greater(table.column("archived"), 0),
+        "first_reset": _is_reset(table),
+        "last_finished": pc.greater(table.column("finished"), 0),
+    }
+    for name, where in happened.items():
+        table = table.append_column(name, pc.if_else(where.fill_null(False), time, pa.scalar(None, TIMESTAMP)))
+    table = table.append_column("missing", _is_missing(table, since).cast(pa.int64()))
+    ends = [(name, "max" if name == "last_finished" else "min") for name in _TIMES]
+    firsts = [
+        ("replaced", "first"),
+        ("snapshot_epoch", "first"),
+        ("record_timestamp", "min"),
+        ("record_timestamp", "max"),
+    ]
+    asked = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
+    # With threads the order is another.
+    found = table.group_by(_KEY, use_threads=False).aggregate(asked)
+    born = pc.and_(found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0))
+    columns = {name: found.column(name) for name in _KEY} | {"is_born": born.fill_null(False)}
+    columns |= {name: found.column(f"{name}_sum") for name in (*_SUMS, "missing")}
+    columns |= {name: found.column(f"{name}_{how}") for name, how in ends}
+    columns["first_record"] = found.column("record_timestamp_min")
+    columns["last_record"] = found.column("record_timestamp_max")
+    return pa.table([columns[name] for name in SIGNS.names], names=SIGNS.names).cast(SIGNS)
+
+
+def _is_reset(history: pa.Table) -> pa.ChunkedArray:
+    """Where a state was replaced, which is not seen in the first record that is left of a share partition."""
+    # Epoch 0 is the state that a share partition begins with.
+    later = pc.greater(history.column("snapshot_epoch"), 0)
+    return pc.and_(pc.and_(history.column("replaced"), history.column("follows")), later)
+
+
+def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
+    """Where records may be missing before a row that is later than a moment, or its changes are not known."""
+    later = pc.greater(history.column("record_timestamp"), pa.scalar(begin))
+    exists = pc.not_equal(history.column("record_kind"), "tombstone")
+    # What a share partition did before the first record that is left of it; and where a state is partial.
+    missing = pc.invert(pc.and_(history.column("follows"), history.column("from_snapshot")))
+    # Of a share partition without a start offset nothing was fetched yet, and what is replaced gives nothing back.
+    counts = pc.and_not(history.column("start_offset").is_valid(), history.column("replaced"))
+    changes = pc.and_(history.column("released").is_valid(), history.column("archived").is_valid())
+    found = pc.or_(missing, pc.and_not(counts, changes))
+    return pc.and_(pc.and_(later, exists), found).fill_null(False)

@@ -1,0 +1,289 @@
+"""All tables of an input as Spark DataFrames, by name.
+
+frames = sharelag.open("incident-42").frames
+frames.lag.where("lag > 1000").show()
+frames.sql("select group_id, sum(lag) from lag group by 1").show()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.pipeline import answers, membership, records, states
+from sharelag.pipeline.collecting import frame_of
+from sharelag.pipeline.tables import TABLES
+from sharelag.reading import chosen_partitions, earliest
+from sharelag.sources.frames import FrameInput
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from sharelag.pipeline.reading import SparkReading
+
+
+class Frames:
+    """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, made when they are first named.
+
+    They are lazy, but for what has to be known before: naming ``lag`` of a cluster, for example, reads the windows,
+    then asks for end offsets, so that a lag never seems negative. Tables of a row a share partition are kept in
+    Spark's cache until the workbench that they are of is gone. They are of the chosen groups and the moment;
+    topics are chosen in ``lag progress imbalance``, as only offsets tell their names.
+    """
+
+    def __init__(self, reading: SparkReading, kept: list[DataFrame]) -> None:
+        self._reading = reading
+        self.kept = kept  # what has to leave Spark's cache one day
+
+    # ---- records --------------------------------------------------------------------------------------
+
+    @property
+    def raw(self) -> DataFrame:
+        """Kafka records of both topics (`RAW`); one row is a record, as any connector gives it."""
+        source = self._reading.source
+        state = self.raw_of(STATE_TOPIC)
+        return state if source.holds_both else state.unionByName(self.raw_of(GROUP_TOPIC))
+
+    @property
+    def records(self) -> DataFrame:
+        """Decoded records of ``__share_group_state`` (`RECORDS`); one row is a record."""
+        found = records.decode(self.raw_of(STATE_TOPIC)).records
+        return records.chosen(found, self._reading.as_of, self._reading.choice.groups)
+
+    @property
+    def rejects(self) -> DataFrame:
+        """Records of both topics that could not be decoded (`REJECTS`), whoever's they are; one row is a record."""
+        decoded = [records.decode(self.raw_of(topic), topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
+        return decoded[0].rejects.unionByName(decoded[1].rejects)
+
+    @property
+    def gaps(self) -> DataFrame:
+        """Offsets of the state topic that are missing between records (`GAPS`); one row is a range."""
+        return self._keep("gaps", lambda: records.missing_offsets(self.raw_of(STATE_TOPIC)))
+
+    @property
+    def windows(self) -> DataFrame:
+        """States (`WINDOWS`); one row is a share partition with its offsets, epochs and batches."""
+        if self._is_stream:
+            from sharelag.pipeline import stream
+
+            return stream.windows(self.records)
+        return self._keep("windows", lambda: states.windows_of(self.thin))
+
+    @property
+    def history(self) -> DataFrame:
+        """The state after every record, and what it changed (`HISTORY`); one row is a record."""
+        return states.history(self.records, self._gaps)
+
+    @property
+    def observed(self) -> DataFrame:
+        """What the span before the moment says (`OBSERVED`); one row is a share partition; times in ms."""
+
+        def made() -> DataFrame:
+            return states.observed(self.records, self._reading.now, self._reading.span, self._gaps)
+
+        return self._keep("observed", made)
+
+    @property
+    def group_records(self) -> DataFrame:
+        """Decoded share-group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
+        chosen = self._reading.choice.groups
+        return records.chosen(records.decode(self.raw_of(GROUP_TOPIC), GROUP_TOPIC).records, None, chosen)
+
+    @property
+    def members(self) -> DataFrame:
+        """Members (`MEMBERS`); one row is a member with its assignment."""
+        return self._keep("members", lambda: membership.members(self._latest_group_records))
+
+    @property
+    def groups(self) -> DataFrame:
+        """Groups (`GROUPS`); one row is a share group with its epochs and initialized partitions."""
+        choice = self._reading.choice
+
+        def made() -> DataFrame:
+            found = membership.groups(self._latest_group_records)
+            if not choice.topics:
+                return found
+            return records.map_arrow(found, lambda batch: [chosen_partitions(batch, choice)], schemas.GROUPS)
+
+        return self._keep("groups", made)
+
+    # ---- what else the input tells --------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> DataFrame:
+        """Ends of the share partitions' topics (`OFFSETS`); one row is a topic partition."""
+        return self._told("offsets")
+
+    @property
+    def past_offsets(self) -> DataFrame:
+        """The same at moments of the span (`OFFSETS`); one row is a topic partition and moment."""
+        return self._told("past_offsets")
+
+    @property
+    def logs(self) -> DataFrame:
+        """Last stable offsets and retention in ms and bytes (`LOGS`); one row is a topic partition."""
+        return self._told("logs")
+
+    @property
+    def times(self) -> DataFrame:
+        """When the oldest unfinished records are of (`TIMES`); one row is an offset that was asked for."""
+        return self._told("times")
+
+    @property
+    def settings(self) -> DataFrame:
+        """Settings in force of groups, topics and brokers (`SETTINGS`); one row is a setting."""
+        return self._told("settings")
+
+    # ---- numbers --------------------------------------------------------------------------------------
+
+    @property
+    def lag(self) -> DataFrame:
+        """Lag in offsets, term by term (`LAG`); one row is a share partition."""
+        if self._is_stream:
+            from sharelag.pipeline import stream
+
+            source = self._reading.source
+            ends = source.ends() if isinstance(source, FrameInput) else self.offsets
+            return self.chosen(stream.lag(self.windows, ends))
+        return self._keep("lag", lambda: self.chosen(answers.lag(self.windows, self.offsets)))
+
+    @property
+    def progress(self) -> DataFrame:
+        """Age in ms, rates a second, forecast and retention (`PROGRESS`); one row is a share partition."""
+        return self._keep("progress", lambda: answers.progress(self.lag, self.observed, self._reading.told))
+
+    @property
+    def imbalance(self) -> DataFrame:
+        """How unevenly load is spread (`IMBALANCE`); one row is a measure over a group, or one topic of it."""
+        return answers.imbalance(**self.loads())
+
+    @property
+    def health(self) -> DataFrame:
+        """The state topic itself, as of its last record (`HEALTH`); one row is a state partition; sizes in bytes."""
+
+        def made() -> DataFrame:
+            raw = self.raw_of(STATE_TOPIC)
+            every = records.decode(raw).records
+            finished = states.summarized(every, states.finished_of, states.FINISHED, self._gaps)
+            return answers.health(raw, self._reading.source.partitions(STATE_TOPIC), finished)
+
+        return self._keep("health", made)
+
+    # ---- together -------------------------------------------------------------------------------------
+
+    def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+        """Run a query in which the names of these tables stand for them.
+
+        Parameters
+        ----------
+        query : str
+            A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session can be joined; a
+            view of the same name as one of ours is not touched, and not seen.
+        args : dict or list, optional
+            Values of its parameters, as ``SparkSession.sql`` takes them.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+        """
+        named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+        given = {f"sharelag_{name}": getattr(self, name) for name in named}
+        # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their places.
+        views = ", ".join(f"{name} AS (SELECT * FROM {{sharelag_{name}}})" for name in named)  # noqa: S608
+        text = query.strip().rstrip(";").replace("{", "{{").replace("}", "}}")
+        return self._reading.spark.sql(f"WITH {views} ({text})" if named else text, args=args, **given)
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in TABLES:
+            raise InputError(f"unknown table {name!r}: choose one of {', '.join(TABLES)}")
+        frame: DataFrame = getattr(self, name)
+        return frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __repr__(self) -> str:
+        width = max(map(len, TABLES))
+        return "\n".join(f"{name:<{width}}  {table.row}" for name, table in TABLES.items())
+
+    # ---- behind it ------------------------------------------------------------------------------------
+
+    def chosen(self, frame: DataFrame) -> DataFrame:
+        """Only the rows of the chosen topics, by name, or id where the name is not known."""
+        topics = self._reading.choice.topics
+        if not topics:
+            return frame
+        name = F.coalesce("topic", "topic_id")
+        each: list[Column] = [
+            (name == topic) & (F.col("partition").isin(*partitions) if partitions else F.lit(True))
+            for topic, partitions in topics.items()
+        ]
+        wanted = each[0]
+        for one in each[1:]:
+            wanted = wanted | one
+        return frame.where(wanted)
+
+    def loads(self) -> dict[str, Any]:
+        """What the figures of balance are made of; None: not known."""
+        told = self._reading.table("groups").num_rows > 0
+        past = earliest(self._reading.table("past_offsets"))
+        return {
+            "lag": self.lag,
+            "members": self.members if told else None,
+            "groups": self.groups if told else None,
+            "observed": self.observed,
+            "past": frame_of(self._reading.spark, past) if past.num_rows else None,
+        }
+
+    @property
+    def thin(self) -> DataFrame:
+        """What windows rest on, and counts of what was read."""
+        reading = self._reading
+        return self._keep(
+            "thin", lambda: states.thinned(self.raw_of(STATE_TOPIC), reading.as_of, reading.choice.groups)
+        )
+
+    @property
+    def _gaps(self) -> Any:
+        return self._reading.table("gaps")
+
+    @property
+    def _latest_group_records(self) -> DataFrame:
+        reading = self._reading
+        moment = reading.now if reading.as_of is not None else None
+        return self._keep("latest group records", lambda: membership.latest_records(self.group_records, moment))
+
+    def _told(self, name: str) -> DataFrame:
+        table = self._reading.table
+        return self._reading.once(("frame", name), lambda: frame_of(self._reading.spark, table(name)))
+
+    def raw_of(self, topic: str) -> DataFrame:
+        """Raw records of a topic; others may be among them."""
+        source, spark = self._reading.source, self._reading.spark
+        if source.holds_both:
+            topic = STATE_TOPIC
+        if source.rereadable or self._is_stream or topic != STATE_TOPIC:
+            return self._reading.once(("frame", "raw", topic), lambda: source.frame(spark, topic))
+        # Asked several times: of a cluster, each time would be another moment.
+        return self._keep("raw", lambda: source.frame(spark, topic).select(schemas.RAW.names))
+
+    @property
+    def _is_stream(self) -> bool:
+        source = self._reading.source
+        return isinstance(source, FrameInput) and source.raw.isStreaming
+
+    def _keep(self, name: str, made: Any) -> DataFrame:
+        """A DataFrame that Spark keeps once it was computed."""
+
+        def kept() -> DataFrame:
+            frame: DataFrame = made().persist()
+            self.kept.append(frame)
+            return frame
+
+        return self._reading.once(("frame", name), kept)

@@ -1,0 +1,246 @@
+"""One reading of an input on Spark: tables come from the pipeline, a row a share partition each."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag import schemas
+from sharelag.arrow import for_spark, one_batch
+from sharelag.errors import InputError
+from sharelag.metrics.evenly import evenly_apart, places_of
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.skew import SKEW
+from sharelag.pipeline import answers, states
+from sharelag.pipeline.collecting import collected, frame_of, streamed
+from sharelag.pipeline.frames import Frames
+from sharelag.pipeline.tables import TABLES
+from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows
+from sharelag.replay.at_moments import WINDOWS_AT, replay_at
+from sharelag.replay.moment import Choice, Moment
+from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
+from sharelag.sources.config import ClientConfig
+from sharelag.sources.frames import FrameInput
+from sharelag.sources.inputs import Input
+from sharelag.sources.scan import scan
+from sharelag.sources.spark import session
+from sharelag.wire.fields import STATE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: So many moments are sorted here; more of them by Spark.
+_FEW_TIMES = 20_000
+_HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
+_SHARE_PARTITION = ["group_id", "topic_id", "partition"]
+#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls nobody.
+_ABANDONED: deque[list[DataFrame]] = deque()
+
+
+class SparkReading(Reading):
+    """The tables of an input from Spark.
+
+    Parameters
+    ----------
+    source, as_of, choice, over
+        As for `Reading`.
+    spark : pyspark.sql.SparkSession, optional
+        The active one, or one for this machine, when not given.
+    """
+
+    engine = "spark"
+
+    def __init__(
+        self,
+        source: Input,
+        as_of: Moment = None,
+        choice: Choice | None = None,
+        over: timedelta = OVER,
+        spark: SparkSession | None = None,
+    ) -> None:
+        super().__init__(source, as_of, choice, over)
+        self._spark = spark
+        _unpersist_abandoned()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that everything runs on."""
+        return self.once("session", self._session)
+
+    @property
+    def frames(self) -> Frames:
+        """All tables as DataFrames."""
+
+        def made() -> Frames:
+            kept: list[DataFrame] = []
+            weakref.finalize(self, _ABANDONED.append, kept)
+            return Frames(self, kept)
+
+        return self.once("frames", made)
+
+    @property
+    def told(self) -> Evidence:
+        """What the input tells, without what is computed from records."""
+        names = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
+        return self._evidence(*names)
+
+    @property
+    def counted(self) -> Counted:
+        """The records in numbers."""
+        rows = self.once("counted", lambda: states.counts_of(self.frames.thin).toArrow().to_pylist())
+        return Counted(**rows[0])
+
+    def rollup(self, by: str) -> pa.Table:
+        """The lag summed up."""
+        table = self.once(("rollup", by), lambda: collected(answers.rollup(self.frames.lag, by), schemas.ROLLUP))
+        return table.sort_by([(name, "ascending") for name in ROLLUP_KEYS[by]])
+
+    def imbalance(self, by: str | None = None) -> pa.Table:
+        """How unevenly load is spread."""
+
+        def made() -> pa.Table:
+            return collected(answers.imbalance(**self.frames.loads(), by=by), schemas.IMBALANCE)
+
+        table = self.once(("imbalance", by), made)
+        table = table.append_column("of_topic", table.column("topic_id").is_valid().cast(pa.int8()))
+        order = ("group_id", "of_topic", "topic", "topic_id", "over", "measure")
+        return table.sort_by([(name, "ascending") for name in order]).drop_columns("of_topic")
+
+    def skew(self) -> pa.Table:
+        """What the lag of each group crowds around."""
+        table = self.once("skew", lambda: collected(answers.skew(**self.frames.loads()), SKEW))
+        return table.sort_by([("group_id", "ascending")])
+
+    def diff(self, before: Reading) -> pa.Table:
+        """What changed since another reading."""
+        if not isinstance(before, SparkReading):
+            raise TypeError("both readings have to be on Spark")
+        table = collected(answers.diff(before.frames.windows, self.frames.windows), schemas.DIFF)
+        return table.sort_by([(name, "ascending") for name in _SHARE_PARTITION])
+
+    def then(self, as_of: Moment) -> SparkReading:
+        """The same records as of another moment."""
+        other = SparkReading(self.source, as_of, self.choice, self.over, self.spark)
+        other.once(("frame", "raw"), lambda: self.frames.raw_of(STATE_TOPIC))
+        return other
+
+    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
+        """The lag in several ways."""
+        frames, config = self.frames, getattr(self.source, "config", None)
+        told = None if described is None else frame_of(self.spark, described.cast(DESCRIBED))
+        scanned = self._scanned(config) if true and config is not None else None
+        return collected(answers.reconcile(frames.lag, told, scanned), RECONCILED).sort_by(ORDER)
+
+    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
+        """The state after each record; of too many rows the latest."""
+        frame = self.history_frame(since)
+        is_cut = most is not None and self.counted.records > most
+        if is_cut:
+            frame = frame.orderBy(F.desc("record_timestamp"), F.desc("record_offset")).limit(int(most or 0))
+        table = collected(frame, _HISTORY).sort_by([*ORDER, ("record_offset", "ascending")])
+        total = table.num_rows
+        if is_cut and total == most:
+            total = self._named(_since(self.frames.records, "timestamp", since)).count()
+        return Rows(table, total)
+
+    def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
+        """All rows of the history, one task's after another."""
+        order = [name for name, _ in ORDER]
+        for batch in streamed(self.history_frame(since).orderBy(*order, "record_offset"), _HISTORY):
+            yield pa.Table.from_batches([batch])
+
+    def history_frame(self, since: datetime | None = None) -> DataFrame:
+        """The whole history from a time on, with the topics' names beside."""
+        return self._named(_since(self.frames.history, "record_timestamp", since))
+
+    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
+        """What a function says of the whole history of share partitions."""
+        return collected(states.summarized(self.frames.records, each, schema, self.table("gaps")), schema)
+
+    def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
+        """The windows of some share partitions at moments of the past."""
+        records = self._records_of(keys)
+        at = self._times_of(records, moments) if isinstance(moments, int) else moments
+        frame = states.replayed_by(records, partial(replay_at, moments=np.array(at, np.int64)), WINDOWS_AT)
+        order = ("as_of", "group_id", "topic_id", "partition")
+        return collected(frame, WINDOWS_AT).sort_by([(name, "ascending") for name in order])
+
+    def close(self) -> None:
+        """Take what is kept out of Spark's cache."""
+        if "frames" in self.once:
+            _unpersist(self.frames.kept)
+
+    # ---- behind it ------------------------------------------------------------------------------------
+
+    def _worked_out(self, name: str) -> schemas.Arrow:
+        if isinstance(self.source, FrameInput) and self.source.raw.isStreaming:
+            raise InputError(
+                f"the records are a stream, which has no {name} as of one moment: use the DataFrames "
+                "frames.windows and frames.lag with writeStream, or open a table of the records"
+            )
+        return collected(self.frames[name], TABLES[name].schema)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None and isinstance(self.source, FrameInput):
+            return self.source.raw.sparkSession
+        return self._spark or session()
+
+    def _named(self, frame: DataFrame) -> DataFrame:
+        """Rows of the chosen topics with their names beside, null where those are not known."""
+        names = self.table("offsets").select(["topic_id", "topic"]).group_by(["topic_id", "topic"]).aggregate([])
+        known = F.broadcast(frame_of(self.spark, names))
+        return self.frames.chosen(frame.drop("topic").join(known, "topic_id", "left"))
+
+    def _records_of(self, keys: pa.Table) -> DataFrame:
+        wanted = frame_of(self.spark, keys.select(_SHARE_PARTITION))
+        return self.frames.records.join(F.broadcast(wanted), _SHARE_PARTITION, "left_semi")
+
+    def _times_of(self, records: DataFrame, most: int) -> list[int]:
+        """So many of the milliseconds at which records were written, evenly apart."""
+        time = F.unix_millis("timestamp").alias("time")
+        times = records.where("timestamp is not null").select(time).distinct().persist()
+        try:
+            count = times.count()
+            if count <= _FEW_TIMES:
+                return evenly_apart(times.toArrow().column("time").to_numpy(), most)
+            place = F.row_number().over(Window.orderBy("time")) - 1
+            kept = times.withColumn("place", place).where(F.col("place").isin(places_of(count, most).tolist()))
+            return sorted(kept.toArrow().column("time").to_pylist())
+        finally:
+            times.unpersist()
+
+    def _scanned(self, config: ClientConfig) -> DataFrame:
+        """The backlog counted, each topic partition once, in the tasks."""
+        offsets = self.table("offsets")
+
+        def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            found = [batch for batch in batches if batch.num_rows]
+            if found:
+                windows = pa.Table.from_batches(found).select(schemas.WINDOWS.names).cast(schemas.WINDOWS)
+                yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
+
+        together = self._named(self.frames.windows).repartition("topic_id", "partition")
+        return together.mapInArrow(scan_task, schemas.spark_schema(SCANNED))
+
+
+def _since(frame: DataFrame, column: str, since: datetime | None) -> DataFrame:
+    return frame if since is None else frame.where(F.col(column) >= F.lit(since))
+
+
+def _unpersist_abandoned() -> None:
+    while _ABANDONED:
+        _unpersist(_ABANDONED.popleft())
+
+
+def _unpersist(kept: list[DataFrame]) -> None:
+    while kept:
+        kept.pop().unpersist()

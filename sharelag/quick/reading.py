@@ -1,0 +1,295 @@
+"""One reading of an input in this process: records stream through the kernels, and what is superseded is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.arrow import as_table, keys, one_batch
+from sharelag.errors import InputError
+from sharelag.metrics.diff import diff_arrow
+from sharelag.metrics.evenly import evenly_apart
+from sharelag.metrics.forecast import progress_of
+from sharelag.metrics.health import COUNTS, health_arrow, health_counts
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.lag import lag_arrow, rollup_arrow
+from sharelag.metrics.observed import observe
+from sharelag.metrics.reconcile import reconcile_arrow
+from sharelag.metrics.skew import skew_arrow
+from sharelag.reading import OVER, Counted, Each, Reading, Rows, chosen_partitions, earliest, named
+from sharelag.replay.at_moments import replay_at
+from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
+from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
+from sharelag.replay.moment import Choice, Moment, of_groups, up_to
+from sharelag.replay.state import latest, replay_arrow
+from sharelag.sources.inputs import Input
+from sharelag.sources.scan import scan
+from sharelag.wire.decode import Decoded, decode_arrow, of_topic
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Records that are replayed in one step, at least.
+_STEP = 250_000
+_SHARE_PARTITION = ("group_id", "topic_id", "partition")
+
+
+class _Read(NamedTuple):
+    """What became of the records of the state topic."""
+
+    windows: pa.Table
+    counted: Counted
+    history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only the windows were asked for
+    gaps: pa.Table = schemas.GAPS.empty_table()
+    counts: pa.Table = COUNTS.empty_table()
+
+
+class QuickReading(Reading):
+    """The tables of an input from one process.
+
+    Parameters
+    ----------
+    source, as_of, choice, over
+        As for `Reading`.
+    history : bool
+        Keep the state after each record, which all but windows and lag need.
+    health : bool
+        Count the state topic, too, which takes another decoding of every record.
+    """
+
+    engine = "local"
+
+    def __init__(
+        self,
+        source: Input,
+        as_of: Moment = None,
+        choice: Choice | None = None,
+        over: timedelta = OVER,
+        *,
+        history: bool = True,
+        health: bool = False,
+    ) -> None:
+        super().__init__(source, as_of, choice, over)
+        self._with_history, self._with_health = history, health
+
+    @property
+    def counted(self) -> Counted:
+        """The records in numbers."""
+        return self._read.counted
+
+    def rollup(self, by: str) -> pa.Table:
+        """The lag summed up."""
+        return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])
+
+    def imbalance(self, by: str | None = None) -> pa.Table:
+        """How unevenly load is spread."""
+        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by))
+
+    def skew(self) -> pa.Table:
+        """What the lag of each group crowds around."""
+        return as_table(skew_arrow(self.table("lag"), *self._loads()))
+
+    def diff(self, before: Reading) -> pa.Table:
+        """What changed since another reading."""
+        return diff_arrow(before.table("windows"), self.table("windows"))
+
+    def then(self, as_of: Moment) -> QuickReading:
+        """The same records as of another moment: states alone."""
+        return QuickReading(self.source, as_of, self.choice, self.over, history=False)
+
+    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
+        """The lag in several ways."""
+        offsets = self.table("offsets")
+        windows = self.choice.of(named(self.table("windows"), offsets)).select(schemas.WINDOWS.names)
+        config = getattr(self.source, "config", None)
+        scanned = scan(config, windows, offsets) if true and config is not None else None
+        return as_table(reconcile_arrow(lag_arrow(windows, offsets), described, scanned))
+
+    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
+        """The state after each record."""
+        table = self._history
+        if since is not None:
+            table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
+        table = self.choice.of(named(table, self.table("offsets")))
+        total = table.num_rows
+        if most is not None and total > most:
+            table = table.sort_by([("record_timestamp", "descending")]).slice(0, most)
+        order = ("group_id", "topic", "topic_id", "partition", "record_offset")
+        return Rows(table.sort_by([(name, "ascending") for name in order]), total)
+
+    def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
+        """All rows of the history."""
+        yield self.history(since).table
+
+    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
+        """What a function says of the whole history of share partitions."""
+        return as_table(each(one_batch(self._history))).cast(schema)
+
+    def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
+        """The windows of some share partitions at moments of the past."""
+        records = self._records(keys)
+        if isinstance(moments, int):
+            times = pc.unique(records.column("timestamp").drop_null()).view(pa.int64())
+            moments = evenly_apart(times.to_numpy(), moments)
+        return replay_at(records, np.array(moments, np.int64))
+
+    # ---- behind it ------------------------------------------------------------------------------------
+
+    def _worked_out(self, name: str) -> schemas.Arrow:
+        if name == "windows":
+            return self._read.windows
+        if name == "gaps":
+            return self._read.gaps
+        if name == "lag":
+            return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
+        if name == "observed":
+            return observe(self._history, self.now, self.span)
+        if name == "members":
+            return members_arrow(self._group_records)
+        if name == "groups":
+            return chosen_partitions(as_table(groups_arrow(self._group_records)), self.choice)
+        if name == "progress":
+            tables = ("lag", "observed", "past_offsets", "times", "committed_times", "logs", "groups", "settings")
+            return progress_of(self._evidence(*tables))
+        if name == "health":
+            if not self._with_health:
+                raise ValueError("health was not asked for when the reading began: QuickReading(..., health=True)")
+            return health_arrow(self._read.counts, self.source.partitions(STATE_TOPIC), self._history)
+        raise ValueError(f"unknown table {name!r}")
+
+    def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
+        """Members, groups, what was observed and earlier ends, as the figures of balance take them; None: unknown."""
+        groups = self.table("groups")
+        past = earliest(self.table("past_offsets"))
+        known = groups if groups.num_rows else None
+        members = None if known is None else self.table("members")
+        return members, known, self.table("observed"), past if past.num_rows else None
+
+    @property
+    def _read(self) -> _Read:
+        return self.once("read", self._read_whole if self._with_history else self._read_states)
+
+    @property
+    def _history(self) -> pa.Table:
+        if self._read.history is None:
+            raise ValueError("a history was not asked for when the reading began: QuickReading(..., history=True)")
+        return self._read.history
+
+    @property
+    def _group_records(self) -> pa.RecordBatch:
+        """The share groups' own records until the moment: few, since what is superseded is dropped while reading."""
+
+        def read() -> pa.RecordBatch:
+            moment = self.now if self.as_of is not None else None
+            found = decoded(self.source, GROUP_TOPIC, choice=Choice(self.choice.groups))
+            return latest_group_records((up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS)
+
+        return self.once("group records", read)
+
+    def _records(self, wanted: pa.Table) -> pa.Table:
+        """All records of some share partitions: few, since they are held here."""
+        groups = frozenset(wanted.column("group_id").to_pylist())
+        names = keys(wanted, _SHARE_PARTITION)
+        found = decoded(self.source, STATE_TOPIC, self.as_of, Choice(groups or self.choice.groups))
+        parts = [one.records.filter(pc.is_in(keys(one.records, _SHARE_PARTITION), names)) for one in found]
+        return pa.Table.from_batches(parts, schemas.RECORDS)
+
+    def _read_states(self) -> _Read:
+        """The windows alone."""
+        count = _Count()
+
+        def chosen() -> Iterator[pa.RecordBatch]:
+            for one in decoded(self.source, STATE_TOPIC, self.as_of, Choice(self.choice.groups)):
+                count.add(one)
+                yield one.records
+
+        windows = replay_arrow(latest(chosen(), schemas.RECORDS))
+        return _Read(pa.Table.from_batches([windows]), count.told)
+
+    def _read_whole(self) -> _Read:
+        """Windows, history and gaps, and the counts of the topic if they were asked for."""
+        count, counts, steps = _Count(), [COUNTS.empty_table()], [_nothing()]
+        gaps, ends, known = schemas.GAPS.empty_table(), None, None
+        fresh: list[pa.RecordBatch] = []
+        for batch in self.source.batches(STATE_TOPIC):
+            raw = batch.filter(of_topic(batch, STATE_TOPIC))
+            found, ends = _followed(ends, as_table(raw).select(["topic", "partition", "offset"]))
+            gaps = pa.concat_tables([gaps, found])
+            if self._with_health:
+                counts.append(health_counts(raw))
+            records, rejects, skipped = decode_arrow(raw)
+            fresh.append(up_to(of_groups(records, self.choice.groups), self.as_of))
+            count.add(Decoded(fresh[-1], rejects, skipped))
+            # Each step replays what is known, too: it has to bring at least as much that is new.
+            if sum(rows.num_rows for rows in fresh) > max(_STEP, known.num_rows if known is not None else 0):
+                step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps)
+                steps.append(step)
+                fresh = []
+        step, known = next_history(known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps)
+        history = pa.Table.from_batches([*steps, step]).sort_by([(name, "ascending") for name in HISTORY_KEY])
+        windows = pa.Table.from_batches([replay_arrow(known)])
+        return _Read(windows, count.told, history, gaps, pa.concat_tables(counts))
+
+
+def decoded(
+    source: Input, topic: str = STATE_TOPIC, as_of: Moment = None, choice: Choice | None = None
+) -> Iterator[Decoded]:
+    """Decode a topic in this process, batch by batch, in the order of reading.
+
+    The moment and the choice leave out records, never rejects: of those nobody knows whose they are. Topics are
+    chosen by their ids, and among state records only.
+    """
+    choice = choice or Choice()
+    for batch in source.batches(topic):
+        records, rejects, skipped = decode_arrow(batch.filter(of_topic(batch, topic)), topic)
+        records = of_groups(records, choice.groups)
+        if topic == STATE_TOPIC:
+            records = choice.of(up_to(records, as_of), names="topic_id")
+        yield Decoded(records, rejects, skipped)
+
+
+class _Count:
+    """Counts what was decoded."""
+
+    def __init__(self) -> None:
+        self.records = self.rejected = 0
+        self._times: list[datetime] = []
+
+    def add(self, one: Decoded) -> None:
+        self.records += one.records.num_rows
+        self.rejected += one.rejects.num_rows
+        span = pc.min_max(one.records.column("timestamp")).as_py()
+        self._times += [at for at in span.values() if at is not None]
+
+    @property
+    def told(self) -> Counted:
+        return Counted(self.records, self.rejected, min(self._times, default=None), max(self._times, default=None))
+
+
+def _nothing() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
+
+
+def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The gaps between what was read before and a batch, and where each partition ends now.
+
+    Raises
+    ------
+    InputError
+        When records come that should have come before.
+    """
+    places = places if ends is None else pa.concat_tables([ends, places])
+    spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
+        [("offset", "first"), ("offset", "min")]
+    )
+    if pc.any(pc.less(spans.column("offset_min"), spans.column("offset_first"))).as_py():
+        raise InputError(
+            "the records of a state partition are not in the order of its offsets (several files, or some twice?): "
+            "use --engine spark, which sorts them"
+        )
+    last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
+    return missing_offsets(places), last.rename_columns(places.column_names)

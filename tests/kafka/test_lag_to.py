@@ -1,0 +1,118 @@
+"""Are windows and lag in the tables of ``capture --follow --lag-to`` those of now, whenever it was killed?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+from sharelag import show
+from tests.command import sharelag
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def group(broker: KafkaBroker) -> str:
+    """A group that has taken 30 of the 60 records of a topic of the same name."""
+    name, servers = f"kept-{uuid4().hex[:8]}", broker.bootstrap_servers
+    create_topics(servers, {name: PARTITIONS})
+    set_group_config(servers, name, share_auto_offset_reset="earliest")
+    produce(servers, name, numbered(30, PARTITIONS))
+    share_consume(servers, name, [name], accept, until=30)
+    produce(servers, name, numbered(30, PARTITIONS))
+    return name
+
+
+def _read(place: Path, name: str, group: str) -> pa.Table:
+    table = DeltaTable(str(place / name)).to_pyarrow_table()
+    return table.filter(pc.equal(table.column("group_id"), group)).sort_by("partition")
+
+
+def _lags(place: Path, group: str) -> list[int | None]:
+    if not DeltaTable.is_deltatable(str(place / "lag")):
+        return []
+    found: list[int | None] = _read(place, "lag", group).column("lag").to_pylist()
+    return found
+
+
+def _told(command: str, archive: Path, group: str) -> list[dict[str, Any]]:
+    answer = sharelag(command, "--capture", str(archive), "--group", group, "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def _without_as_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "as_of"} for row in rows]
+
+
+@contextmanager
+def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None]:
+    """The command in processes of its own, all of which are killed at the end."""
+    code = "from sharelag.cli import main; main()"
+    options = ["--every", "0.2", "--bootstrap-server", broker.bootstrap_servers, "--lag-to", str(place)]
+    command = [sys.executable, "-c", code, "capture", str(archive), "--follow", *options]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "MASTER": "local[2]"}
+    )
+    try:
+        yield
+        assert process.poll() is None  # it was at work until it was killed
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        print(process.communicate()[1])
+
+
+def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
+    archive, place, servers = tmp_path / "archive", tmp_path / "now", broker.bootstrap_servers
+    with _following(broker, archive, place):
+        wait_until(lambda: _lags(place, group) == [10] * PARTITIONS, "the tables are there", timeout=120)
+        produce(servers, group, numbered(6, PARTITIONS))  # of which no record of the state topic comes
+        wait_until(lambda: _lags(place, group) == [12] * PARTITIONS, "new records are lag")
+        share_consume(servers, group, [group], accept, until=20)
+        wait_until(lambda: sum(filter(None, _lags(place, group))) < 36, "what was taken is no lag")
+    # Killed, they are whole, and what happens meanwhile they learn when it is started again.
+    assert _read(place, "windows", group).num_rows == PARTITIONS
+    share_consume(servers, group, [group], accept, until=16)
+    produce(servers, group, numbered(9, PARTITIONS))
+    before = [DeltaTable(str(place / name)).version() for name in ("windows", "lag")]
+    with _following(broker, archive, place):
+        wait_until(lambda: _lags(place, group) == [3] * PARTITIONS, "it has gone on", timeout=120)
+    assert [DeltaTable(str(place / name)).version() for name in ("windows", "lag")] > before
+    done = sharelag("capture", str(archive), "--follow", "--until-now", "--bootstrap-server", servers)
+    assert done.returncode == 0, done.stderr
+    lag = _read(place, "lag", group)
+    assert _without_as_of(show.plain_rows(lag)) == _without_as_of(_told("lag", archive, group))
+    told = [(row["topic"], row["partition"], row["start_offset"]) for row in _told("windows", archive, group)]
+    windows = _read(place, "windows", group)
+    assert [tuple(row.values()) for row in windows.select(["topic", "partition", "start_offset"]).to_pylist()] == told
+
+
+def test_until_now_and_what_is_refused(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
+    place, servers = tmp_path / "now", broker.bootstrap_servers
+    follow = ["capture", str(tmp_path / "archive"), "--follow", "--until-now", "--bootstrap-server", servers]
+    done = sharelag(*follow, "--lag-to", str(place))
+    assert done.returncode == 0, done.stderr
+    assert _lags(place, group) == [10] * PARTITIONS
+    assert list((tmp_path / "archive" / ".staging" / "lag").iterdir()) == []
+    plain = sharelag("capture", str(tmp_path / "plain"), "--lag-to", str(place), "--bootstrap-server", servers)
+    assert (plain.returncode, "--lag-to belongs to --follow" in plain.stderr) == (2, True)
+    exported = sharelag("export", "--to", "delta", "--out", str(tmp_path / "lake"), "--bootstrap-server", servers)
+    assert exported.returncode == 0, exported.stderr
+    other = sharelag(*follow, "--lag-to", str(tmp_path / "lake"))
+    assert other.returncode == 1
+    assert "is another table, which would be replaced: name another folder" in other.stderr
