@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_of, names_cluster, with_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sharelag.exports.current import CurrentTables
+    from sharelag.sources.config import ClientConfig
 
 
 @click.command()
@@ -24,7 +30,15 @@ from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_
     help="With --follow: how often records are added, and end offsets asked for.",
 )
 @click.option("--until-now", is_flag=True, help="With --follow: end when what is there now is archived.")
-def capture(folder: Path, overwrite: bool, follow: bool, every: float, until_now: bool, **options: Any) -> None:
+@click.option(
+    "--lag-to",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="PLACE",
+    help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag as things are now.",
+)
+def capture(
+    folder: Path, overwrite: bool, follow: bool, every: float, until_now: bool, lag_to: Path | None, **options: Any
+) -> None:
     """Save everything an investigation needs from a cluster into FOLDER, as Parquet.
 
     With --follow into an archive that grows: every record once, also when it is killed and started again.
@@ -32,32 +46,61 @@ def capture(folder: Path, overwrite: bool, follow: bool, every: float, until_now
     if follow:
         if overwrite:
             raise click.UsageError("an archive is continued, never replaced: leave --overwrite out.")
-        _follow(folder, every, until_now, options)
+        _follow(folder, every, until_now, lag_to, options)
         return
-    if until_now:
-        raise click.UsageError("--until-now belongs to --follow.")
+    for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
+        if value:
+            raise click.UsageError(f"{name} belongs to --follow.")
     from sharelag.capture import capture_kafka
 
     info = capture_kafka(config_of(options), folder, overwrite=overwrite)
     click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
 
 
-def _follow(folder: Path, every: float, until_now: bool, options: Any) -> None:
+def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
     from pyspark.errors import StreamingQueryException
 
     from sharelag.errors import ClusterError
     from sharelag.sources.follow import follow
 
-    query = follow(config_of(options), folder, every=every, until_now=until_now)
+    config = config_of(options)
+    tables = _tables(config, lag_to) if lag_to else None
+    query = follow(config, folder, every=every, until_now=until_now)
     click.echo(f"sharelag: archiving into {folder}; Ctrl-C ends it, the same command goes on", err=True)
     try:
-        query.awaitTermination()
+        if until_now or tables is None:
+            query.awaitTermination()
+        if tables is not None:
+            _keep_current(tables, config, folder, every, query)
     except KeyboardInterrupt:
-        query.stop()
         raise click.Abort from None
     except StreamingQueryException as error:
         what = str(error).strip().splitlines()[0]
         raise ClusterError(f"archiving ended ({what}): start it again, and it goes on where it ended") from error
+    finally:
+        query.stop()
+
+
+def _tables(config: ClientConfig, folder: Path) -> CurrentTables:
+    from sharelag.exports.current import CurrentTables
+    from sharelag.sources import kafka
+
+    return CurrentTables(folder, kafka.cluster_id(config), f"cluster at {config.bootstrap_servers}")
+
+
+def _keep_current(
+    tables: CurrentTables, config: ClientConfig, archive: Path, every: float, query: StreamingQuery
+) -> None:
+    """Keep the tables current as long as the archive is followed into; at least once."""
+    from sharelag.pipeline import stream
+    from sharelag.sources import views
+
+    # In the archive, which all machines reach; it has been emptied of what one that was killed has left.
+    scratch = views.staging(archive.absolute(), "lag")
+    with stream.watch(config, every=every, heed=tables.write, checkpoints=scratch) as live:
+        click.echo("sharelag: windows and lag are current", err=True)
+        while not query.awaitTermination(1):
+            live.check()
 
 
 @click.command()

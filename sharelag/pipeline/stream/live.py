@@ -13,6 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Self
@@ -60,11 +61,8 @@ class Live:
     ) -> None:
         self._config, self._groups, self._every, self._heed = config, groups, every, heed
         self._checkpoints, self._topic = checkpoints, topic
-        # Its own settings, so that the user's stay as they are.
-        self._spark = spark.newSession()
-        partitions = min(spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        register(self._spark)
+        self._spark = spark
+        register(spark)
         self._windows = schemas.WINDOWS.empty_table()
         self._lag = schemas.LAG.empty_table()
         self._number = 0  # of lags that were computed
@@ -200,7 +198,9 @@ class Live:
         if self._checkpoints:
             self._checkpoint = self._checkpoints / uuid4().hex
             writer = writer.option("checkpointLocation", str(self._checkpoint))
-        return writer.foreachBatch(self._take).trigger(processingTime=f"{self._every} seconds").start()
+        partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
+        with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
+            return writer.foreachBatch(self._take).trigger(processingTime=f"{self._every} seconds").start()
 
     def _take(self, changes: DataFrame, batch: int) -> None:
         """One micro-batch. There is no limit to it, so the first brings all there is."""
@@ -254,3 +254,14 @@ class Live:
     def _tidy(self) -> None:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set what a query takes along when it starts, and then put it back: the session is somebody else's, too."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
