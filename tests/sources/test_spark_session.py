@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.errors import SetupError
-from sharelag.sources.spark import is_connect, session, sessions
+from sharelag.sources.spark import daemon, is_connect, session, sessions
 from sharelag.sources.spark.settings import given, home
 from tests.support.connect import connect_server
 
@@ -117,6 +117,50 @@ def test_nothing_says_where_spark_connect_is() -> None:
     done = run("from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"})
     assert "SetupError: only Spark Connect can be used here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
+
+
+def test_workers_are_forked_from_one_thread_and_have_imported_what_they_need() -> None:
+    code = """
+from sharelag.sources.spark import session
+
+def told(batches):
+    import os, sys, time
+    import numpy as np, pyarrow as pa
+    for _ in batches:
+        time.sleep(1)  # so that the other task gets another worker
+        threads = open(f"/proc/{os.getppid()}/status").read().partition("Threads:")[2].split()[0]
+        random, there = float(np.random.random()), "sharelag.wire.decode" in sys.modules
+        yield pa.RecordBatch.from_pylist([{"pid": os.getpid(), "threads": threads, "random": random, "there": there}])
+
+spark = session(spark_master="local[2]")
+frame = spark.range(0, 2, 1, 2).mapInArrow(told, "pid long, threads string, random double, there boolean")
+rows = frame.collect()
+print({row.threads for row in rows}, {row.there for row in rows}, len({row.pid for row in rows}),
+      len({row.random for row in rows}))
+"""
+    done = run(code, {"SPARK_REMOTE": ""})
+    assert done.stdout == "{'1'} {True} 2 2\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("trouble", ["a thread", "an import"])
+def test_what_cannot_be_forked_becomes_sparks_own_daemon(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+
+    def become(_: str, command: list[str]) -> None:
+        became.append(command)
+        raise SystemExit
+
+    monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.worker"])
+    monkeypatch.setattr(os, "execv", become)
+    monkeypatch.setattr(daemon, "_part_random_numbers", lambda: None)
+    monkeypatch.setenv("JE_ARROW_MALLOC_CONF", "")
+    if trouble == "a thread":
+        monkeypatch.setattr(daemon, "_threads", lambda: 2)
+    else:
+        monkeypatch.setattr(daemon, "_NEEDED", "sharelag.not_there")
+    with pytest.raises(SystemExit):
+        daemon.main()
+    assert became == [[sys.executable, "-m", "pyspark.daemon", "pyspark.worker"]]
 
 
 def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:

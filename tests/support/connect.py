@@ -56,6 +56,8 @@ def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None 
         "spark.connect.grpc.binding.port": "0",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
+        # 15 s are too short where many tests share few cores.
+        "spark.python.authenticate.socketTimeout": "180s",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(settings or {}),
     }
