@@ -1,8 +1,8 @@
 """Spark's classes as Java keeps them once they are loaded, so that the next session starts in half the time.
 
-``python -m sharelag.sources.spark.class_data`` records them into the virtual environment: Java runs a small job of
-ours and writes at its end what it loaded (a dynamic class data sharing archive). `options` names the archive to
-each later Java, which takes it only if it is of the same build with the same jars, and starts as ever if not.
+``make env`` records them into the virtual environment: Java runs a question of ours and writes at its end what it
+loaded (a dynamic archive for class data sharing). `options` names the archive to each later Java, which takes it
+only if it is of the same build with the same jars, and starts as ever if not.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pathlib import Path
 
 #: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to standard output.
 _SILENT = "-Xlog:disable"
-#: A question of each kind that people ask first.
-_JOB = "from sharelag.cli import main; main()"
+_COMMAND = "from sharelag.cli import main; main()"
 
 
 def options() -> list[str]:
@@ -65,7 +64,7 @@ def record(*question: str) -> Path | None:
     part = there.with_suffix(f".{os.getpid()}.part")
     wanted = os.environ | {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={part} {_SILENT}"}
     # Java outlives the command while it writes: reading its output to the end waits for it.
-    subprocess.run([sys.executable, "-c", _JOB, *question], env=wanted, capture_output=True, check=False)
+    subprocess.run([sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False)
     return part.replace(there) if part.is_file() else None
 
 
@@ -74,7 +73,3 @@ def _java() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     return Path(found).resolve() if found and Path(found).exists() else None
-
-
-if __name__ == "__main__":
-    sys.exit(0 if record(*sys.argv[1:]) else 1)
