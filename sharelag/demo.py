@@ -25,7 +25,6 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     out : pathlib.Path
         Created when missing.
     engine : {"spark", "local"}
-        For the lag; the report needs no JVM for so little.
     with_report : bool
         Write ``out/reports``, too: the daily report with all that belongs to it.
 
@@ -63,13 +62,13 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     yield ""
     yield f"The same with what the lag consists of: {page}"
     if with_report:
-        yield from _report(out / "reports")
+        yield from _report(out / "reports", engine)
 
 
-def _report(out: Path) -> Iterator[str]:
+def _report(out: Path, engine: str) -> Iterator[str]:
     from sharelag.reports import report
 
-    made = report("daily", {"capture": str(CAPTURE)}, out, keep=5)
+    made = report("daily", {"capture": str(CAPTURE), "engine": engine}, out, keep=5)
     if made.run.error is not None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
     yield f"The daily report, {made.run.level}: {out / 'daily' / 'latest' / 'report.html'}"

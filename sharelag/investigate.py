@@ -197,7 +197,7 @@ def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
 def known_moments(past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta) -> list[datetime]:
     """The moments themselves; of an input that noted the ends at others, the last of those before each."""
     noted = np.sort(
-        np.array([milliseconds(at) for at in pc.unique(past_offsets.column("as_of")).to_pylist()], np.int64)
+        np.array([milliseconds(at) for at in pc.unique(past_offsets.column("as_of").drop_null()).to_pylist()], np.int64)
     )
     asked = np.array([milliseconds(at) for at in moments], np.int64)
     place = np.searchsorted(noted, asked, side="right") - 1

@@ -65,7 +65,7 @@ ENGINE = click.option(
     type=click.Choice(["auto", "local", "spark"]),
     default="auto",
     show_default=True,
-    help="local needs no JVM; auto takes spark for large inputs.",
+    help="local: in this process, without a JVM; spark: the pipeline; auto: local below 5,000,000 records.",
 )
 VERBOSE = click.option("-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 TIMEOUT = click.option(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sharelag.cli.output import write
-from sharelag.options import CHOICE, ENGINE, INPUT, OUTPUT, VERBOSE, with_options
+from sharelag.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
 
 _OUT = click.option(
     "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="The folder of reports."
@@ -56,6 +56,13 @@ _HOW = [
     ),
     click.option("--figures/--no-figures", default=True, show_default=True, help="Draw charts into files, too."),
 ]
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["spark", "local", "auto"]),
+    default="spark",
+    show_default=True,
+    help="Where the work runs: on Spark, or in one process without a JVM; auto takes that for small inputs.",
+)
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -81,7 +88,7 @@ def report() -> None:
 
 @report.command("make", hidden=True)
 @click.argument("name")
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, ENGINE, VERBOSE, _HOW)
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, _ENGINE, VERBOSE, _HOW)
 def make(
     name: str,
     pairs: tuple[tuple[str, str], ...],
@@ -167,7 +174,7 @@ def index_(out: Path) -> None:
     metavar="ZONE",
     help="Of the times, such as Europe/Berlin; else crontab and systemd go by the machine's, all others by UTC.",
 )
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, ENGINE, VERBOSE, _HOW)
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, _ENGINE, VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,
@@ -253,7 +260,7 @@ def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
         if options[name]
     }
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
-    return given | ({"engine": engine} if engine != "auto" else {})
+    return given | ({"engine": engine} if engine != "spark" else {})
 
 
 def _properties(options: dict[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ over Arrow. Nothing runs before an action is called. `Frames` puts them together
 
 from sharelag.pipeline.answers import diff, health, imbalance, lag, progress, reconcile, rollup, skew
 from sharelag.pipeline.ends import offsets
-from sharelag.pipeline.membership import groups, latest_records, members
+from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
 from sharelag.pipeline.states import (
     counts_of,
@@ -30,7 +30,6 @@ __all__ = [
     "history",
     "imbalance",
     "lag",
-    "latest_records",
     "members",
     "missing_offsets",
     "observed",

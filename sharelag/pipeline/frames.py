@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.arrow import as_table, one_batch
 from sharelag.errors import InputError
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
@@ -98,20 +100,19 @@ class Frames:
     @property
     def members(self) -> DataFrame:
         """Members (`MEMBERS`); one row is a member with its assignment."""
-        return self._keep("members", lambda: membership.members(self._latest_group_records))
+        return membership.members_of(self._membership)
 
     @property
     def groups(self) -> DataFrame:
         """Groups (`GROUPS`); one row is a share group with its epochs and initialized partitions."""
-        choice = self._reading.choice
+        choice, found = self._reading.choice, membership.groups_of(self._membership)
+        if not choice.topics:
+            return found
 
-        def made() -> DataFrame:
-            found = membership.groups(self._latest_group_records)
-            if not choice.topics:
-                return found
-            return records.map_arrow(found, lambda batch: [chosen_partitions(batch, choice)], schemas.GROUPS)
+        def chosen(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+            return [one_batch(chosen_partitions(as_table(batch), choice))]
 
-        return self._keep("groups", made)
+        return records.map_arrow(found, chosen, schemas.GROUPS)
 
     # ---- what else the input tells --------------------------------------------------------------------
 
@@ -254,10 +255,10 @@ class Frames:
         return self._reading.table("gaps")
 
     @property
-    def _latest_group_records(self) -> DataFrame:
+    def _membership(self) -> DataFrame:
         reading = self._reading
         moment = reading.now if reading.as_of is not None else None
-        return self._keep("latest group records", lambda: membership.latest_records(self.group_records, moment))
+        return self._keep("membership", lambda: membership.membership(self.group_records, moment))
 
     def _told(self, name: str) -> DataFrame:
         table = self._reading.table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -29,18 +29,18 @@ def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
     pyspark.sql.DataFrame
         `sharelag.schemas.MEMBERS`; see `sharelag.replay.members`.
     """
-    return _of_group_records(group_records, as_of, members_arrow, schemas.MEMBERS)
+    return members_of(membership(group_records, as_of))
 
 
 def groups(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
     """The share groups that exist, as of a moment: `sharelag.schemas.GROUPS`. Parameters as for `members`."""
-    return _of_group_records(group_records, as_of, groups_arrow, schemas.GROUPS)
+    return groups_of(membership(group_records, as_of))
 
 
-def latest_records(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
-    """The group records that `members` and `groups` rest on: little more than the last of each key.
+def membership(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
+    """Members and groups by one replay, for `members_of` and `groups_of`. Parameters as for `members`.
 
-    Parameters as for `members`, which take what this gives as well. Persist it to ask both.
+    Each task keeps the last record of each key, then those of a group come together.
     """
     schemas.require(group_records, REPLAYED, "group records")
     chosen = group_records if as_of is None else group_records.where(written_by(as_of))
@@ -48,17 +48,36 @@ def latest_records(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
     def thin_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield for_spark(latest_group_records(batches, REPLAYED), REPLAYED)
 
-    return chosen.select(REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(REPLAYED))
-
-
-def _of_group_records(
-    group_records: DataFrame, as_of: Moment, replay: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema
-) -> DataFrame:
-    """Keep the last record of each key in each task, bring those of a group together, and replay them."""
-
     def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept = latest_group_records(batches, REPLAYED)
-        yield for_spark(replay(kept.cast(REPLAYED)), schema)  # Spark names the items of lists anew
+        kept = latest_group_records(batches, REPLAYED).cast(REPLAYED)  # Spark names the items of lists anew
+        yield _as_struct("member", members_arrow(kept), schemas.MEMBERS)
+        yield _as_struct("in_group", groups_arrow(kept), schemas.GROUPS)
 
-    thin = latest_records(group_records, as_of)
-    return thin.repartition(*GROUP_KEY).mapInArrow(replay_task, schemas.spark_schema(schema))
+    thin = chosen.select(REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(REPLAYED))
+    return thin.repartition(*GROUP_KEY).mapInArrow(replay_task, schemas.spark_schema(_BOTH))
+
+
+def members_of(both: DataFrame) -> DataFrame:
+    """The members among what `membership` gave."""
+    return both.where("member is not null").select("member.*")
+
+
+def groups_of(both: DataFrame) -> DataFrame:
+    """The groups among what `membership` gave."""
+    return both.where("in_group is not null").select("in_group.*")
+
+
+def _as_struct(name: str, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    ours = for_spark(rows, schema)
+    struct = pa.StructArray.from_arrays(ours.columns, fields=list(ours.schema))
+    columns = {field.name: pa.nulls(rows.num_rows, field.type) for field in _BOTH}
+    return pa.RecordBatch.from_pydict(columns | {name: struct}, schema=_BOTH)
+
+
+def _of_spark(schema: pa.Schema) -> pa.DataType:
+    """A table's columns as one struct, with the times that Spark has."""
+    return pa.struct(list(for_spark(pa.RecordBatch.from_pylist([], schema=schema), schema).schema))
+
+
+#: A row is a member or a group; the other column is null.
+_BOTH = pa.schema([("member", _of_spark(schemas.MEMBERS)), ("in_group", _of_spark(schemas.GROUPS))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -181,6 +182,14 @@ class SparkReading(Reading):
 
     # ---- behind it ------------------------------------------------------------------------------------
 
+    def _gather(self) -> Evidence:
+        # What does not wait for the lag is worked out beside it: jobs of few rows leave the machine idle.
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(lambda: [self.table(name) for name in ("gaps", "groups", "members")])
+            self.table("lag")
+            beside.result()
+        return super()._gather()
+
     def _worked_out(self, name: str) -> schemas.Arrow:
         if isinstance(self.source, FrameInput) and self.source.raw.isStreaming:
             raise InputError(
@@ -198,7 +207,9 @@ class SparkReading(Reading):
         """Rows of the chosen topics with their names beside, null where those are not known."""
         names = self.table("offsets").select(["topic_id", "topic"]).group_by(["topic_id", "topic"]).aggregate([])
         known = F.broadcast(frame_of(self.spark, names))
-        return self.frames.chosen(frame.drop("topic").join(known, "topic_id", "left"))
+        columns = [name for name in frame.columns if name != "topic"]
+        joined = frame.select(columns).join(known, "topic_id", "left")
+        return self.frames.chosen(joined.select(*columns, "topic"))
 
     def _records_of(self, keys: pa.Table) -> DataFrame:
         wanted = frame_of(self.spark, keys.select(_SHARE_PARTITION))
@@ -207,16 +218,13 @@ class SparkReading(Reading):
     def _times_of(self, records: DataFrame, most: int) -> list[int]:
         """So many of the milliseconds at which records were written, evenly apart."""
         time = F.unix_millis("timestamp").alias("time")
-        times = records.where("timestamp is not null").select(time).distinct().persist()
-        try:
-            count = times.count()
-            if count <= _FEW_TIMES:
-                return evenly_apart(times.toArrow().column("time").to_numpy(), most)
-            place = F.row_number().over(Window.orderBy("time")) - 1
-            kept = times.withColumn("place", place).where(F.col("place").isin(places_of(count, most).tolist()))
-            return sorted(kept.toArrow().column("time").to_pylist())
-        finally:
-            times.unpersist()
+        times = records.where("timestamp is not null").select(time).distinct()
+        few = times.limit(_FEW_TIMES + 1).toArrow().column("time")
+        if len(few) <= _FEW_TIMES:
+            return evenly_apart(few.to_numpy(), most)
+        place = F.row_number().over(Window.orderBy("time")) - 1
+        wanted = F.col("place").isin(places_of(times.count(), most).tolist())
+        return sorted(times.withColumn("place", place).where(wanted).toArrow().column("time").to_pylist())
 
     def _scanned(self, config: ClientConfig) -> DataFrame:
         """The backlog counted, each topic partition once, in the tasks."""

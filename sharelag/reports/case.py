@@ -56,7 +56,7 @@ def read(
     since: str | None = None,
     over: float = 86_400,
     rules: str | None = None,
-    engine: str = "auto",
+    engine: str = "spark",
     previous: str | None = None,
 ) -> Case:
     """Gather what a report needs, from parameters that a notebook can be given.
@@ -75,7 +75,7 @@ def read(
         Seconds.
     rules : str, optional
         A file of rules for `sharelag check`; they count beside the causes.
-    engine : {"auto", "local", "spark"}
+    engine : {"spark", "local", "auto"}
     previous : str, optional
         The ``verdict.json`` of the report before.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ WINDOW_MOMENTS = 48
 #: What names a share partition.
 KEY = ["group_id", "topic_id", "partition"]
 #: Signs of trouble.
+_NEVER = 2**62  # milliseconds
 FIRST = ("first_released", "first_archived", "first_reset")
 
 
@@ -39,9 +40,8 @@ def signs(case: Case) -> pa.Table:
     since = case.evidence.as_of - case.known_span
     table = case.bench.over_history(("signs", since), partial(signs_arrow, since=since), SIGNS)
     table = case.bench.choice.of(named(table, case.evidence.lag))
-    late = pa.scalar(datetime(9999, 1, 1, tzinfo=UTC), schemas.TIMESTAMP)
-    first = pc.min_element_wise(*[table.column(name) for name in FIRST])
-    table = table.append_column("first", pc.coalesce(first, late))
+    first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
+    table = table.append_column("first", first.fill_null(_NEVER))
     return table.sort_by([(name, "ascending") for name in ("first", "group_id", "partition")]).drop_columns("first")
 
 

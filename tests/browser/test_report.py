@@ -37,7 +37,7 @@ CONTRAST = (Path(__file__).parents[2] / "widgets/tests/contrast.js").read_text("
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The daily report of the recorded cluster, with all that belongs to it."""
-    found = report("daily", {"capture": str(CAPTURE)}, tmp_path_factory.mktemp("reports"))
+    found = report("daily", {"capture": str(CAPTURE), "engine": "local"}, tmp_path_factory.mktemp("reports"))
     assert found.run.error is None
     return found
 
@@ -200,7 +200,7 @@ SHOWN = {
 def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, tmp_path: Path) -> None:
     scenario, more, charts, headings = SHOWN[name]
     capture = str(CAPTURE.parent / "scenarios" / scenario)
-    found = report(name, {"capture": capture, **more}, tmp_path, figures=False)
+    found = report(name, {"capture": capture, "engine": "local", **more}, tmp_path, figures=False)
     assert found.run.error is None
     assert found.html.stat().st_size < 1_500_000
     for scheme in ("light", "dark"):
@@ -388,7 +388,11 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(name: str, browser: Bro
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
     damage(capture)
     failed = report(
-        "daily", {"capture": str(capture), **parameters}, tmp_path / "out", figures=False, run=without_kernel
+        "daily",
+        {"capture": str(capture), "engine": "local", **parameters},
+        tmp_path / "out",
+        figures=False,
+        run=without_kernel,
     )
     assert failed.run.level == "failed"
     assert why in (failed.run.error or "")
@@ -415,7 +419,7 @@ def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> 
         offsets = records.column("offset")
         last = pc.max(offsets).as_py()
         pq.write_table(records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))), path)
-    found = report("daily", {"capture": str(capture)}, tmp_path / "out", figures=False)
+    found = report("daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False)
     assert found.run.error is None
     seen = Opened(browser, found.html)
     told = re.search(
@@ -429,7 +433,7 @@ def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> 
 
 def test_the_command_fails_too_and_keeps_what_it_had(browser: Browser, tmp_path: Path) -> None:
     given = ("--capture", str(CAPTURE), "--group", "nobody", "--out", str(tmp_path), "--no-figures")
-    done = sharelag("report", "daily", *given)
+    done = sharelag("report", "daily", "--engine", "local", *given)
     assert done.returncode == 1
     assert done.stdout.startswith("FAILED: there is no state of share group 'nobody'")
     seen = Opened(browser, tmp_path / "daily" / "latest" / "report.html")

@@ -54,7 +54,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
         made.append(
             report(
                 "daily",
-                {"capture": str(archive)},
+                {"capture": str(archive), "engine": "local"},
                 out,
                 keep=KEEP,
                 figures=False,
@@ -164,12 +164,22 @@ def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> No
 
 def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> None:
     """Only the one that was asked for was read; seven others are there."""
-    made = report("daily", {"capture": str(CAPTURE), "group": ["nobody"]}, tmp_path, figures=False, run=without_kernel)
+    made = report(
+        "daily",
+        {"capture": str(CAPTURE), "engine": "local", "group": ["nobody"]},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
+    )
     assert "there is no state of share group 'nobody' in" in (made.run.error or "")
     said = sharelag("lag", "--capture", str(CAPTURE), "--group", "nobody").stderr
     assert (made.run.error or "").endswith(said.strip()[said.index("check the spelling") :])
     made = report(
-        "daily", {"capture": str(CAPTURE), "group": ["billing", "nobody"]}, tmp_path, figures=False, run=without_kernel
+        "daily",
+        {"capture": str(CAPTURE), "engine": "local", "group": ["billing", "nobody"]},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
     )
     assert "there are billing" not in (made.run.error or "")
 
@@ -180,13 +190,13 @@ def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> Non
 def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     """Without times some share partitions of `billing` are known to have nothing left, and of the others no age is."""
     shutil.copytree(CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True)
-    told = verdict(read(capture=str(tmp_path)))
+    told = verdict(read(capture=str(tmp_path), engine="local"))
     ages = {name: group["age_ms"] for name, group in groups(told).items()}
     assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
 
 
 def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
-    whole = verdict(read(capture=str(CAPTURE)))
+    whole = verdict(read(capture=str(CAPTURE), engine="local"))
     told = groups(whole)
     # To one group records came, and nobody fetched any; to the other nothing was ever sent.
     assert (told["analytics"]["level"], told["refunds"]["level"]) == ("warning", "ok")
@@ -199,13 +209,13 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     )
 
     shutil.copytree(CAPTURE.parent / "scenarios" / "healthy", tmp_path, dirs_exist_ok=True)
-    assert verdict(read(capture=str(tmp_path)))["level"] == "ok"
+    assert verdict(read(capture=str(tmp_path), engine="local"))["level"] == "ok"
     offsets = pq.read_table(tmp_path / "offsets.parquet")
     odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
     ends = pc.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
     place = offsets.schema.get_field_index("end_offset")
     pq.write_table(offsets.set_column(place, "end_offset", ends), tmp_path / "offsets.parquet")
-    half = verdict(read(capture=str(tmp_path)))
+    half = verdict(read(capture=str(tmp_path), engine="local"))
     (group,) = half["groups"]
     assert (half["level"], group["level"]) == ("unknown", "unknown")
     assert group["why"].startswith("lag: the end offset could not be read from the partition's leader (")
@@ -236,7 +246,7 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
 
 def test_there_is_no_forecast_where_nobody_works() -> None:
     """In no part of a report: verdict, table of progress, chart."""
-    case = read(capture=str(CAPTURE))
+    case = read(capture=str(CAPTURE), engine="local")
     told, alone = verdict(case), {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
     assert {name for name, group in groups(told).items() if group["drain"] == "nobody is there"} == alone
     rows = [row for row in case.evidence.progress.to_pylist() if row["drain"] not in ("drained", "unknown")]
@@ -269,7 +279,7 @@ def test_a_table_leaves_out_what_has_no_value() -> None:
 
 
 def test_a_proposal_says_whether_it_is_enough() -> None:
-    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600)
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600, engine="local")
     made = propose(case, members=[4, 40], minutes=1, seeds=5)
     few, many = (next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40))
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
@@ -283,7 +293,7 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
 
 def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
     """Nobody is in the group, so that it is not known how long the work takes; anybody does better than nobody."""
-    case = read(capture=str(CAPTURE))
+    case = read(capture=str(CAPTURE), engine="local")
     made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
     assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
     assert [row["members"] for row in made.rows] == [0, 1, 2]
@@ -299,7 +309,7 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
 
 
 def test_what_is_wrong_in_many_groups_is_told_once() -> None:
-    told = verdict(read(capture=str(CAPTURE)))
+    told = verdict(read(capture=str(CAPTURE), engine="local"))
     shown, advice = story.causes(told).html, "start consumers of the group"
     assert (shown.count("nobody is in the group"), shown.count(advice)) == (1, 1)
     worst, deleted, never = troubles(told["groups"])
@@ -324,7 +334,7 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
 
 
 def test_a_review_of_capacity_says_who_keeps_up() -> None:
-    case = read(capture=str(CAPTURE))
+    case = read(capture=str(CAPTURE), engine="local")
     said = story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
     assert said == (
         "1 of 7 share groups finished less than arrived: notifications 9.99 of 16.7 records a second. "
@@ -343,7 +353,7 @@ def test_a_review_of_capacity_says_who_keeps_up() -> None:
 
 def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> None:
     """A matrix is of one group."""
-    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"))
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), engine="local")
 
     def renamed(table: pa.Table) -> pa.Table:
         other = table.set_column(0, "group_id", pa.array(["another"] * len(table), pa.string()))
@@ -357,7 +367,7 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
     shown = story.assignments(both)
     assert isinstance(shown, Chart)
     assert shown.light.layout.meta["title"].startswith("another: ")
-    nobody = story.assignments(read(capture=str(CAPTURE)))
+    nobody = story.assignments(read(capture=str(CAPTURE), engine="local"))
     assert isinstance(nobody, Block)
     assert nobody.text == "Nobody is in any of the groups."
 
@@ -455,7 +465,7 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
     capture = nightly.record_nights(tmp_path / "capture")
 
     def made(number: int, **more: Any) -> Any:
-        parameters = {"capture": str(capture), "as_of": night(number).isoformat(), **more}
+        parameters = {"capture": str(capture), "engine": "local", "as_of": night(number).isoformat(), **more}
         return report(
             "daily", parameters, tmp_path, figures=False, run=without_kernel, now=lambda: night(number)
         ).verdict
@@ -465,7 +475,9 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
     assert made(5)["changes"]["since"] == first["as_of"]
     with pytest.raises(AssertionError, match="nothing"):
         assert made(2)["changes"]["comparable"], "nothing to compare: the one before is of a later moment"
-    failed = report("daily", {"capture": str(tmp_path / "none")}, tmp_path, figures=False, run=without_kernel)
+    failed = report(
+        "daily", {"capture": str(tmp_path / "none"), "engine": "local"}, tmp_path, figures=False, run=without_kernel
+    )
     assert failed.run.error is not None
     other = shutil.copytree(capture, tmp_path / "other")
     about = (other / "capture.json").read_text()
@@ -479,8 +491,8 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
 
 def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
     capture = nightly.record_nights(tmp_path / "capture")
-    made = report("daily", {"capture": str(capture)}, tmp_path, figures=False, run=without_kernel)
-    given = {"capture": str(capture), "previous": str(made.folder / "run.json")}
+    made = report("daily", {"capture": str(capture), "engine": "local"}, tmp_path, figures=False, run=without_kernel)
+    given = {"capture": str(capture), "engine": "local", "previous": str(made.folder / "run.json")}
     failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
     assert (failed.run.error or "").startswith("previous names no verdict of this version")
 
@@ -496,7 +508,7 @@ def held(*given):
     print("begun", flush=True)
     sys.stdin.readline()
     return without_kernel(*given)
-made = report("daily", {"capture": sys.argv[1]}, sys.argv[2], figures=False, run=held)
+made = report("daily", {"capture": sys.argv[1], "engine": "local"}, sys.argv[2], figures=False, run=held)
 print(made.run.run_id, flush=True)
 """
 
@@ -529,7 +541,12 @@ def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str])
         holder.communicate("go on\n")
 
     made = report(
-        "daily", {"capture": str(tmp_path / "capture")}, tmp_path / "out", figures=False, run=without_kernel, tell=tell
+        "daily",
+        {"capture": str(tmp_path / "capture"), "engine": "local"},
+        tmp_path / "out",
+        figures=False,
+        run=without_kernel,
+        tell=tell,
     )
     assert said == [f"another run of report 'daily' is under way in {tmp_path / 'out'}: waiting for its end"]
     runs = ledger.read(tmp_path / "out")
@@ -540,7 +557,7 @@ def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str])
 def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     made = report(
         "incident",
-        {"capture": str(tmp_path / "capture")},
+        {"capture": str(tmp_path / "capture"), "engine": "local"},
         tmp_path / "out",
         figures=False,
         run=without_kernel,
@@ -618,7 +635,7 @@ def test_a_moment_is_a_time() -> None:
 
 
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:
-    done = sharelag("report", "weekly", "--out", str(tmp_path / "out"))
+    done = sharelag("report", "weekly", "--engine", "local", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
     assert "choose one of capacity, daily, incident, proposal" in done.stderr
     assert not (tmp_path / "out").exists()

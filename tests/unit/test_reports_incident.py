@@ -16,11 +16,13 @@ import pytest
 
 from sharelag import schemas
 from sharelag.demo import CAPTURE
+from sharelag.metrics.signs import signs_arrow
 from sharelag.reports import past, story
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.case import Case, read
 from sharelag.reports.incident import _began, _moved, happened
 from sharelag.reports.verdict import verdict
+from sharelag.show import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was given back or archived, and nothing was reset. "
@@ -29,7 +31,7 @@ BEGIN = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
 
 
 def test_an_incident_is_what_has_happened_since() -> None:
-    case = read(capture=str(CAPTURE))
+    case = read(capture=str(CAPTURE), engine="local")
     told = verdict(case)
     block = story.happened(case, told)
     said = block.data[VERDICT_MIME]["headline"]
@@ -41,11 +43,11 @@ def test_an_incident_is_what_has_happened_since() -> None:
     )
     mine = case.evidence.lag.filter(pc.equal(case.evidence.lag.column("group_id"), "notifications"))
     assert pc.sum(mine.column("lag")).as_py() == 2882
-    late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z")
+    late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z", engine="local")
     said = happened(late, verdict(late))
     assert f"the lag of no share group whose lag is known grew; of 2 it is not known. N{NOTHING}" in said
     assert said.endswith(verdict(late)["headline"]), "nothing began since then"
-    reset = read(capture=str(CAPTURE), group=["shipping"])
+    reset = read(capture=str(CAPTURE), group=["shipping"], engine="local")
     assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(reset, verdict(reset))
     figures = [story.window_heat(case), story.deliveries(case), story.lag_over_time(case)]
     assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {"As of 2026-11-21 11:45:03 UTC"}
@@ -127,7 +129,7 @@ def kept(folder: Path, of: Path, keep: Callable[[pa.Table], Any]) -> Case:
         records = pq.read_table(path)
         is_state = pc.equal(records.column("topic"), "__share_group_state")
         pq.write_table(records.filter(pc.or_(pc.invert(is_state), keep(records))), path)
-    return read(capture=str(folder))
+    return read(capture=str(folder), engine="local")
 
 
 def state_partition(records: pa.Table, partition: int) -> pa.ChunkedArray:
@@ -135,7 +137,7 @@ def state_partition(records: pa.Table, partition: int) -> pa.ChunkedArray:
 
 
 def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
-    whole = read(capture=str(HEALTHY))
+    whole = read(capture=str(HEALTHY), engine="local")
     assert f" N{NOTHING}" in happened(whole, verdict(whole))
     assert AS_FAR not in story.signs(whole).html
     missing = {
@@ -153,23 +155,31 @@ def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_known_may_be_a_sign() -> None:
-    case = read(capture=str(HEALTHY))
-    history = past.history(case)
-    assert past.is_whole(case, history)
+    case = read(capture=str(HEALTHY), engine="local")
+    since = case.evidence.as_of - case.known_span
+    history = case.bench.history(since=since).table.select(schemas.HISTORY.names)
+
+    def signs(history: pa.Table) -> pa.Table:
+        return signs_arrow(history, since)
+
+    assert past.is_whole(case, signs(history))
+    assert past.is_whole(case, past.signs(case))
     place = history.schema.get_field_index("released")
     blind = history.set_column(place, "released", pa.nulls(history.num_rows, pa.int64()))
-    assert not past.is_whole(case, blind)
+    assert not past.is_whole(case, signs(blind))
     place = history.schema.get_field_index("follows")
     after = history.set_column(place, "follows", pa.repeat(pa.scalar(False), history.num_rows))
-    assert not past.is_whole(case, after)
-    assert not past.is_whole(replace(case, evidence=replace(case.evidence, rejected=1)), history)
+    assert not past.is_whole(case, signs(after))
+    assert not past.is_whole(replace(case, evidence=replace(case.evidence, rejected=1)), signs(history))
     # Nothing of a share partition need come after a gap.
     gap = pa.Table.from_pylist([{"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}], schemas.GAPS)
-    assert not past.is_whole(replace(case, evidence=replace(case.evidence, gaps=gap)), history)
+    assert not past.is_whole(replace(case, evidence=replace(case.evidence, gaps=gap)), signs(history))
     # Before its first write there is no start offset, and nothing that could be given back.
-    never = read(capture=str(CAPTURE), group=["refunds"])
-    assert past.is_whole(never, past.history(never))
-    assert past.is_whole(never, past.history(never).slice(1)), "a snapshot of the same is no news"
+    never = read(capture=str(CAPTURE), group=["refunds"], engine="local")
+    since = never.evidence.as_of - never.known_span
+    history = never.bench.history(since=since).table.select(schemas.HISTORY.names)
+    assert past.is_whole(never, signs(history))
+    assert past.is_whole(never, signs(history.slice(1))), "a snapshot of the same is no news"
 
 
 def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
@@ -184,19 +194,20 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
     assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
     assert f" {AS_FAR}nothing of it happened in " in story.signs(pruned).html
     # The first snapshot that is left is no reset; those of shipping were before.
-    assert not any(row["first_reset"] for row in past.signs(past.history(pruned)))
-    assert set(past.born(past.history(pruned)).column("group_id").to_pylist()) == {"clickstream"}
+    found = past.signs(pruned)
+    assert found.column("first_reset").null_count == found.num_rows
+    assert set(past.born(found).column("group_id").to_pylist()) == {"clickstream"}
 
 
 def test_a_state_that_was_created_is_no_reset() -> None:
-    history = past.history(read(capture=str(CAPTURE)))
-    rows = past.signs(history)
+    found = past.signs(read(capture=str(CAPTURE), engine="local"))
+    rows = plain_rows(found)
     resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
     assert resets == {("shipping", partition) for partition in range(6)}
     assert {row["group_id"] for row in rows} > {"shipping", "billing"}
     first = [min(row[n] or "9" for n in ("first_released", "first_archived", "first_reset")) for row in rows]
     assert first == sorted(first)
-    assert past.born(history).num_rows == len(rows), "the recording begins before the first group"
+    assert past.born(found).num_rows == len(rows), "the recording begins before the first group"
 
 
 # ---- what began -------------------------------------------------------------------------------------------
@@ -234,7 +245,7 @@ def test_what_began_since_then_and_where(causes: list[Any], said: str | None) ->
 
 
 def test_a_cause_that_is_older_elsewhere() -> None:
-    case = read(capture=str(CAPTURE), since="2026-11-21T11:44:20Z")
+    case = read(capture=str(CAPTURE), since="2026-11-21T11:44:20Z", engine="local")
     said = happened(case, verdict(case))
     # Of clickstream everybody left at 11:44:17.
     assert said.endswith(" From 11:44:32 UTC on, first billing, then 3 more: nobody is in the group.")

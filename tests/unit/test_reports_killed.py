@@ -37,7 +37,8 @@ for _ in sys.stdin:
     if not child:
         os.setsid()  # a kernel must not outlive what it works for
         print(os.getpid(), flush=True)
-        report("daily", {"capture": capture}, out, keep=2, figures=False, run=execute if how == "real" else copied)
+        given, run = {"capture": capture, "engine": "local"}, execute if how == "real" else copied
+        report("daily", given, out, keep=2, figures=False, run=run)
         os._exit(0)
     os.waitpid(child, 0)
     print("ended", flush=True)
@@ -51,7 +52,9 @@ class Runner:
     def __init__(self, folder: Path, how: str) -> None:
         self.out = folder / "out"
         self.capture = nightly.record_nights(folder / "capture")
-        first = report("daily", {"capture": str(self.capture)}, self.out, figures=False, run=without_kernel)
+        first = report(
+            "daily", {"capture": str(self.capture), "engine": "local"}, self.out, figures=False, run=without_kernel
+        )
         # Quick: a notebook that was executed before.
         how = how or str(shutil.copy(first.folder / "notebook.ipynb", folder / "executed.ipynb"))
         command = [sys.executable, "-c", _MAKER, str(self.capture), str(self.out), how]
@@ -112,7 +115,14 @@ def test_killed_at_random_moments(runner: Runner) -> None:
         runner.check()
         old = new
     runs = sorted(run.run_id for run in ledger.read(runner.out))
-    made = report("daily", {"capture": str(runner.capture)}, runner.out, keep=2, figures=False, run=without_kernel)
+    made = report(
+        "daily",
+        {"capture": str(runner.capture), "engine": "local"},
+        runner.out,
+        keep=2,
+        figures=False,
+        run=without_kernel,
+    )
     # The next run finds all that was published, once, and leaves no scraps.
     noted = [run.run_id for run in ledger.read(runner.out)]
     assert len(noted) == len(set(noted))
@@ -133,7 +143,9 @@ def test_ended_right_at_each_step(step: str, tmp_path: Path, monkeypatch: pytest
     capture = nightly.record_nights(tmp_path / "capture")
 
     def make() -> Any:
-        return report("daily", {"capture": str(capture)}, tmp_path / "out", figures=False, run=without_kernel)
+        return report(
+            "daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False, run=without_kernel
+        )
 
     old = make()
 

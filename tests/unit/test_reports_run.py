@@ -81,7 +81,18 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     """With a file of parameters, over which the command line wins."""
     (tmp_path / "p.yaml").write_text("over: 172800\ngroup: [nobody]\n")
     given = ["--capture", str(archive), "-f", str(tmp_path / "p.yaml"), "-p", "group", "[billing, shipping]"]
-    done = sharelag("report", "daily", *given, "--as-of", night(0).isoformat(), "--out", str(tmp_path), "--no-figures")
+    done = sharelag(
+        "report",
+        "daily",
+        "--engine",
+        "local",
+        *given,
+        "--as-of",
+        night(0).isoformat(),
+        "--out",
+        str(tmp_path),
+        "--no-figures",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "daily" / "latest"
     assert done.stdout.splitlines()[1] == str(place.resolve() / "report.html")

@@ -113,10 +113,10 @@ def test_of_a_notebook_that_tells_everything(
 def test_of_the_command_against_a_cluster_that_does_not_answer(properties: Path, tmp_path: Path) -> None:
     given = ["--command-config", str(properties), "--command-property", f"ssl.key.password={IN_OPTION}", "-v"]
     out = ["--out", str(tmp_path / "out"), "--no-figures"]
-    done = sharelag("report", "daily", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
+    done = sharelag("report", "daily", "--engine", "local", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
     assert done.returncode == 1
     assert done.stdout.startswith("FAILED: ")
-    refused = sharelag("report", "daily", "-p", "sasl_password", IN_PARAMETER, *out)
+    refused = sharelag("report", "daily", "--engine", "local", "-p", "sasl_password", IN_PARAMETER, *out)
     assert refused.returncode == 1
     assert "looks like a secret" in refused.stderr
     assert leaks(tmp_path / "out", done.stdout, done.stderr, refused.stdout, refused.stderr) == []
@@ -145,7 +145,7 @@ STRUCTURE = (
 def test_a_secret_that_is_called_like_a_part_of_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken out of texts; the notebook, the page, its windows and its charts stay whole."""
     monkeypatch.setattr("sharelag.reports.run.secrets_of", lambda *_: frozenset([*STRUCTURE, "shipping"]))
-    made = report("daily", {"capture": str(CAPTURE)}, tmp_path, figures=False)
+    made = report("daily", {"capture": str(CAPTURE), "engine": "local"}, tmp_path, figures=False)
     assert made.run.error is None
     assert made.run.level in LEVELS[:-1]
     nbformat.validate(nbformat.read(made.folder / "notebook.ipynb", as_version=4))

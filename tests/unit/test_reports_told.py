@@ -31,7 +31,7 @@ NEVER_STARTED = next(cause for cause in CAUSES if cause.name == "not_started")
 
 
 def scenario(name: str, **asked: Any) -> Case:
-    return read(capture=str(CAPTURE.parent / "scenarios" / name), **asked)
+    return read(capture=str(CAPTURE.parent / "scenarios" / name), **asked, engine="local")
 
 
 def reviewed(case: Case) -> str:
@@ -156,7 +156,7 @@ def test_a_warning_beside_what_is_not_known() -> None:
         partitions_of_topic=2,
         unreachable=frozenset({1}),
     )
-    told = verdict(replace(read(capture=str(CAPTURE)), evidence=gather(source, "local")))
+    told = verdict(replace(read(capture=str(CAPTURE), engine="local"), evidence=gather(source, "local")))
     (group,) = told["groups"]
     assert [(one["rule"], one["level"]) for one in group["rules"]] == [("lag", "warning"), ("lag", "unknown")]
     first, *others = troubles(told["groups"])
@@ -187,7 +187,7 @@ def test_a_judgement_stays_where_no_cause_tells_it() -> None:
 
 
 def test_a_mail_names_groups_that_differ_in_case_only() -> None:
-    told = verdict(read(capture=str(CAPTURE)))
+    told = verdict(read(capture=str(CAPTURE), engine="local"))
     for group in told["groups"]:
         group["group_id"] = "Billing" if group["group_id"] == "shipping" else group["group_id"]
     written = mail("Daily", RUN, told)

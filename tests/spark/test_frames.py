@@ -1,0 +1,271 @@
+"""All tables of an input as DataFrames, by name: what they hold, what they cost, and what reaches this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import sharelag
+from sharelag import engine, schemas
+from sharelag.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.pipeline.collecting import collected
+from sharelag.pipeline.tables import TABLES
+from sharelag.replay.moment import parse_time
+from sharelag.sources.inputs import CaptureInput
+from tests.support.synthetic import capture_of
+
+THEN = "2026-11-21T11:44:31Z"
+#: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
+SAME = {
+    "windows": lambda bench: bench.evidence().windows,
+    "observed": lambda bench: bench.evidence().observed,
+    "members": lambda bench: bench.evidence().members,
+    "groups": lambda bench: bench.evidence().groups,
+    "offsets": lambda bench: bench.reading.table("offsets"),
+    "past_offsets": lambda bench: bench.evidence().past_offsets,
+    "logs": lambda bench: bench.evidence().logs,
+    "times": lambda bench: bench.evidence().times,
+    "settings": lambda bench: bench.evidence().settings,
+    "gaps": lambda bench: bench.evidence().gaps,
+    "lag": lambda bench: bench.evidence().lag,
+    "progress": lambda bench: bench.evidence().progress,
+    "imbalance": lambda bench: bench.reading.imbalance(),
+    "history": lambda bench: bench.history().table.select(schemas.HISTORY.names),
+}
+QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
+    "lag": lambda bench: bench.lag().table,
+    "lag by group": lambda bench: bench.lag(by="group").table,
+    "lag by topic": lambda bench: bench.lag(by="topic").table,
+    "windows": lambda bench: bench.windows().table,
+    "history": lambda bench: bench.history().table,
+    "timeline": lambda bench: bench.timeline(every=2.0).table,
+    "progress": lambda bench: bench.progress().table,
+    "imbalance": lambda bench: bench.imbalance().table,
+    "imbalance by member": lambda bench: bench.imbalance(by="member").table,
+    "skew": lambda bench: bench.skew(),
+    "members": lambda bench: bench.members().table,
+    "explain": lambda bench: bench.explain().table,
+    "reconcile": lambda bench: bench.reconcile().table,
+    "diff": lambda bench: bench.diff("2026-11-21T11:44:20Z").table,
+    "moments": lambda bench: bench.moments("billing", most=40).table,
+}
+
+
+def rows(table: pa.Table) -> list[str]:
+    """Rows in an order of their own."""
+    return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.fixture(scope="module", params=[None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}], ids=["now", "then", "offsets"])
+def benches(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Any, Any]:
+    """The demo on Spark, and in one process."""
+    return (
+        sharelag.open("demo", as_of=request.param, spark=spark),
+        sharelag.open("demo", as_of=request.param, engine="local"),
+    )
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_frame_holds_what_one_process_finds(benches: tuple[Any, Any], name: str) -> None:
+    on_spark, local = benches
+    frame = on_spark.frames[name]
+    assert frame.columns == TABLES[name].schema.names
+    wanted = SAME[name](local)
+    assert rows(collected(frame, TABLES[name].schema)) == rows(wanted)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question: str) -> None:
+    on_spark, local = (QUESTIONS[question](bench) for bench in benches)
+    assert on_spark.to_pylist() == local.to_pylist()
+    # Nobody was in a group at the end of the recording.
+    assert on_spark.num_rows or benches[0].as_of is not None or "member" in question
+
+
+def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> None:
+    frames = sharelag.open("demo", spark=spark).frames
+    assert frames.raw.count() == frames.records.count() + frames.group_records.count() + frames.rejects.count()
+    assert frames.health.agg(F.sum("records")).first()[0] == frames.records.count()
+
+
+def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: SparkSession) -> None:
+    spark.createDataFrame([("mine", 1)], "group_id string, lag int").createOrReplaceTempView("lag")
+    spark.createDataFrame(
+        [("billing", "Ada"), ("fraud-check", "Bob")], "group_id string, owner string"
+    ).createOrReplaceTempView("owners")
+    try:
+        bench = sharelag.open("demo", spark=spark)
+        sums = {
+            row.group_id: row.total
+            for row in bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
+        }
+        told = bench.lag(by="group").to_pandas().set_index("group_id")["lag"].to_dict()
+        assert {group: total for group, total in sums.items() if total is not None} == {
+            group: int(total) for group, total in told.items() if total == total
+        }
+        query = """with worst as (select group_id, max(lag) as lag from lag group by group_id)
+            select owner, lag, '{braces}' as text from worst join owners using (group_id)
+            where lag > :least order by lag desc;"""
+        found = bench.sql(query, {"least": 0}).collect()
+        assert [row.owner for row in found] == ["Ada", "Bob"]
+        assert found[0].text == "{braces}"
+        assert [tuple(row) for row in spark.table("lag").collect()] == [("mine", 1)]
+        assert bench.sql("select count(*) as n from owners").first().n == 2
+    finally:
+        spark.catalog.dropTempView("lag")
+        spark.catalog.dropTempView("owners")
+
+
+def test_an_unknown_table_is_named_with_those_there_are(spark: SparkSession) -> None:
+    with pytest.raises(InputError, match=r"unknown table 'lags': choose one of raw, records"):
+        sharelag.open("demo", spark=spark).frames["lags"]
+
+
+# ---- DataFrames of the user's own ------------------------------------------------------------------------
+
+
+def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    raw = spark.read.parquet(str(CAPTURE / "records")).withColumn("headers", F.lit("x"))
+    return raw.repartition(5), spark.read.parquet(str(CAPTURE / "offsets.parquet"))
+
+
+def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession) -> None:
+    raw, ends = own(spark)
+    bench = sharelag.open(raw=raw, offsets=ends)
+    wanted = sharelag.open("demo", engine="local").evidence().lag
+    assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
+    assert bench.lag().engine == "spark"
+    assert "a DataFrame of raw records" in repr(bench)
+    records, _ = sharelag.decode(raw)
+    lag = sharelag.lag(sharelag.windows(records), ends)
+    assert rows(collected(lag, schemas.LAG)) == rows(wanted)
+
+
+def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) -> None:
+    raw, ends = own(spark)
+    past = spark.read.parquet(str(CAPTURE / "past_offsets.parquet"))
+    both = ends.unionByName(past)
+    at = datetime(2026, 11, 21, 11, 44, 40, tzinfo=UTC)
+    names = ["group_id", "topic_id", "partition", "start_offset", "end_offset", "lag"]
+    then = sharelag.open(raw=raw, offsets=both, as_of=at).evidence().lag.select(names)
+    wanted = sharelag.open("demo", as_of=at, engine="local").evidence().lag.select(names)
+    assert then.to_pylist() == wanted.to_pylist()
+    assert pc.sum(then.column("lag")).as_py() > 0
+
+
+def test_without_offsets_windows_are_known_and_lag_is_not(spark: SparkSession) -> None:
+    bench = sharelag.open(raw=own(spark)[0])
+    lag = bench.evidence().lag
+    assert lag.column("lag").null_count == lag.num_rows == 32
+    assert set(lag.column("lag_reason").to_pylist()) <= {
+        "unknown_topic",
+        "no_start_offset",
+        "no_delivery_complete_count",
+    }
+
+
+def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
+    raw, ends = own(spark)
+    with pytest.raises(InputError, match=r"raw records: .*key: expected binary"):
+        sharelag.open(raw=ends)
+    with pytest.raises(InputError, match="give raw=DataFrame"):
+        sharelag.open("demo", raw=raw)
+    with pytest.raises(InputError, match="give raw=DataFrame"):
+        sharelag.open(offsets=ends)
+    with pytest.raises(InputError, match="read on Spark"):
+        sharelag.open(raw=raw, engine="local")
+
+
+def test_a_result_becomes_the_dataframe_of_all_its_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 100)
+    bench = sharelag.open("demo", spark=spark)
+    history = bench.history()
+    assert len(history) == 100
+    assert history.to_spark().count() == 1780
+    assert "the latest 100 of 1,780 rows" in history.to_text()
+    last = sharelag.open("demo", engine="local").history().table.sort_by([("record_timestamp", "descending")])
+    assert pc.min(history.table.column("record_timestamp")).as_py() == last.column("record_timestamp")[99].as_py()
+    billing = bench.history("billing")
+    assert billing.to_spark().select("group_id").distinct().collect()[0].group_id == "billing"
+    later = bench.history(since=THEN).to_spark()
+    assert later.count() == engine.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
+
+
+# ---- what reaches this process ---------------------------------------------------------------------------
+
+
+class Counted:
+    """How many bytes of DataFrames reached this process, and by which calls."""
+
+    def __init__(self) -> None:
+        self.bytes, self.calls = 0, 0
+
+
+@contextmanager
+def counting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    kind, counted = type(spark.range(1)), Counted()
+    with monkeypatch.context() as patch:
+        for name in ("toArrow", "collect", "toPandas", "toLocalIterator"):
+            patch.setattr(kind, name, _counted(getattr(kind, name), name, counted))
+        yield counted
+
+
+def _counted(original: Any, name: str, counted: Counted) -> Any:
+    def collecting(frame: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(frame, *args, **kwargs)
+        assert name == "toArrow", f"{name} gives rows one by one"
+        counted.calls += 1
+        counted.bytes += found.nbytes
+        return found
+
+    return collecting
+
+
+def ask_everything(bench: Any) -> dict[str, int]:
+    group = bench.groups[0]
+    at = bench.evidence().as_of - timedelta(seconds=30)
+    asked = {
+        "lag": bench.lag(), "rollup": bench.lag(by="group"), "windows": bench.windows(),
+        "history": bench.history(), "timeline": bench.timeline(every=10.0), "diff": bench.diff(at),
+        "progress": bench.progress(),
+        "members": bench.members(), "imbalance": bench.imbalance(), "explain": bench.explain(),
+        "health": bench.health(), "reconcile": bench.reconcile(), "moments": bench.moments(group, most=20),
+    }  # fmt: skip
+    return {name: len(result) for name, result in asked.items()}
+
+
+def test_what_is_collected_does_not_grow_with_the_records(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight times the records of as many share partitions: the same questions, about the same bytes and calls."""
+    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 500)
+    told = []
+    for name, per_partition in (("few", 60), ("many", 480)):
+        source = capture_of(tmp_path / name, groups=3, partitions=4, per_partition=per_partition)
+        assert source.size() == 12 * per_partition
+        # In this process nothing is decoded or replayed: whoever did would read the records here.
+        monkeypatch.setattr(CaptureInput, "batches", _never)
+        with counting(spark, monkeypatch) as counted:
+            sizes = ask_everything(sharelag.open(source, spark=spark, over=timedelta(seconds=200)))
+        told.append((counted, sizes))
+        monkeypatch.undo()
+        monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 500)
+    (few, sizes), (many, larger) = told
+    assert few.calls <= many.calls <= few.calls + 2
+    assert sizes["lag"] == larger["lag"] == 12
+    assert larger["history"] == 500
+    assert many.bytes < 1.5 * few.bytes
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError("an answer of the Spark engine read the records in this process")

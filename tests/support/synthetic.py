@@ -1,0 +1,133 @@
+"""Captures of any size, of records such as a share coordinator writes, made column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
+from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.inputs import CaptureInput
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.placement import state_partition
+
+BEGIN = datetime(2026, 11, 21, 11, tzinfo=UTC)
+LASTS = timedelta(seconds=200)
+STATE_PARTITIONS = 8
+MOMENTS = 60
+#: Updates between two snapshots of a share partition.
+UPDATES = 50
+#: Offsets that a share partition is past after each record.
+STEP = 10
+#: What is behind the last window of each share partition.
+UNREAD = 100
+
+_BATCH = [("first", ">i8"), ("last", ">i8"), ("state", "u1"), ("count", ">i2"), ("tags", "u1")]
+_REST = [("batches", "u1"), ("batch", _BATCH, 3), ("tag", "u1", 3), ("complete", ">i4")]
+_EPOCHS = [("version", ">i2"), ("snapshot_epoch", ">i4")]
+_SNAPSHOT = np.dtype(
+    [*_EPOCHS, ("state_epoch", ">i4"), ("leader_epoch", ">i4"), ("start", ">i8"), ("created", ">i8"),
+     ("written", ">i8"), *_REST]
+)  # fmt: skip
+_UPDATE = np.dtype([*_EPOCHS, ("leader_epoch", ">i4"), ("start", ">i8"), *_REST])
+
+
+def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -> CaptureInput:
+    """Write a capture: so many records of each share partition, evenly over `LASTS`, with a snapshot now and then.
+
+    Each group has a topic of its own. Every window has two offsets that were given back, three that are acknowledged,
+    and two more that were given back.
+    """
+    names = [f"group-{number:05d}" for number in range(groups)]
+    ids = [topic_id_text(number.to_bytes(16, "big")) for number in range(1, groups + 1)]
+    end = STEP * (per_partition - 1) + 7 + UNREAD
+
+    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
+        moments = [timedelta(seconds=LASTS.seconds * n // MOMENTS) for n in range(MOMENTS)]
+        tables = {
+            "offsets": _offsets(ids, partitions, [(BEGIN + LASTS, end)]),
+            "past_offsets": _offsets(ids, partitions, [(BEGIN + at, int(end * (at / LASTS))) for at in moments]),
+        }
+        return tables, CaptureInfo("synthetic", BEGIN + LASTS, {STATE_TOPIC: STATE_PARTITIONS})
+
+    write_capture(folder, _records(names, ids, partitions, per_partition), finish)
+    return CaptureInput(folder)
+
+
+def _records(names: list[str], ids: list[str], partitions: int, count: int) -> Iterator[pa.RecordBatch]:
+    """The raw records, state partition by state partition, in the order of time."""
+    keys = [(name, topic_id, p) for name, topic_id in zip(names, ids, strict=True) for p in range(partitions)]
+    place = np.array([state_partition(SharePartition(*key), STATE_PARTITIONS) for key in keys])
+    for state in range(STATE_PARTITIONS):
+        mine = np.flatnonzero(place == state)
+        offset = 0
+        for first in range(0, count if len(mine) else 0, 20):
+            steps = np.arange(first, min(first + 20, count))
+            step, key = np.repeat(steps, len(mine)), np.tile(mine, len(steps))
+            yield _batch([_key(*keys[one]) for one in mine], len(steps), step, count, state, offset)
+            offset += len(key)
+
+
+def _batch(
+    keys: list[bytes], steps: int, step: NDArray[np.int64], count: int, state: int, offset: int
+) -> pa.RecordBatch:
+    is_snapshot = step % UPDATES == 0
+    time = round(BEGIN.timestamp() * 1000) + step * round(LASTS.total_seconds() * 1000) // count
+    values = np.where(is_snapshot, _values(_SNAPSHOT, step, time), _values(_UPDATE, step, time))
+    kind = np.where(is_snapshot, b"\0\0", b"\0\1")
+    every = np.tile(np.array(keys, object), steps)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([k.tobytes() + key for k, key in zip(kind.view("V2"), every, strict=True)], pa.binary()),
+            pa.array(values.tolist(), pa.binary()),
+            pa.repeat(STATE_TOPIC, len(step)),
+            pa.repeat(pa.scalar(state, pa.int32()), len(step)),
+            pa.array(offset + np.arange(len(step))),
+            pa.array(time).view(schemas.TIMESTAMP),
+            pa.repeat(pa.scalar(0, pa.int32()), len(step)),
+        ],
+        schema=schemas.RAW,
+    )
+
+
+def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.object_]:
+    rows = np.zeros(len(step), kind)
+    rows["snapshot_epoch"], rows["leader_epoch"] = step // UPDATES, 1
+    rows["start"] = start = STEP * step
+    if kind is _SNAPSHOT:
+        rows["created"], rows["written"] = time[0], time
+    rows["batches"], rows["tag"], rows["complete"] = 4, (1, 0, 4), 3
+    for number, (first, last, state) in enumerate(((0, 1, 0), (2, 4, 2), (5, 6, 0))):
+        batch = rows["batch"][:, number]
+        batch["first"], batch["last"], batch["state"], batch["count"] = start + first, start + last, state, 1
+    return rows.view(f"V{kind.itemsize}").astype(object)
+
+
+def _key(group: str, topic_id: str, partition: int) -> bytes:
+    name = group.encode()
+    return len(name).to_bytes(2, "big") + name + topic_id_bytes(topic_id) + partition.to_bytes(4, "big")
+
+
+def _offsets(ids: list[str], partitions: int, ends: list[tuple[datetime, int]]) -> pa.Table:
+    size = len(ids) * partitions
+    tables = [
+        pa.table(
+            {
+                "topic": np.repeat([f"topic-{number:05d}" for number in range(len(ids))], partitions),
+                "topic_id": np.repeat(ids, partitions),
+                "partition": np.tile(np.arange(partitions), len(ids)),
+                "log_start_offset": np.zeros(size, np.int64),
+                "end_offset": np.full(size, end),
+                "leader_epoch": np.ones(size, np.int32),
+                "as_of": [at] * size,
+            }
+        ).cast(schemas.OFFSETS)
+        for at, end in ends
+    ]
+    return pa.concat_tables(tables)
