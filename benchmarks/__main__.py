@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import archive_memory, assignors, decode, notebooks, quick_look, scrapes, widgets
+from benchmarks import (
+    archive_memory,
+    assignors,
+    dashboards,
+    decode,
+    notebooks,
+    quick_look,
+    scrapes,
+    spark_scale,
+    widgets,
+)
 
 _ALL = {
     "decode": decode.run,
@@ -13,6 +23,8 @@ _ALL = {
     "scrapes": scrapes.run,
     "widgets": widgets.run,
     "notebooks": notebooks.run,
+    "dashboards": dashboards.run,
+    "spark_scale": spark_scale.run,
     "assignors": assignors.run,
 }
 
