@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 #: Tasks for each core: small ones end together, and their progress is seen.
 _TASKS_A_CORE = 32
+_MOST_CORES = 10_000
 #: Seconds between two looks at the progress.
 _EVERY = 0.5
 
@@ -118,10 +118,17 @@ def _frame(spark: SparkSession | None, todo: Sequence[Run], folder: str | None, 
     own = {
         one.scenario.assignor: ASSIGNORS[one.scenario.assignor] for one in todo if not is_ours(one.scenario.assignor)
     }
-    cores = spark.range(1).rdd.context.defaultParallelism if partitions is None else 0
-    parts = min(len(runs), cores * _TASKS_A_CORE) if partitions is None else partitions
+    parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
     frame = spark.range(0, len(runs), 1, max(parts, 1))
     return frame.mapInArrow(_task(runs, texts, own, folder), schemas.spark_schema(MADE))
+
+
+def _cores(spark: SparkSession) -> int:
+    """As many as Spark would make partitions of its own accord; Spark Connect has no other word for it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).toArrow()
+    return len(numbers.column("partition").unique())
 
 
 def _task(
@@ -156,31 +163,25 @@ def _collected(frame: DataFrame, runs: int, progress: Callable[[int], object] | 
     """The rows, while somebody is told how far it is, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
-    context = frame.sparkSession.sparkContext
-    group = f"sharelag-sweep-{uuid4().hex}"
+    from sharelag.sources.spark.progress import Own
+
+    own = Own(frame.sparkSession, f"sharelag: {runs} simulations")
 
     def collect() -> pa.Table:
-        context.setJobGroup(group, f"sharelag: {runs} simulations")
-        return frame.toArrow()
+        with own.begun():
+            return frame.toArrow()
 
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(collect)
         try:
             while not work.done():
-                progress(_done(context, group, runs))
+                done, tasks = own.count()
+                progress(runs * done // tasks if tasks else 0)
                 wait([work], timeout=_EVERY)
         except BaseException:  # also when somebody interrupts: Spark would go on
             while not work.done():  # again, as the job may not have begun yet
-                context.cancelJobGroup(group)
+                own.stop()
                 wait([work], timeout=_EVERY)
             raise
     progress(runs)
     return work.result()
-
-
-def _done(context: Any, group: str, runs: int) -> int:
-    tracker = context.statusTracker()
-    infos = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [tracker.getStageInfo(stage) for info in infos if info for stage in info.stageIds]
-    tasks, ended = sum(one.numTasks for one in stages if one), sum(one.numCompletedTasks for one in stages if one)
-    return runs * ended // tasks if tasks else 0

@@ -43,7 +43,7 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     _require_pyspark()
     from pyspark.errors import PySparkException
 
-    there = _existing()
+    there = existing()
     if there is not None:
         return there
     wanted = {name.replace("_", "."): value for name, value in settings.items()}
@@ -63,16 +63,23 @@ def is_connect(spark: SparkSession) -> bool:
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
 
 
-def _existing() -> SparkSession | None:
+def existing() -> SparkSession | None:
+    """Return the session that is there; None where none is, none is left, or none has started yet."""
+    if "pyspark.sql" not in sys.modules:
+        return None
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, is_remote
 
+    if not is_remote():
+        from pyspark import SparkContext
+
+        # A session whose context was stopped is still called active, and a context is there before it has started.
+        if getattr(SparkContext._active_spark_context, "_jsc", None) is None:
+            return None
     try:
-        there = SparkSession.active()
+        return SparkSession.active()
     except PySparkException:  # it has no other way to say that there is none
         return None
-    # One whose context was stopped is still called active.
-    return there if is_connect(there) or there.sparkContext._jsc is not None else None
 
 
 def _only_connect(wanted: dict[str, str]) -> bool:
