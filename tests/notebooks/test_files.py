@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from sharelag.pipeline.tables import TABLES
 from tests.notebooks.shipped import FOLDER, NAMES, read
 
+#: Functions of DataFrames, of files; the others look at whatever can be opened, as of any moment.
+OF_FILES = "11_dataframes_and_sql"
 _LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 
 
@@ -29,7 +32,7 @@ def parameters(name: str) -> dict[str, Any]:
 
 
 def test_they_are_numbered_without_a_gap() -> None:
-    assert [int(name[:2]) for name in NAMES] == list(range(11))
+    assert [int(name[:2]) for name in NAMES] == list(range(12))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,8 +49,8 @@ def test_no_run_left_anything_in_it(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_cell_says_what_is_looked_at(name: str) -> None:
     given = parameters(name)
-    assert {"where", "command_config", "as_of"} <= set(given)
-    assert given["command_config"] is None
+    assert {"where"} if name == OF_FILES else {"where", "command_config", "as_of"} <= set(given)
+    assert given.get("command_config") is None
     code = [cell for cell in read(name).cells if cell.cell_type == "code"]
     assert "parameters" in code[0].metadata.tags
     for text in code[1:]:
@@ -75,6 +78,14 @@ def test_links_lead_to_files_that_are_there(name: str) -> None:
     links = [link for text in sources(name, "markdown") for link in _LINK.findall(text)]
     assert not [link for link in links if link.startswith("http") or not (FOLDER / link).is_file()]
     assert links or name == "10_your_own_cluster"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_which_tables_it_stands_on(name: str) -> None:
+    said = " ".join(sources(name, "markdown")[0].split())
+    (told,) = re.findall(r"[^.]* `bench\.frames[^:]*", said.partition("**")[2])
+    named = set(re.findall(r"`(?:bench\.frames\.)?(\w+)`", told))
+    assert named & set(TABLES) or name in (OF_FILES, "10_your_own_cluster")
 
 
 def test_the_first_leads_to_all_others() -> None:
