@@ -49,12 +49,19 @@ class Lab(NamedTuple):
 
 
 @contextmanager
-def jupyter_lab(folder: Path) -> Iterator[Lab]:
-    """A JupyterLab over the notebooks in a folder; its settings go to a folder beside it."""
+def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
+    """A JupyterLab over the notebooks in a folder; its settings go to a folder beside it.
+
+    Parameters
+    ----------
+    folder : Path
+    remote : str, optional
+        The Spark Connect server of its kernels; without it, each starts a Spark of its own.
+    """
     apart = folder.parent / f"{folder.name}-jupyter"
     _settings(apart / "settings")
     env = {"JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces")}
-    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"}
+    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"} | on_spark(remote)
     port, token = free_port(), secrets.token_hex(16)
     command = ["jupyter-lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
@@ -63,6 +70,11 @@ def jupyter_lab(folder: Path) -> Iterator[Lab]:
     url = f"http://127.0.0.1:{port}"
     with jupyter_server(command, env, folder, apart, f"{url}/api?token={token}"):
         yield Lab(url, token, folder)
+
+
+def on_spark(remote: str) -> dict[str, str]:
+    """What tells kernels which Spark Connect server is theirs; nothing for one of their own."""
+    return {"SPARK_REMOTE": remote} if remote else {}
 
 
 def change_theme(page: Page, theme: str, shown: str, arg: Any) -> None:

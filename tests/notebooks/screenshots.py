@@ -22,10 +22,21 @@ from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.notebooks.gallery import CELLS, REPORT, WORDS, setup
 from tests.notebooks.running import Running
-from tests.notebooks.shipped import NAMES, ROOT, complaints, copy_of, read
+from tests.notebooks.shipped import NAMES, QUICK, ROOT, complaints, copy_of, read
+from tests.support.connect import connect_server
 
 DOCS = ROOT / "docs"
 OUT = DOCS / "screenshots"
+#: What there is to read.
+PAGES = {
+    "frames": "Tables, SQL, and your own Spark: every table with its columns",
+    "commands": "The terminal: commands, columns, causes",
+    "simulate": "What would make it better: simulations, and how far they can be trusted",
+    "reports": "Reports, schedules, mail",
+    "checks": "Checks and their rules",
+    "exports": "Prometheus, Grafana, KEDA, tables",
+    "future": "What Kafka leaves to the future",
+}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 GALLERY = "gallery"
 WIDTH = 1180
@@ -65,7 +76,7 @@ def main(chosen: list[str]) -> int:
             copy_of(name, folder)
         cells = [name for name in CELLS if name in wanted]
         _write_gallery(folder / f"{GALLERY}.ipynb", cells)
-        with jupyter_lab(folder) as lab:
+        with connect_server(settings=QUICK) as remote, jupyter_lab(folder, remote) as lab:
             _of_notebooks(lab, browser, names)
             if cells:
                 _of_cells(lab, browser, cells)
@@ -156,8 +167,11 @@ def _write_gallery(path: Path, names: list[str]) -> None:
 
 def _gallery() -> str:
     """``docs/README.md``: every picture with a line of what it shows."""
+    pages = [f"* [{title}]({name}.md)" for name, title in PAGES.items()]
     parts = [
-        "# What it looks like\n\nMade by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n"
+        "# Documentation\n",
+        "\n".join(pages) + "\n",
+        "# What it looks like\n\nMade by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n",
     ]
     for title, names in (
         ("Dashboards", [name for name in CELLS if name.startswith("dashboard")]),

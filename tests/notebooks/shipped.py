@@ -16,6 +16,8 @@ from papermill.parameterize import parameterize_notebook
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("[0-9]*.ipynb"))
+#: Of a Connect server for kernels: its workers are forked from a process that has imported what they need.
+QUICK = {"spark.python.daemon.module": "sharelag.sources.spark.daemon"}
 
 
 def read(name: str) -> NotebookNode:
@@ -31,12 +33,13 @@ def copy_of(name: str, folder: Path, **parameters: Any) -> Path:
     return path
 
 
-def papermill(name: str, folder: Path, **parameters: Any) -> NotebookNode:
-    """A notebook after a run by papermill, with these parameters, by an interpreter of its own."""
+def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> NotebookNode:
+    """A notebook after a run by papermill, with these parameters, by an interpreter of its own, on Spark Connect."""
     out = folder / f"{name}.ipynb"
     command = [sys.executable, "-m", "papermill", str(FOLDER / f"{name}.ipynb"), str(out), "-k", "python3"]
     command += [word for key, value in parameters.items() for word in ("-r", key, str(value))]
     env = os.environ | {"IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env |= {"SPARK_REMOTE": remote}
     done = subprocess.run(
         [*command, "--no-progress-bar"], capture_output=True, text=True, timeout=180, env=env, check=False
     )

@@ -26,7 +26,7 @@ def described() -> list[DescribedOffset]:
 
 @pytest.fixture(scope="module")
 def ran(
-    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory
+    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory, remote: str
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
     folders = {name: tmp_path_factory.mktemp(name) for name in RUN}
@@ -37,14 +37,14 @@ def ran(
             stage.produce(40)
         stage.rest()  # they stay, and nothing changes any more
         described += parse_describe(broker.share_groups_describe(stage.group))
-        started = {name: two.submit(_run, name, broker, folders[name]) for name in RUN}
+        started = {name: two.submit(_run, name, broker, folders[name], remote) for name in RUN}
         found = {name: run.result() for name, run in started.items()}
         assert parse_describe(broker.share_groups_describe(stage.group)) == described
         yield found
 
 
-def _run(name: str, broker: KafkaBroker, folder: Path) -> NotebookNode:
-    return papermill(name, folder, where=broker.bootstrap_servers, **RUN[name])
+def _run(name: str, broker: KafkaBroker, folder: Path, remote: str) -> NotebookNode:
+    return papermill(name, folder, remote, where=broker.bootstrap_servers, **RUN[name])
 
 
 @pytest.mark.parametrize("name", RUN)

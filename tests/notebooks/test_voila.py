@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.desk import Watched, axe_violations
-from tests.browser.jupyter import free_port, jupyter_server
+from tests.browser.jupyter import free_port, jupyter_server, on_spark
 from tests.notebooks.running import empty_views
 from tests.notebooks.shipped import NAMES, ROOT, copy_of
 
@@ -22,7 +22,7 @@ DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.
 
 
 @pytest.fixture(scope="module")
-def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def voila(tmp_path_factory: pytest.TempPathFactory, remote: str) -> Iterator[str]:
     """Address of a Voila over the notebooks, started as `make pages` does."""
     folder, apart, port = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("voila"), free_port()
     for name in (ALIVE, *OTHERS):
@@ -31,7 +31,7 @@ def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = ["voila", str(folder), "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1", "--template=sharelag"]
     command += ["--show_tracebacks=True"]  # our errors are a sentence
     url = f"http://127.0.0.1:{port}"
-    with jupyter_server(command, {"JUPYTER_PATH": str(ROOT / "widgets")}, apart, apart, url):
+    with jupyter_server(command, {"JUPYTER_PATH": str(ROOT / "widgets")} | on_spark(remote), apart, apart, url):
         yield url
 
 

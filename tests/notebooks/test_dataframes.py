@@ -1,0 +1,78 @@
+"""Does a newcomer who runs the notebook about DataFrames get Kafka's lag, on classic Spark and on Spark Connect?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from nbformat import NotebookNode
+from playwright.sync_api import Browser
+
+from sharelag import engine
+from sharelag.demo import CAPTURE
+from sharelag.sources.inputs import CaptureInput
+from tests.browser.jupyter import jupyter_lab
+from tests.notebooks.running import Ran, Running
+from tests.notebooks.shipped import complaints, copy_of, texts
+
+NAME = "11_dataframes_and_sql"
+#: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
+OF_THEIR_START = re.compile(
+    r"WARNING: Using incubator modules: .*\n|Setting default log level to .*\n|To adjust logging level use .*\n"
+)
+
+
+@pytest.fixture(scope="module", params=["classic", "connect"])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Ran]:
+    """The notebook after a run in JupyterLab, as it is."""
+    remote = request.getfixturevalue("remote") if request.param == "connect" else ""
+    folder = tmp_path_factory.mktemp(request.param)
+    copy_of(NAME, folder)
+    with jupyter_lab(folder, remote) as lab:
+        running = Running(lab, browser, [NAME])
+        yield running.finished(NAME)
+        running.close(NAME)
+
+
+def shown(notebook: NotebookNode, word: str) -> str:
+    """What the one cell shows whose code has a word."""
+    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and word in cell.source]
+    return "\n".join(texts(NotebookNode(cells=[cell])))
+
+
+def test_it_runs_and_complains_of_nothing(ran: Ran) -> None:
+    print(f"{ran.seconds:.1f} s")
+    said = [OF_THEIR_START.sub("", text) for text in complaints(ran.saved)]
+    assert [text for text in said if text.strip()] == []
+    ran.watched.assert_quiet()
+
+
+def test_lag_is_what_one_process_says(ran: Ran) -> None:
+    rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
+    table = shown(ran.saved, "share_partitions")
+    for row in rows:
+        (line,) = [line for line in table.splitlines() if f" {row['group_id']} " in line]
+        lag = "NaN" if row["lag"] is None else str(row["lag"])
+        assert line.split()[1:4:2] == [row["group_id"], lag] or line.split()[1:4:2] == [row["group_id"], f"{lag}.0"]
+
+
+def test_owners_are_joined(ran: Ran) -> None:
+    rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
+    lags = {row["group_id"]: row["lag"] for row in rows}
+    (line,) = [line for line in shown(ran.saved, "owners.createOr").splitlines() if " payments " in line]
+    assert float(line.split()[2]) == lags["billing"] + lags["fraud-check"]
+
+
+def test_the_plan_has_the_steps_that_are_told(ran: Ran) -> None:
+    plan = shown(ran.saved, "lag.explain")
+    steps = [re.sub(r"[^A-Za-z].*$|^[^A-Za-z]*", "", line.lstrip(" :+-")) for line in plan.splitlines()[1:]]
+    assert [step for step in steps if step in ("MapInArrow", "Exchange", "BroadcastExchange")] == [
+        "MapInArrow",  # the terms of lag
+        "MapInArrow",  # replay
+        "Exchange",  # what is left of the records
+        "MapInArrow",  # what is superseded goes
+        "MapInArrow",  # decoding
+        "BroadcastExchange",  # of the offsets,
+        "Exchange",  # one row a topic partition
+    ]
