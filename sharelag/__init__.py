@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         observed,
         offsets,
         rollup,
+        stream,
         windows,
     )
     from sharelag.workbench import Result, Workbench, samples, told
@@ -61,12 +62,14 @@ __all__ = [
     "replay",
     "rollup",
     "samples",
+    "stream",
     "told",
     "windows",
     "wire",
 ]
 
-_MODULES = ("replay", "wire")
+#: Modules by their public names.
+_MODULES = {"replay": "sharelag.replay", "stream": "sharelag.pipeline.stream", "wire": "sharelag.wire"}
 _HOMES = {
     "sharelag.pipeline": (
         "Decoded",
@@ -96,5 +99,5 @@ def __getattr__(name: str) -> Any:
     if name == "open":  # within sharelag the builtin keeps its name
         return import_module("sharelag.workbench").open_workbench
     if name in _MODULES:
-        return import_module(f"sharelag.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'sharelag' has no attribute {name!r}")

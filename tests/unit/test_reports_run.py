@@ -100,6 +100,7 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     (run,) = ledger.read(tmp_path)
     assert run.parameters == {
         "capture": str(archive),
+        "engine": "local",
         "group": ["billing", "shipping"],
         "over": 172800,
         "as_of": night(0).isoformat(),
