@@ -77,9 +77,12 @@ def _java() -> Check:
 
 def _spark() -> Check:
     try:
-        return Check("ok", "spark", version("pyspark"))
+        found = version("pyspark")
     except ImportError:
-        return Check("fail", "spark", "pyspark is not installed", "pip install sharelag brings it along")
+        advice = "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine local works without"
+        return Check("warn", "spark", "pyspark is not installed", advice)
+    remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
+    return Check("ok", "spark", f"{found}, through Spark Connect at {remote} (SPARK_REMOTE)" if remote else found)
 
 
 def _features(config: ClientConfig) -> Iterator[Check]:

@@ -20,8 +20,8 @@ CONDA_NAMES = {
     "kaleido": "python-kaleido",
     "prometheus-client": "prometheus_client",
 }
-#: What the extras of kafka-python bring along; conda knows no extras.
-CODECS = {"crc32c", "lz4", "python-snappy", "zstandard"}
+#: What the extras of kafka-python and pyspark bring along; conda knows no extras.
+BROUGHT_ALONG = {"crc32c", "lz4", "python-snappy", "zstandard", "googleapis-common-protos", "grpcio", "grpcio-status"}
 
 
 def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
@@ -65,7 +65,7 @@ def test_the_conda_environment_has_the_same_dependencies() -> None:
     pip = {conda_form(text) for text in wanted if not text.startswith("sharelag")}
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     conda = {item.replace(" ", "") for item in listed if isinstance(item, str)}
-    assert conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | CODECS
+    assert conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | BROUGHT_ALONG
     assert pip - conda == set()
 
 

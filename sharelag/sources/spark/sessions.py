@@ -40,7 +40,7 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
 
     Workers run this interpreter unless ``PYSPARK_PYTHON`` names another: it has the packages they need.
     """
-    _require_pyspark()
+    require_pyspark()
     from pyspark.errors import PySparkException
 
     there = existing()
@@ -56,6 +56,17 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
         return _own(app_name, wanted)
     except PySparkException as error:
         raise SetupError(_advice(error, remote)) from error
+
+
+def require_pyspark() -> None:
+    """Refuse to go on where pyspark cannot be imported, and say what to do."""
+    try:
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        raise SetupError(
+            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
+            'or use --engine local (engine="local"), which needs neither'
+        ) from error
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -131,16 +142,6 @@ def _set_environment(master: str) -> None:
     if master.startswith("local"):
         # Otherwise Spark binds to whatever address the host name has, or fails where it has none.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def _require_pyspark() -> None:
-    try:
-        import pyspark.sql  # noqa: F401
-    except ImportError as error:
-        raise SetupError(
-            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
-            'or use --engine local (engine="local"), which needs neither'
-        ) from error
 
 
 def _require_java() -> None:
