@@ -17,12 +17,16 @@ from pathlib import Path
 
 #: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to standard output.
 _SILENT = "-Xlog:disable"
+_RECORDING = "-XX:ArchiveClassesAtExit"
+_JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
 _COMMAND = "from sharelag.cli import main; main()"
 
 
 def options() -> list[str]:
     """What Java has to be told for a quick start; nothing where nothing was recorded for this Spark and this Java."""
     there = archive()
+    if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
+        return []  # Java does not write an archive while it reads one
     # Options with blanks would be taken apart.
     if there is None or not there.is_file() or " " in str(there):
         return []
@@ -54,18 +58,20 @@ def record(*question: str) -> Path | None:
     Returns
     -------
     Path or None
-        The archive; None if Java wrote none.
+        The archive; None if the question failed, or Java wrote none.
     """
     there = archive()
     if there is None:
         return None
     there.parent.mkdir(parents=True, exist_ok=True)
-    there.unlink(missing_ok=True)  # Java does not write one while it reads one
     part = there.with_suffix(f".{os.getpid()}.part")
-    wanted = os.environ | {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={part} {_SILENT}"}
+    wanted = os.environ | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
     # Java outlives the command while it writes: reading its output to the end waits for it.
-    subprocess.run([sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False)
-    return part.replace(there) if part.is_file() else None
+    answer = subprocess.run([sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False)
+    if answer.returncode or not part.is_file():
+        part.unlink(missing_ok=True)
+        return None
+    return part.replace(there)
 
 
 def _java() -> Path | None:

@@ -21,6 +21,11 @@ RUNTIME = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+#: Java's second compiler begins ten times later than it would: on two cores it costs a short question a quarter of
+#: its time, and what runs for minutes still gets it.
+_LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
+_LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
+_COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
 _LOCAL = {
     # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is a few megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -38,7 +43,8 @@ _LOCAL = {
 
 def local() -> dict[str, str]:
     """All that a session on this machine gets."""
-    chosen = RUNTIME | _LOCAL | {"spark.driver.extraJavaOptions": " ".join([_LOGGING, *class_data.options()])}
+    java = [_LOGGING, *_COMPILER, *class_data.options()]
+    chosen = RUNTIME | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
     if sys.platform == "linux" and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
         # Workers begin with what we need imported: on two cores the first task with Python in it comes in half the
         # time. Elsewhere than on Linux it cannot be told whether a process may be forked then.

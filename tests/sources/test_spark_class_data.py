@@ -1,0 +1,65 @@
+"""Does Java take the classes that were recorded for it, and does a recording that does not fit harm nobody?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sharelag.demo import CAPTURE
+from sharelag.sources.spark import class_data
+
+#: Says whether the archive is a part of Java's memory, and that Spark works.
+_SESSION = """
+import sys
+from pathlib import Path
+from sharelag.sources.spark import class_data, session
+
+archive = Path(sys.argv[1])
+class_data.archive = lambda: archive
+spark = session(spark_master="local[1]")
+java = spark._jvm.java.lang.ProcessHandle.current().pid()
+print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).count())
+"""
+
+
+def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _SESSION, str(archive)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "share" / "spark.jsa"
+    monkeypatch.setattr(class_data, "archive", lambda: archive)
+    assert class_data.options() == []
+    assert class_data.record("lag", "--capture", str(CAPTURE), "--engine", "spark") == archive
+    assert list(archive.parent.iterdir()) == [archive]
+    done = session_with(archive)
+    assert done.stdout == "True 3\n", done.stderr
+
+
+def test_what_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+    archive.write_bytes(b"of another Java")
+    done = session_with(archive)
+    assert done.stdout == "False 3\n", done.stderr
+    assert "rchive" not in done.stderr
+
+
+def test_it_is_bound_to_the_versions_of_both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert class_data.archive() is None
+    (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.4"\n')
+    monkeypatch.setattr(class_data, "version", lambda _: "4.0.9")
+    assert class_data.archive() == Path(sys.prefix, "share", "sharelag", "spark-4.0.9-java-21.0.4.jsa")
+
+
+def test_nothing_is_recorded_where_the_job_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
+    assert class_data.record("lag", "--capture", str(tmp_path / "nowhere"), "--engine", "spark") is None
+    assert list(tmp_path.iterdir()) == []
