@@ -20,8 +20,8 @@ _SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loade
 _DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
-# It takes ten seconds; a busy machine takes its time.
-_PATIENCE = 120_000
+# On a busy machine, whose Spark has just started, it takes minutes.
+_PATIENCE = 240_000
 
 
 @dataclass

@@ -11,6 +11,9 @@ import pytest
 from sharelag import whatif
 from tests.notebooks.shipped import read
 
+#: What is read here is read by the Spark of this process, which all its tests share.
+pytestmark = pytest.mark.usefixtures("spark")
+
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 
