@@ -7,8 +7,11 @@ PYTEST := $(BIN)/python -m pytest
 # Most tests wait for somebody: a broker, a browser, a kernel. Each process has its own.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
+# What of pyspark `make test-versions` runs on.
+VERSIONS ?= 4.0 4.3
+
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive check rows capture-data screenshots pages bench lock clean
+.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots pages bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +36,9 @@ test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 
 test-exhaustive: test-parts ## the same, with the full numbers of random cases
 	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
+
+test-versions: $(READY) ## the pipeline's tests on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
+	@$(BIN)/python tools/versions.py $(VERSIONS)
 
 check: $(READY) ## format, lint, types, import layers, fast tests
 	@$(BIN)/ruff format --check .
@@ -63,4 +69,4 @@ lock: $(READY) ## pin the versions again
 	  --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
 
 clean: ## remove what this Makefile made, but for .venv
-	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf .venvs out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -1,0 +1,58 @@
+"""Run the tests of the pipeline on other versions of pyspark, as classic Spark and through Spark Connect.
+
+Each version gets a virtual environment under .venvs/, with the pinned packages but for pyspark. Needs the
+environment of `make env`, whose uv it uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+ENVIRONMENTS = Path(".venvs")
+#: What depends on Spark, but for the sweeps that are killed and begun again: those take minutes.
+TESTS = ["tests/spark", "tests/sources/test_spark_session.py", "-k", "not killed"]
+#: pyspark 4.0 leaves the sockets of its results to the garbage collector.
+PATIENCE = ["-W", "ignore:unclosed <socket.socket:ResourceWarning"]
+KINDS = ("classic", "connect")
+
+
+def main(arguments: list[str]) -> int:
+    """Test each version as each kind; the exit code says whether all were good."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="+", help="such as 4.0, the newest of which is taken, or 4.0.1")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this kind of session")
+    asked = parser.parse_args(arguments)
+    outcomes = {}
+    for version in asked.versions:
+        python = environment(version)
+        for kind in asked.kind or KINDS:
+            print(f"pyspark {version}, {kind}", flush=True)
+            command = [str(python), "-m", "pytest", "-q", "--spark", kind, *PATIENCE, *TESTS]
+            outcomes[version, kind] = subprocess.run(command, check=False).returncode
+    for (version, kind), code in outcomes.items():
+        print(f"pyspark {version}, {kind}: {'good' if code == 0 else 'failed'}")
+    return int(any(outcomes.values()))
+
+
+def environment(version: str) -> Path:
+    """Make or bring up to date the environment of a version; its Python."""
+    folder = ENVIRONMENTS / f"pyspark-{version}"
+    python = folder / "bin" / "python"
+    uv = str(Path(sys.executable).with_name("uv"))
+    if not python.exists():
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    others = folder / "requirements.txt"
+    lines = Path("requirements.lock").read_text().splitlines(keepends=True)
+    others.write_text("".join(line for line in lines if not line.startswith(("pyspark==", "py4j=="))))
+    wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
+    install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--requirement", str(others), wanted], check=True)
+    subprocess.run([*install, "--no-deps", "--editable", "."], check=True)
+    return python
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
