@@ -41,7 +41,7 @@ def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> Notebo
     env = os.environ | {"IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     env |= {"SPARK_REMOTE": remote}
     done = subprocess.run(
-        [*command, "--no-progress-bar"], capture_output=True, text=True, timeout=180, env=env, check=False
+        [*command, "--no-progress-bar"], capture_output=True, text=True, timeout=400, env=env, check=False
     )
     if done.returncode:
         raise AssertionError(f"papermill could not run {name}:\n{done.stderr[-3000:]}")

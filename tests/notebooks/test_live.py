@@ -15,6 +15,8 @@ from tests.kafka.describe import DescribedOffset, parse_describe
 from tests.kafka.stage import Stage, steps
 from tests.notebooks.shipped import complaints, papermill, texts
 
+#: A broker, a Spark, and three notebooks, before the first test.
+pytestmark = pytest.mark.timeout(600)
 RUN = {"01_lag_today": {}, "02_inside_a_window": {"group": "live"}, "06_what_if": {"group": "live"}}
 
 
