@@ -1,0 +1,72 @@
+"""Spark and one process give the same answers: of the recorded stories, and of random topics at random moments."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from sharelag import engine
+from sharelag.demo import CAPTURE
+from sharelag.metrics.explain import explain
+from sharelag.pipeline.reading import SparkReading
+from sharelag.quick import QuickReading
+from sharelag.sources.inputs import CaptureInput, RawInput
+from tests import generators
+from tests.unit.test_wire import raw
+
+STORIES = sorted(path.parent.name for path in CAPTURE.parent.glob("scenarios/*/capture.json"))
+#: Of each kind of trouble one; the others with --exhaustive.
+FEW = ("aborted", "no_members", "poison", "window_full")
+PATIENCE = timedelta(seconds=2.5)
+
+
+def tables(read: Any) -> dict[str, list[Any]]:
+    """All that a reading tells, as plain rows in their order."""
+    evidence = read.evidence
+    found = {name: table.to_pylist() for name, table in vars(evidence).items() if isinstance(table, pa.Table)}
+    found["causes"] = explain(evidence, PATIENCE).to_pylist()
+    found["history"] = read.history().table.to_pylist()
+    found["imbalance"] = read.imbalance().to_pylist()
+    found["skew"] = read.skew().to_pylist()
+    found["counted"] = [read.counted]
+    return found
+
+
+def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
+    assert set(FEW) < set(STORIES)
+    for story in cases(FEW, STORIES):
+        source = CaptureInput(CAPTURE.parent / "scenarios" / story)
+        ours, theirs = QuickReading(source), SparkReading(source, spark=spark)
+        found, wanted = tables(theirs), tables(ours)
+        for name, table in wanted.items():
+            assert found[name] == table, (story, name)
+        theirs.close()
+
+
+def test_random_topics_are_the_same_at_random_moments(spark: SparkSession, cases: Any, tmp_path: Path) -> None:
+    random, rows = Random("topics on Spark"), 0
+    for number in range(cases(2, 25)):
+        records = generators.sequence(random, keys=5, length=60)
+        records = [generators.damaged(random, one) if random.random() < 0.1 else one for one in records]
+        batch = raw(records)
+        if random.random() < 0.5:  # some of them are lost
+            batch = batch.filter(pa.array([random.random() < 0.9 for _ in records]))
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.Table.from_batches([batch]), path)
+        for moment in (None, {3: 100 + random.randrange(len(records))}):
+            ours, theirs = (engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark"))
+            found = tables(theirs)
+            # Nothing but the clock tells when an input without offsets was asked.
+            assert found["history"] == tables(ours)["history"]
+            for name in ("windows", "gaps", "lag"):
+                assert found[name] == tables(ours)[name], (number, moment, name)
+            assert theirs.counted == ours.counted
+            rows += len(found["windows"])
+            theirs.close()
+    assert rows
