@@ -32,7 +32,7 @@ test-parts: $(READY)
 	@$(BIN)/python -m tests.browser.desk
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
-	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 2700
+	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
 
 test-exhaustive: test-parts ## the same, with the full numbers of random cases
 	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Self
 
 from sharelag.sources.spark.notice import in_notebook
 from sharelag.sources.spark.progress import Tasks
@@ -28,10 +28,10 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
     if not (in_notebook() and not _drawn_by_spark() if shown is None else shown):
         yield
         return
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 
     ended = Event()
-    with tqdm(desc=words, unit="task", leave=False) as bar:
+    with _Line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
         watcher = Thread(target=_watch, args=(bar, Tasks(), ended), name="sharelag-spark-bar", daemon=True)
         watcher.start()
         try:
@@ -39,6 +39,30 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
         finally:
             ended.set()
             watcher.join()
+
+
+class _Line:
+    """A line of a notebook's output: a widget would leave a dead view in what is saved, and in pages."""
+
+    def __init__(self, words: str) -> None:
+        self._words, self.n, self.total = words, 0, None
+
+    def __enter__(self) -> Self:
+        from IPython.display import display
+
+        self._shown = f"{self._words} ..."
+        self._handle: Any = display({"text/plain": self._shown}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        return self
+
+    def refresh(self) -> None:
+        """Show how many tasks are done."""
+        told = f"{self._words} ... {self.n} of {self.total} tasks" if self.total else f"{self._words} ..."
+        if told != self._shown:
+            self._shown = told
+            self._handle.update({"text/plain": told}, raw=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.update({"text/plain": ""}, raw=True)
 
 
 def _drawn_by_spark() -> bool:

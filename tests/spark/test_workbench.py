@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-import tqdm.auto
+import tqdm
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -34,7 +34,7 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Bar, "made", [])
-    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
     spark, local = sharelag.open("poison", engine="spark", bars=True), sharelag.open("poison", engine="local")
     assert spark.lag().table.equals(local.lag().table)
     assert spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
@@ -48,7 +48,7 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
 
 def test_there_is_no_bar_outside_of_a_notebook(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bar, "made", [])
-    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
     sharelag.open("poison", engine="spark").lag()
     assert Bar.made == []
 
