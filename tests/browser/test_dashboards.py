@@ -19,7 +19,7 @@ from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import *
 from tests.unit.told_input import ToldInput, Write
 from tests.widgets.samples import HOSTILE
-demo, picked = sharelag.open(), Selection()
+demo, picked = sharelag.open(engine='local'), Selection()
 kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
 writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
 hostile = Workbench(ToldInput(writes), engine="local")
@@ -28,10 +28,10 @@ CELLS = [
     SETUP,
     "fleet = FleetView(demo, selection=picked)\nfleet",
     "group = GroupView(demo, selection=picked)\ngroup",
-    "hunt = PoisonHunt(sharelag.open('poison'))\nhunt",
-    "lab = WhatIfLab(sharelag.open('hot_partition'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
+    "hunt = PoisonHunt(sharelag.open('poison', engine='local'))\nhunt",
+    "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
     "unknown = GroupView(demo, 'biling')\nunknown",
-    "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1))\nunreachable",
+    "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
     "names = ipywidgets.VBox([kind(hostile) for kind in kinds])\nnames",
     "state = StateTopicHealth(demo)\nstate",
 ]
@@ -89,7 +89,7 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
 def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -> None:
     page = opened.page
     said = head(page, GROUP).inner_text()
-    demo = sharelag.open()
+    demo = sharelag.open(engine="local")
     at = demo.lag().as_of
     assert at is not None
     berlin = at.astimezone(ZoneInfo("Europe/Berlin"))
