@@ -10,6 +10,7 @@ import pytest
 
 from sharelag.demo import CAPTURE
 from sharelag.sources.spark import class_data
+from tests.support.connect import no_session
 
 #: Says whether the archive is a part of Java's memory, and that Spark works.
 _SESSION = """
@@ -27,7 +28,7 @@ print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).cou
 
 def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", _SESSION, str(archive)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(command, env=no_session(), capture_output=True, text=True, check=False, timeout=200)
 
 
 def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from sharelag.errors import SetupError
 from sharelag.sources.spark import daemon, is_connect, session, sessions
 from sharelag.sources.spark.settings import given, home
-from tests.support.connect import connect_server
+from tests.support.connect import connect_server, no_session
 
 _NAMES = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled")
 _SCRIPT = f"""
@@ -34,11 +34,11 @@ def remote() -> Iterator[str]:
         yield address
 
 
-def run(code: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """A process of its own: this one has its Spark."""
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={name: value for name, value in {**os.environ, **environment}.items() if value},
+        env=no_session() | environment,
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     done = subprocess.run(
         [f"{home()}/bin/spark-submit", "--master", "local[1]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo",
          "--conf", "spark.sql.shuffle.partitions=9", "--conf", "spark.ui.enabled=false", str(script)],
-        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
+        env=no_session() | {"PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
         capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     # The script's own argument wins over --conf, --conf over what we would choose.
@@ -109,7 +109,7 @@ def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
         "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
         "print('told:', session() is theirs, is_connect(theirs), theirs.conf.get('spark.sql.session.timeZone'))\n"
     )
-    done = run(code, {"SPARK_REMOTE": ""})
+    done = run(code, {})
     assert done.stdout == "told: True True Asia/Tokyo\n", done.stderr[-2000:]
 
 
@@ -138,7 +138,7 @@ rows = frame.collect()
 print({row.threads for row in rows}, {row.there for row in rows}, len({row.pid for row in rows}),
       len({row.random for row in rows}))
 """
-    done = run(code, {"SPARK_REMOTE": ""})
+    done = run(code, {})
     assert done.stdout == "{'1'} {True} 2 2\n", done.stderr[-2000:]
 
 

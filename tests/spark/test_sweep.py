@@ -27,6 +27,7 @@ from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from tests.spark.gated import gated
+from tests.support.connect import no_session
 
 QUICK = replace(
     named("idle-members"), members=(Member(service=Service(5, "exponential"), max_poll_records=50),), duration_ms=8_000
@@ -101,7 +102,7 @@ def _kill_at_the_gate(out: Path) -> None:
         f"sweep(scenarios, range(6), spark=session(spark_master='local[2]'), out={str(out)!r})\n"
     )
     gate = {"SWEEP_GATE": str(out / "runs"), "PYTHONPATH": str(Path.cwd())}
-    driver = psutil.Popen([sys.executable, "-c", code], env=os.environ | gate, stderr=subprocess.PIPE)
+    driver = psutil.Popen([sys.executable, "-c", code], env=no_session() | gate, stderr=subprocess.PIPE)
     ends = time.monotonic() + 300
     while len(kept(out)) < 3:
         assert driver.poll() is None, driver.stderr.read().decode()

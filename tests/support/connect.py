@@ -27,8 +27,14 @@ _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)\s*$", re.MULTI
 _GUARDED = "exec 3<&0; {} 3<&- & server=$!; (read -r _; kill $server) <&3 & wait $server"
 #: Seconds; on an idle machine it takes about ten.
 _UNTIL_READY, _UNTIL_ENDED = 180, 30
-#: What is in the user's shell about sessions is not meant for the server.
-_NOT_INHERITED = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+#: What says where a session is, of the user's shell or of this process.
+_NOT_INHERITED = (
+    "SPARK_REMOTE",
+    "SPARK_API_MODE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+)
 
 
 @contextmanager
@@ -83,8 +89,13 @@ def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None 
             _end(server)
 
 
+def no_session() -> dict[str, str]:
+    """The environment of a process that has to find a Spark of its own, whichever this process has."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+
+
 def _environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    kept = no_session()
     path = os.pathsep.join(filter(None, [str(Path.cwd()), kept.get("PYTHONPATH")]))
     ours = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": path}
     return kept | ours | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -55,8 +55,8 @@ def editor_of(lab: WhatIfLab) -> AssignmentEditor:
 
 def changed(bench: Workbench, **changes: Any) -> Workbench:
     """The same, read again, with other tables."""
-    known, fresh = bench.evidence(), bench.refresh()
-    fresh._known["evidence"] = replace(known, **changes)
+    known, fresh = bench.evidence(), replace(bench)  # a copy has not been asked anything yet
+    fresh._once("evidence", lambda: replace(known, **changes))
     return fresh
 
 
