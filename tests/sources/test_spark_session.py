@@ -153,6 +153,7 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(trouble: str, monkeypat
     monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.worker"])
     monkeypatch.setattr(os, "execv", become)
     monkeypatch.setattr(daemon, "_part_random_numbers", lambda: None)
+    monkeypatch.setattr(daemon.gc, "freeze", lambda: None)
     monkeypatch.setenv("JE_ARROW_MALLOC_CONF", "")
     if trouble == "a thread":
         monkeypatch.setattr(daemon, "_threads", lambda: 2)

@@ -19,6 +19,8 @@ from pathlib import Path
 _SILENT = "-Xlog:disable"
 _RECORDING = "-XX:ArchiveClassesAtExit"
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: What would take the question to a Spark that is not of this machine.
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
 _COMMAND = "from sharelag.cli import main; main()"
 
 
@@ -65,7 +67,8 @@ def record(*question: str) -> Path | None:
         return None
     there.parent.mkdir(parents=True, exist_ok=True)
     part = there.with_suffix(f".{os.getpid()}.part")
-    wanted = os.environ | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
+    here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
     # Java outlives the command while it writes: reading its output to the end waits for it.
     answer = subprocess.run([sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False)
     if answer.returncode or not part.is_file():

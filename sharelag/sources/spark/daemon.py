@@ -9,6 +9,7 @@ come up, or an import fails, this process becomes Spark's own daemon, and worker
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -38,6 +39,7 @@ def _prepared() -> bool:
         import_module(_NEEDED)
         _load_kernels()
         _part_random_numbers()
+        gc.freeze()  # else each worker's collector would write to all that it shares with the others, and so copy it
     except Exception:  # whatever it was: a worker that needs it will fail with it, and say so
         return False
     return True
