@@ -60,6 +60,7 @@ def test_every_option_in_it_is_there(name: str) -> None:
     helps = "".join(
         sharelag(*command, "--help").stdout
         for command in (
+            ["capture"],
             ["check"],
             ["export"],
             ["export", "serve"],

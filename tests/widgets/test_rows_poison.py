@@ -20,7 +20,8 @@ def test_gl_12_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() ->
         poison=(Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release")),
         duration_ms=20_000,
     )
-    hunt = PoisonHunt(Workbench(SimulatedInput(simulate(scenario))), "what-if")
+    bench = Workbench(SimulatedInput(simulate(scenario)), engine="local")
+    hunt = PoisonHunt(bench, "what-if")
     listed, head = hunt.found.to_pylist()
     assert (listed["first_offset"], listed["last_offset"], listed["delivery_count"]) == (1, 1, 5)
     assert (listed["state"], listed["left"]) == ("archived", None)
