@@ -251,6 +251,11 @@ class Frames:
         )
 
     @property
+    def kept_records(self) -> DataFrame:
+        """`records`, kept in Spark's cache."""
+        return self._keep("records", lambda: self.records)
+
+    @property
     def _gaps(self) -> Any:
         return self._reading.table("gaps")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -39,8 +40,10 @@ from sharelag.wire.fields import STATE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: So many moments are sorted here; more of them by Spark.
+#: The times of so many records are sorted in this process; those of more of them by Spark.
 _FEW_TIMES = 20_000
+#: So many decoded records stay in Spark's cache, as every question of the past reads them again.
+_MOST_KEPT = 200_000
 _HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 #: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls nobody.
@@ -161,16 +164,17 @@ class SparkReading(Reading):
 
     def history_frame(self, since: datetime | None = None) -> DataFrame:
         """The whole history from a time on, with the topics' names beside."""
-        return self._named(_since(self.frames.history, "record_timestamp", since))
+        frame = states.history(self._records, self.table("gaps"))
+        return self._named(_since(frame, "record_timestamp", since))
 
     def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
         """What a function says of the whole history of share partitions."""
-        return collected(states.summarized(self.frames.records, each, schema, self.table("gaps")), schema)
+        return collected(states.summarized(self._records, each, schema, self.table("gaps")), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """The windows of some share partitions at moments of the past."""
         records = self._records_of(keys)
-        at = self._times_of(records, moments) if isinstance(moments, int) else moments
+        at = self._times_of(keys, moments) if isinstance(moments, int) else moments
         frame = states.replayed_by(records, partial(replay_at, moments=np.array(at, np.int64)), WINDOWS_AT)
         order = ("as_of", "group_id", "topic_id", "partition")
         return collected(frame, WINDOWS_AT).sort_by([(name, "ascending") for name in order])
@@ -211,17 +215,23 @@ class SparkReading(Reading):
         joined = frame.select(columns).join(known, "topic_id", "left")
         return self.frames.chosen(joined.select(*columns, "topic"))
 
+    @property
+    def _records(self) -> DataFrame:
+        """Decoded records."""
+        few = self.counted.records <= _MOST_KEPT
+        return self.frames.kept_records if few else self.frames.records
+
     def _records_of(self, keys: pa.Table) -> DataFrame:
         wanted = frame_of(self.spark, keys.select(_SHARE_PARTITION))
-        return self.frames.records.join(F.broadcast(wanted), _SHARE_PARTITION, "left_semi")
+        return self._records.join(F.broadcast(wanted), _SHARE_PARTITION, "left_semi")
 
-    def _times_of(self, records: DataFrame, most: int) -> list[int]:
-        """So many of the milliseconds at which records were written, evenly apart."""
-        time = F.unix_millis("timestamp").alias("time")
-        times = records.where("timestamp is not null").select(time).distinct()
-        few = times.limit(_FEW_TIMES + 1).toArrow().column("time")
-        if len(few) <= _FEW_TIMES:
-            return evenly_apart(few.to_numpy(), most)
+    def _times_of(self, keys: pa.Table, most: int) -> list[int]:
+        """So many of the milliseconds at which records of share partitions were written, evenly apart."""
+        if self.counted.records <= _FEW_TIMES:
+            times = self.once("times", lambda: _times(self._records, *_SHARE_PARTITION).toArrow())
+            mine = times.join(keys.select(_SHARE_PARTITION), _SHARE_PARTITION, join_type="left semi")
+            return evenly_apart(pc.unique(mine.column("time")).to_numpy(), most)
+        times = _times(self._records_of(keys))
         place = F.row_number().over(Window.orderBy("time")) - 1
         wanted = F.col("place").isin(places_of(times.count(), most).tolist())
         return sorted(times.withColumn("place", place).where(wanted).toArrow().column("time").to_pylist())
@@ -242,6 +252,11 @@ class SparkReading(Reading):
 
 def _since(frame: DataFrame, column: str, since: datetime | None) -> DataFrame:
     return frame if since is None else frame.where(F.col(column) >= F.lit(since))
+
+
+def _times(records: DataFrame, *beside: str) -> DataFrame:
+    """The milliseconds at which records were written, each once."""
+    return records.where("timestamp is not null").select(*beside, F.unix_millis("timestamp").alias("time")).distinct()
 
 
 def _unpersist_abandoned() -> None:

@@ -181,7 +181,7 @@ class Workbench:
         """
         evidence = self.evidence(group)
         begin = parse_time(since) if isinstance(since, str) else since
-        step = self._step(evidence) if every is None else span(every)
+        step = self._step() if every is None else span(every)
         over = self.over if begin is None else None
         answer = self._ask(("timeline", step, begin), lambda: investigate.timeline_of(self.reading, step, begin, over))
         return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of))
@@ -318,8 +318,9 @@ class Workbench:
         unknown = gaps.of_evidence(evidence, self.as_of is not None)
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
 
-    def _step(self, evidence: Evidence) -> timedelta:
-        over = pc.max(evidence.progress.column("observed_ms")).as_py() or self.over / timedelta(milliseconds=1)
+    def _step(self) -> timedelta:
+        # One step for all groups: the answer of one is then a part of what is kept.
+        over = pc.max(self.evidence().progress.column("observed_ms")).as_py() or self.over / timedelta(milliseconds=1)
         return timedelta(milliseconds=max(over / _STEPS, 1))
 
     def _ask(self, question: Any, work: Callable[[], _T]) -> _T:

@@ -31,6 +31,11 @@ _LOCAL = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # A laptop's tables are small: 200 shuffle partitions would cost more than the work in them.
     "spark.sql.shuffle.partitions": "8",
+    # Where there is little in them, also in what is cached, one task does the work of eight: each task with Python in
+    # it costs a worker's round trip. A few megabytes of records keep a core busy for a second.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
     # A port that nobody asked for.
     "spark.ui.enabled": "false",
     # Progress bars and informational lines would mix with the tables we print.

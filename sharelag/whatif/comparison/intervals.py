@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from sharelag.whatif.comparison.tables import Measure
 
@@ -50,6 +49,8 @@ def of_mean(values: Floats, level: float) -> Interval:
         return Interval(mean)
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
         return Interval(mean, mean, mean)
+    from scipy import stats  # takes a second to load, which nobody else should wait for
+
     low, high = stats.t.interval(level, len(values) - 1, loc=mean, scale=stats.sem(values))
     return Interval(mean, float(low), float(high))
 
@@ -131,5 +132,7 @@ def median(values: Floats, measure: Measure) -> float | None:
 
 def _is_signed(differences: Floats, level: float) -> bool:
     """Whether so many pairs of one sign are no luck (two-sided exact sign test)."""
+    from scipy import stats
+
     more, less = int(np.sum(differences > 0)), int(np.sum(differences < 0))
     return more + less > 0 and float(stats.binomtest(more, more + less).pvalue) <= 1 - level
