@@ -248,9 +248,10 @@ def test_what_is_collected_does_not_grow_with_the_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight times the records of as many share partitions: the same questions, about the same bytes and calls."""
-    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 500)
     told = []
     for name, per_partition in (("few", 60), ("many", 480)):
+        for limit in ("sharelag.workbench.bench.MOST_ROWS", "sharelag.pipeline.reading._FEW_TIMES"):
+            monkeypatch.setattr(limit, 500)
         source = capture_of(tmp_path / name, groups=3, partitions=4, per_partition=per_partition)
         assert source.size() == 12 * per_partition
         # In this process nothing is decoded or replayed: whoever did would read the records here.
@@ -259,7 +260,6 @@ def test_what_is_collected_does_not_grow_with_the_records(
             sizes = ask_everything(sharelag.open(source, spark=spark, over=timedelta(seconds=200)))
         told.append((counted, sizes))
         monkeypatch.undo()
-        monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 500)
     (few, sizes), (many, larger) = told
     assert few.calls <= many.calls <= few.calls + 2
     assert sizes["lag"] == larger["lag"] == 12
