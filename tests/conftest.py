@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -35,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if exhaustive:  # the full numbers take their time
         config.option.timeout = 24 * 3600
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
+    config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
+    # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +65,15 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def remote() -> Iterator[str]:
+    """Address of a Spark Connect server for kernels and commands, each of which would start a Java of its own."""
+    from tests.support.connect import QUICK, connect_server
+
+    with connect_server(settings=QUICK) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module."""
@@ -80,6 +93,30 @@ class _Cases:
 
     def __call__(self, quick: int, exhaustive: int) -> int:
         return exhaustive if self.exhaustive else quick
+
+
+class _Exhaustive:
+    """Leaves tests that take a minute or more to ``make test-exhaustive``, and says how many."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.left = config, 0
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.config.getoption("--exhaustive") or any("::" in argument for argument in self.config.args):
+            return  # all of them, or those that somebody named
+        kept = [item for item in items if item.get_closest_marker("exhaustive") is None]
+        self.left = len(items) - len(kept)
+        items[:] = kept
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["left"] = self.left
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.left = max(self.left, getattr(node, "workeroutput", {}).get("left", 0))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.left:
+            terminalreporter.line(f"{self.left} tests are left to make test-exhaustive: they take a minute or more")
 
 
 class _RowRecorder:

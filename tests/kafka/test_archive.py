@@ -132,6 +132,7 @@ def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.P
         process.communicate()
 
 
+@pytest.mark.exhaustive
 def test_killed_at_random_moments(
     broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, cases: _Cases
 ) -> None:

@@ -77,6 +77,7 @@ def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None
         print(process.communicate()[1])
 
 
+@pytest.mark.exhaustive
 def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
     archive, place, servers = tmp_path / "archive", tmp_path / "now", broker.bootstrap_servers
     with _following(broker, archive, place):

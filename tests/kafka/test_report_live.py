@@ -21,6 +21,7 @@ from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.support.connect import no_session
 
 GROUP, TOPIC = "billing", "orders"
 IN_FILE, AS_OPTION, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
@@ -79,9 +80,9 @@ def test_the_report_says_what_kafka_says_and_no_secret(secured: KafkaBroker, tmp
     assert_no_secret([done.stdout, done.stderr, refused.stdout, refused.stderr, *contents(tmp_path / "out")])
 
 
-def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroker, tmp_path: Path) -> None:
+def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroker, tmp_path: Path, remote: str) -> None:
     given = credentials(secured, tmp_path)
-    environment = {"SHARELAG_TOKEN": IN_ENVIRONMENT}
+    environment = {"SHARELAG_TOKEN": IN_ENVIRONMENT, "SPARK_REMOTE": remote}
     taken = sharelag("capture", *given, str(tmp_path / "out" / "capture"), env=environment)
     assert taken.returncode == 0, taken.stderr
     made = ("--capture", str(tmp_path / "out" / "capture"), "--out", str(tmp_path / "out"), "--no-figures")
@@ -93,7 +94,7 @@ def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroke
     assert_no_secret(texts)
 
 
-def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path) -> None:
+def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path, remote: str) -> None:
     command = [
         sys.executable,
         "-m",
@@ -103,7 +104,8 @@ def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: P
         "--no-progress-bar",
     ]
     command += ["-k", "python3", "-p", "bootstrap_server", secured.bootstrap_servers, "-p", "over", "600"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    environment = no_session() | {"SPARK_REMOTE": remote}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     outputs = [
         output.get("data", {})

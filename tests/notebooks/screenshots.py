@@ -22,8 +22,8 @@ from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.notebooks.gallery import CELLS, REPORT, WORDS, setup
 from tests.notebooks.running import Running
-from tests.notebooks.shipped import NAMES, QUICK, ROOT, complaints, copy_of, read
-from tests.support.connect import connect_server
+from tests.notebooks.shipped import NAMES, ROOT, complaints, copy_of, read
+from tests.support.connect import QUICK, connect_server
 
 DOCS = ROOT / "docs"
 OUT = DOCS / "screenshots"

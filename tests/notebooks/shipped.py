@@ -16,8 +16,6 @@ from papermill.parameterize import parameterize_notebook
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("[0-9]*.ipynb"))
-#: Of a Connect server for kernels: its workers are forked from a process that has imported what they need.
-QUICK = {"spark.python.daemon.module": "sharelag.sources.spark.daemon"}
 
 
 def read(name: str) -> NotebookNode:

@@ -58,6 +58,7 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     watched.context.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> None:
     watched = Watched(browser)

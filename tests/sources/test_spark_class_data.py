@@ -31,6 +31,7 @@ def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=no_session(), capture_output=True, text=True, check=False, timeout=200)
 
 
+@pytest.mark.exhaustive
 def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "share" / "spark.jsa"
     monkeypatch.setattr(class_data, "archive", lambda: archive)

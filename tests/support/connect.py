@@ -20,9 +20,20 @@ from pathlib import Path
 
 import pyspark
 
+from sharelag.sources.spark import class_data
+
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _LOGGING = Path(__file__).with_name("connect.log4j2.properties")
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)\s*$", re.MULTILINE)
+#: Settings for short questions: workers are forked from a process that has imported what they need, few tasks run
+#: where there is little to do, and no query is compiled.
+QUICK = {
+    "spark.python.daemon.module": "sharelag.sources.spark.daemon",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 #: A shell that kills the server when standard input ends, and ends with the server.
 _GUARDED = "exec 3<&0; {} 3<&- & server=$!; (read -r _; kill $server) <&3 & wait $server"
 #: Seconds; on an idle machine it takes about ten.
@@ -64,7 +75,7 @@ def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None 
         "spark.sql.shuffle.partitions": "4",
         # 15 s are too short where many tests share few cores.
         "spark.python.authenticate.socketTimeout": "180s",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+        "spark.driver.extraJavaOptions": " ".join([f"-Dlog4j2.configurationFile={_LOGGING}", *class_data.options()]),
         **(settings or {}),
     }
     home = Path(pyspark.__file__).parent

@@ -27,6 +27,7 @@ from sharelag.reports.notebooks import notebook
 from tests import nightly
 from tests.command import sharelag
 from tests.nightly import lag_of, night
+from tests.support.connect import no_session
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]
@@ -107,14 +108,18 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     }
 
 
-def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path) -> None:
+def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path, remote: str) -> None:
     out = tmp_path / "out.ipynb"
     command = [*PAPERMILL, str(notebook("daily")), str(out), "-p", "capture", str(archive)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+    environment = no_session() | {"SPARK_REMOTE": remote}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert lags(verdict_in(out)) == {name: lag_of(name, 1) for name in nightly.FINISHED}
 
 
+@pytest.mark.exhaustive
 def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path) -> None:
     def run(*command: str) -> str:
         done = subprocess.run(
