@@ -14,8 +14,8 @@ from statistics import median
 
 import psutil
 
-from sharelag.sources import views
-from sharelag.sources.archive import ArchiveInput
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import ArchiveInput
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import create_topics, produce
 

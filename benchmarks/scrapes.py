@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psutil
 import pyarrow as pa
 
-from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
 from tests.unit.told_input import NOW, ToldInput, Write
 

@@ -15,7 +15,6 @@ from sharelag.version import __version__
 
 if TYPE_CHECKING:
     from sharelag import replay, wire
-    from sharelag.investigate import gather
     from sharelag.metrics.evidence import Evidence
     from sharelag.metrics.explain import explain
     from sharelag.pipeline import (
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     )
     from sharelag.workbench import Result, Workbench, samples, told
     from sharelag.workbench import open_workbench as open
+    from sharelag.workbench.investigate import gather
 
 __all__ = [
     "Decoded",
@@ -85,7 +85,7 @@ _HOMES = {
         "rollup",
         "windows",
     ),
-    "sharelag.investigate": ("gather",),
+    "sharelag.workbench.investigate": ("gather",),
     "sharelag.metrics.evidence": ("Evidence",),
     "sharelag.metrics.explain": ("explain",),
     "sharelag.workbench": ("Result", "Workbench", "samples", "told"),

@@ -17,11 +17,11 @@ from sharelag.errors import ShareLagError
 from sharelag.reports import story
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.execute import Executed
-from sharelag.sources import views
-from sharelag.sources.archive import OFFSETS, RECORDS, write_parquet
-from sharelag.sources.archive_info import begin
-from sharelag.sources.captures import CaptureInfo, write_capture
-from sharelag.sources.config import client_config
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import OFFSETS, RECORDS, write_parquet
+from sharelag.sources.files.archive_info import begin
+from sharelag.sources.files.captures import CaptureInfo, write_capture
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 

@@ -12,7 +12,7 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 RECORD = """
 import sys
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.sources.spark.class_data import record
 sys.exit(record("lag", "--capture", str(CAPTURE), "--engine", "spark") is None)
 """

@@ -62,11 +62,11 @@ def require_names(options: dict[str, Any]) -> None:
         Several scenarios are to be shown, or a setting is not written as one.
     """
     from sharelag.errors import InputError
-    from sharelag.trials import measures
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.tables import OVER_OPTIMAL
     from sharelag.whatif.scenario import Member, Scenario, Topic
     from sharelag.whatif.search import Goal
+    from sharelag.workbench.trial_rows import measures
 
     # What variants are called does not depend on what they are variants of.
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))

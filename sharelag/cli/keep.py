@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_of, names_cluster, with_options
+from sharelag.cli.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_of, names_cluster, with_options
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sharelag.exports.current import CurrentTables
-    from sharelag.sources.config import ClientConfig
+    from sharelag.monitoring.exports.current import CurrentTables
+    from sharelag.sources.kafka.config import ClientConfig
 
 
 @click.command()
@@ -51,7 +51,7 @@ def capture(
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
         if value:
             raise click.UsageError(f"{name} belongs to --follow.")
-    from sharelag.capture import capture_kafka
+    from sharelag.workbench.capture import capture_kafka
 
     info = capture_kafka(config_of(options), folder, overwrite=overwrite)
     click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
@@ -61,7 +61,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     from pyspark.errors import StreamingQueryException
 
     from sharelag.errors import ClusterError
-    from sharelag.sources.follow import follow
+    from sharelag.sources.spark.follow import follow
 
     config = config_of(options)
     tables = _tables(config, lag_to) if lag_to else None
@@ -82,8 +82,8 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
 
 
 def _tables(config: ClientConfig, folder: Path) -> CurrentTables:
-    from sharelag.exports.current import CurrentTables
-    from sharelag.sources import kafka
+    from sharelag.monitoring.exports.current import CurrentTables
+    from sharelag.sources.kafka import topics as kafka
 
     return CurrentTables(folder, kafka.cluster_id(config), f"cluster at {config.bootstrap_servers}")
 
@@ -93,7 +93,7 @@ def _keep_current(
 ) -> None:
     """Keep the tables current as long as the archive is followed into; at least once."""
     from sharelag.pipeline import stream
-    from sharelag.sources import views
+    from sharelag.sources.files import views
 
     # In the archive, which all machines reach; it has been emptied of what one that was killed has left.
     scratch = views.staging(archive.absolute(), "lag")
@@ -109,7 +109,7 @@ def _keep_current(
 @with_options(ENGINE, VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show the lag of a cluster that was recorded: a table here, OUT/lag.html, and the daily report in OUT/reports."""
-    from sharelag.demo import run_demo
+    from sharelag.cli.demo import run_demo
 
     for line in run_demo(out, "spark" if engine == "auto" else engine, report):
         click.echo(line)
@@ -119,7 +119,7 @@ def demo(out: Path, report: bool, engine: str) -> None:
 @with_options(CLUSTER, TIMEOUT, VERBOSE)
 def doctor(**options: Any) -> int:
     """Check this machine, and the cluster if one is given, and say what to do."""
-    from sharelag.doctor import checks
+    from sharelag.cli.doctor import checks
 
     config = config_of(options) if names_cluster(options) else None
     worst = 0

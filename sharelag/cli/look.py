@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from sharelag.cli.output import groups_in, require_rows, shown, start, summarise, write
-from sharelag.options import (
+from sharelag.cli.options import (
     CHOICE,
     ENGINE,
     INPUT,
@@ -23,6 +22,7 @@ from sharelag.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.output import groups_in, require_rows, shown, start, summarise, write
 
 
 @click.command()
@@ -58,8 +58,8 @@ def _lag(
     output: str, engine: str, by: str, options: dict[str, Any], before: dict[Any, int | None] | None = None
 ) -> dict[Any, int | None]:
     """Print the lag once, with its change where it was asked before; return it by share partition."""
-    from sharelag import engine as engines
-    from sharelag import show
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:
@@ -96,9 +96,9 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
 
     With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's unknown.
     """
-    from sharelag import engine as engines
-    from sharelag import show
     from sharelag.replay.moment import parse_moment
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:
@@ -127,9 +127,9 @@ def decode(output: str, records: str, **options: Any) -> None:
 
     Records know topics by their ids: --topic takes those here, and applies to state records.
     """
-    from sharelag import show
     from sharelag.quick.reading import decoded
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+    from sharelag.workbench import show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)

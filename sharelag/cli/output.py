@@ -21,7 +21,7 @@ _SHOWN_FROM = 200_000
 
 def start(engine: str, source: Any) -> str:
     """Choose the engine, and spare the local one what it does not need."""
-    from sharelag.engine import choose
+    from sharelag.workbench.engine import choose
 
     chosen = choose(engine, source)
     if chosen == "local":

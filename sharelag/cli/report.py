@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import write
-from sharelag.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
 
 _OUT = click.option(
     "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="The folder of reports."
@@ -107,7 +107,7 @@ def make(
 
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
-    from sharelag.show import terminal
+    from sharelag.workbench.show import terminal
 
     made = run(
         name,
@@ -134,8 +134,8 @@ def list_(out: Path, output: str) -> None:
     """The reports that can be made, and the runs that were made into OUT, the newest first."""
     from dataclasses import asdict
 
-    from sharelag import show
     from sharelag.reports import ledger, notebooks
+    from sharelag.workbench import show
 
     if output == "human":
         known = [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.options import choice_of, moment_of, source_of
 from sharelag.cli.output import groups_in, read_by, require_rows, shown, start
-from sharelag.options import choice_of, moment_of, source_of
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
@@ -187,9 +187,9 @@ def _named(name: str) -> Scenario:
 
 
 def _from_input(options: dict[str, Any]) -> Scenario:
-    from sharelag import engine, investigate
-    from sharelag.scenarios_from import scenario_from
+    from sharelag.whatif.from_cluster import scenario_from
     from sharelag.whatif.scenario import Service
+    from sharelag.workbench import engine, investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:

@@ -14,9 +14,7 @@ from typing import Any
 import click
 
 from sharelag.cli.examples import example_option
-from sharelag.cli.output import one_line, read_by, shown, start, write
-from sharelag.cli.why import OVER, reading_of
-from sharelag.options import (
+from sharelag.cli.options import (
     CHOICE,
     ENGINE,
     INPUT,
@@ -27,6 +25,8 @@ from sharelag.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.output import one_line, read_by, shown, start, write
+from sharelag.cli.why import OVER, reading_of
 
 _UNKNOWN = 3
 CHECK_COLUMNS = {
@@ -82,7 +82,7 @@ def _unknown(ctx: click.Context, error: click.ClickException) -> click.ClickExce
 
 
 def _tell(ctx: click.Context, reason: str) -> None:
-    from sharelag.show import terminal
+    from sharelag.workbench.show import terminal
 
     if ctx.params.get("output") == "json":
         write([json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)])
@@ -109,10 +109,10 @@ def check(rule_file: Path, output: str, engine: str, over: float, **options: Any
     Prints what is not fine, and with -o json everything, a line a rule and group. For how long something has lasted
     is read from the records and asked of Kafka, so that nothing is kept between runs.
     """
-    from sharelag import show
-    from sharelag.check import check as judge
-    from sharelag.checks.judge import CODES
-    from sharelag.checks.rules import read_rules
+    from sharelag.monitoring.check import check as judge
+    from sharelag.monitoring.checks.judge import CODES
+    from sharelag.monitoring.checks.rules import read_rules
+    from sharelag.workbench import show
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -162,7 +162,7 @@ def export(
         raise click.UsageError(
             "say what to export: --to parquet|delta --out DIR, or one of the commands prometheus, serve."
         )
-    from sharelag.exports.lake import append_run, write_run
+    from sharelag.monitoring.exports.lake import append_run, write_run
 
     with reading_of(engine, over, options) as (begun, source):
         if to == "parquet":
@@ -189,8 +189,8 @@ def _is_given(context: click.Context, name: str) -> bool:
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None:
     """Write the metrics into a file, once; on failure the file stays as it is."""
-    from sharelag.exports.gathered import Gathered
-    from sharelag.exports.metrics import write_textfile
+    from sharelag.monitoring.exports.gathered import Gathered
+    from sharelag.monitoring.exports.metrics import write_textfile
 
     begun = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
@@ -221,9 +221,9 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def serve(host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any) -> None:
     """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
-    from sharelag import investigate
-    from sharelag.exports.gathered import gathering
-    from sharelag.exports.server import server, write_ahead
+    from sharelag.monitoring.exports.gathered import gathering
+    from sharelag.monitoring.exports.server import server, write_ahead
+    from sharelag.workbench import investigate
 
     # What is wrong with the options is said now; a cluster that does not answer yet is one of the metrics.
     source_of(options)

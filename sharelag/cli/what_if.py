@@ -9,9 +9,9 @@ import click
 
 from sharelag.cli.asked import require_names, require_one_question
 from sharelag.cli.bounded import require_an_end
+from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import write
 from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, variants_of
-from sharelag.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,8 +68,8 @@ def simulate(output: str, **options: Any) -> None:
     Everything that is given several times is tried in every combination, with the same seeds. AT-LEAST and AT-MOST
     bound a difference; no VERDICT: the runs do not say which is better.
     """
-    from sharelag import show
     from sharelag.whatif.scenario_json import to_json
+    from sharelag.workbench import show
 
     require_one_question(options)
     if options["scenario"] == "list":
@@ -102,7 +102,8 @@ def simulate(output: str, **options: Any) -> None:
 
 
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag import show, trials
+    from sharelag.workbench import show
+    from sharelag.workbench import trial_rows as trials
 
     rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
@@ -118,7 +119,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa
 
     with counted() as progress:
         if options["sweep"]:
-            from sharelag.sweep import sweep
+            from sharelag.pipeline.sweep import sweep
 
             out, optimal = options["sweep"], options["optimal"]
             return sweep(tried, seeds_of(options, SEEDS), out=out, optimal=optimal, progress=progress)
@@ -132,8 +133,8 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa
 
 
 def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    from sharelag import show
     from sharelag.whatif.simulate import simulate as run
+    from sharelag.workbench import show
 
     for name, scenario in tried.items():
         for seed in seeds_of(options, 1):
@@ -145,8 +146,9 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
 
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag import show, trials
     from sharelag.whatif.compare import compared
+    from sharelag.workbench import show
+    from sharelag.workbench import trial_rows as trials
 
     comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
@@ -159,9 +161,10 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag import show, trials
     from sharelag.cli.counted import counted
     from sharelag.whatif.search import Goal, fewest_members
+    from sharelag.workbench import show
+    from sharelag.workbench import trial_rows as trials
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
@@ -180,9 +183,10 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag import show, trials
     from sharelag.cli.counted import counted
     from sharelag.whatif.consumer_group import should_move
+    from sharelag.workbench import show
+    from sharelag.workbench import trial_rows as trials
 
     seeds = seeds_of(options, SEEDS)
     rows: list[dict[str, Any]] = []
@@ -199,8 +203,8 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _list(output: str) -> None:
-    from sharelag import show
     from sharelag.whatif.named import names
+    from sharelag.workbench import show
 
     write(show.lines([{"scenario": name, "about": about} for name, about in names().items()], output))
 

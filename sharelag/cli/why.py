@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from sharelag.cli.output import groups_in, read_by, require_rows, shown, start, summarise, write
-from sharelag.options import (
+from sharelag.cli.options import (
     CHOICE,
     ENGINE,
     INPUT,
@@ -23,6 +22,7 @@ from sharelag.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.output import groups_in, read_by, require_rows, shown, start, summarise, write
 
 #: Of records that came from Spark, so many are shown to people.
 _MOST_LINES = 20_000
@@ -51,9 +51,9 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
     FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known: records before
     it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
     """
-    from sharelag import engine as engines
-    from sharelag import investigate, show
     from sharelag.replay.moment import parse_time
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import investigate, show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     begin = parse_time(since) if since else None
@@ -87,9 +87,9 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
 )
 def explain(output: str, engine: str, over: float, patience: float | None, **options: Any) -> None:
     """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
-    from sharelag import show
-    from sharelag.explained import explained
     from sharelag.metrics.explain import explain as causes
+    from sharelag.workbench import show
+    from sharelag.workbench.explained import explained
 
     evidence, source = _gather(engine, over, options)
     table = causes(evidence, None if patience is None else timedelta(seconds=patience))
@@ -117,7 +117,7 @@ def imbalance(
 
     GINI and CV are 0 where all is even; MAX/MEAN and JAIN are 1.
     """
-    from sharelag import investigate, show
+    from sharelag.workbench import investigate, show
 
     if every is not None:
         if by == "member":
@@ -161,7 +161,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 
     NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and not aborted.
     """
-    from sharelag import investigate, show
+    from sharelag.workbench import investigate, show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     text = described.read() if described else None
@@ -183,7 +183,7 @@ def progress(output: str, engine: str, over: float, **options: Any) -> None:
     AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN says whether the
     lag goes away, and when at the earliest, about, and at the latest; MARGIN is the time until records are deleted.
     """
-    from sharelag import show
+    from sharelag.workbench import show
 
     evidence, source = _gather(engine, over, options)
     write(show.lines(show.plain_rows(evidence.progress), output, show.PROGRESS_COLUMNS))
@@ -195,7 +195,7 @@ def progress(output: str, engine: str, over: float, **options: Any) -> None:
 @click.option("--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table.")
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
-    from sharelag import investigate, show
+    from sharelag.workbench import investigate, show
 
     source = source_of(options | {"as_of": None})
     engine = start(engine, source)
@@ -214,7 +214,7 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
 @contextmanager
 def reading_of(engine: str, over: float, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """A reading of what was asked for, and its input; what was asked for and is not there was said."""
-    from sharelag import engine as engines
+    from sharelag.workbench import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (

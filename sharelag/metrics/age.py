@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION, Ends, time_of
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 RECORD = "record"
 INTERPOLATED = "interpolated"

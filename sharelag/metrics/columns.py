@@ -7,8 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import flat
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat
 
 
 def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

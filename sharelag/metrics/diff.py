@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.metrics.columns import bools, numbers
 from sharelag.metrics.runs import TERMINAL, Runs
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 _KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
 _COMPARED = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count", "runs")

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat, one_batch
 from sharelag.metrics.loads import exploded
 from sharelag.schemas import TIMESTAMP, Arrow
+from sharelag.schemas.arrow import as_table, flat, one_batch
 
 #: One member whose current assignment is not its target, or is of an earlier epoch.
 DRIFT = pa.schema(

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sharelag.arrow import flat, keys
 from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat, keys
 
 PARTITION = ("topic_id", "partition")
 

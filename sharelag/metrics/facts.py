@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import exploded
 from sharelag.model import DeliveryState, milliseconds
-from sharelag.settings import each_in_force
+from sharelag.model.settings import each_in_force
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 Floats = NDArray[np.float64]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat, one_batch
-from sharelag.arrow import keys as texts
 from sharelag.metrics.placement import Partitions, partition_counts, state_partitions
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, flat, one_batch
+from sharelag.schemas.arrow import keys as texts
 from sharelag.wire.decode import decode_arrow, of_topic
 from sharelag.wire.fields import STATE_TOPIC
 

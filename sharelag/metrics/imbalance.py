@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import flat, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.loads import member_loads, partition_loads, topic_loads
 from sharelag.metrics.spread import spread_columns
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat, keys, one_batch
 
 OVER = ("partition", "topic", "member")
 

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers, present
 from sharelag.metrics.runs import TERMINAL, Runs
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
 
 # Why a lag is null: the first that holds.
 NO_START_OFFSET = "no_start_offset"  # the share partition was initialised, and nothing was fetched yet

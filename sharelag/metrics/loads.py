@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat, keys
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, flat, keys
 
 #: What identifies the rows of `partition_loads`.
 KEYS = ["group_id", "topic", "topic_id", "partition"]

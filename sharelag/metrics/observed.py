@@ -18,11 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, flat
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, known_times, numbers
 from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, flat
 
 #: Into how many equal parts the span is cut, to see how much the rate of finishing varies.
 BINS = 10

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import as_table, flat
-from sharelag.arrow import keys as texts
 from sharelag.metrics.spread import spread_columns
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, flat
+from sharelag.schemas.arrow import keys as texts
 
 #: How many partitions the state topic has, or each of several state topics by its name; None: not known.
 Partitions: TypeAlias = int | Mapping[str, int] | None

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.metrics.age import Oldest, age_columns, oldest
 from sharelag.metrics.columns import known_times, numbers
 from sharelag.metrics.ends import PARTITION, known_ends
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: Kafka's ``group.share.record.lock.duration.ms`` by default: so long a member may work on what it has acquired.
 PATIENCE = timedelta(seconds=30)

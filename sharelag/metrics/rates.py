@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sharelag.arrow import flat
 from sharelag.metrics.age import Oldest
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import Ends, end_at, first_time
 from sharelag.metrics.observed import BINS
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat
 
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"

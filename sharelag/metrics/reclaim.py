@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, one_batch
 from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, one_batch
 
 #: One topic partition.
 RECLAIMABLE = pa.schema(

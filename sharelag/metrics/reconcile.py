@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.metrics.columns import numbers
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"

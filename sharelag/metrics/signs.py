@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table
 from sharelag.schemas import TIMESTAMP, Arrow
+from sharelag.schemas.arrow import as_table
 
 _KEY = ["group_id", "topic_id", "partition"]
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import flat, one_batch
 from sharelag.metrics.loads import known_sums, member_loads, partition_loads
 from sharelag.metrics.spread import spread_columns
 from sharelag.schemas import TIMESTAMP, Arrow
+from sharelag.schemas.arrow import flat, one_batch
 
 NO_MEMBERS = "no_members"  # there is lag, and nobody to consume it: no matter of balance
 STARVATION = "starvation"

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, beside, flat, keys
 from sharelag.errors import InputError
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import Ends, end_at, known_ends
 from sharelag.metrics.runs import TERMINAL, Runs
 from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: One share partition.
 ARCHIVED = pa.schema(

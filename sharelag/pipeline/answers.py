@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import for_spark, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.evidence import Evidence
@@ -25,6 +24,7 @@ from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import SKEW, skew_arrow
 from sharelag.pipeline.meeting import meet
 from sharelag.pipeline.records import map_arrow
+from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 
 #: An earlier end offset beside the lag.

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.arrow import as_table, for_spark, one_batch
+from sharelag.schemas.arrow import as_table, for_spark, one_batch
 
 
 def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import frame_of
-from sharelag.sources import kafka
-from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig, client_config
 
 
 def offsets(
@@ -34,7 +34,7 @@ def offsets(
     topics : str or sequence of str
         Only these; without any, all that we are allowed to see.
     as_of : datetime, optional
-        As of when, with its zone; see `sharelag.sources.kafka.list_offsets`.
+        As of when, with its zone; see `sharelag.sources.kafka.topics.list_offsets`.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional

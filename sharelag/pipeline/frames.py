@@ -16,13 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import as_table, one_batch
 from sharelag.errors import InputError
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.tables import TABLES
 from sharelag.reading import chosen_partitions, earliest
-from sharelag.sources.frames import FrameInput
+from sharelag.schemas.arrow import as_table, one_batch
+from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:

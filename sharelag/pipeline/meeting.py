@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import flat, for_spark, one_batch
+from sharelag.schemas.arrow import flat, for_spark, one_batch
 
 #: Takes the tables by name, each with all rows of some keys.
 Together = Callable[[dict[str, pa.Table]], schemas.Arrow]

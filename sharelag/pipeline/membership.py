@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.arrow import for_spark
 from sharelag.pipeline.records import written_by
 from sharelag.replay.members import GROUP_KEY, REPLAYED, groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Moment
+from sharelag.schemas.arrow import for_spark
 
 
 def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:

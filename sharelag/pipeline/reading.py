@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import for_spark, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.evenly import evenly_apart, places_of
 from sharelag.metrics.evidence import Evidence
@@ -29,12 +28,13 @@ from sharelag.pipeline.tables import TABLES
 from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import Choice, Moment
+from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
-from sharelag.sources.config import ClientConfig
-from sharelag.sources.frames import FrameInput
 from sharelag.sources.inputs import Input
-from sharelag.sources.scan import scan
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.scan import scan
 from sharelag.sources.spark import session
+from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.arrow import for_spark, one_batch
 from sharelag.metrics.observed import observe
 from sharelag.pipeline.records import chosen
 from sharelag.reading import Each
@@ -20,6 +19,7 @@ from sharelag.replay.columns import KEY
 from sharelag.replay.history import HISTORY_KEY, histories
 from sharelag.replay.moment import Moment, of_groups, up_to
 from sharelag.replay.state import latest, replay_arrow, split_last_key, whole_keys
+from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.wire.decode import decode_arrow
 
 # What replay reads; the rest stays where it is.

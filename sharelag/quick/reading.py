@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import as_table, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.evenly import evenly_apart
@@ -28,8 +27,9 @@ from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Choice, Moment, of_groups, up_to
 from sharelag.replay.state import latest, replay_arrow
+from sharelag.schemas.arrow import as_table, keys, one_batch
 from sharelag.sources.inputs import Input
-from sharelag.sources.scan import scan
+from sharelag.sources.kafka.scan import scan
 from sharelag.wire.decode import Decoded, decode_arrow, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 

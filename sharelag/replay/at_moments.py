@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import one_batch
 from sharelag.replay import kernels as k
 from sharelag.replay.columns import by_share_partition, kernel_columns, windows_table
 from sharelag.replay.moment import up_to
 from sharelag.replay.state import replay_arrow
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import one_batch
 
 #: `sharelag.schemas.WINDOWS` with the moment that each row is of.
 WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import as_table, one_batch
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
 from sharelag.replay import kernels as k
 from sharelag.replay.columns import KEY, by_share_partition, kernel_columns
 from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, one_batch
 
 #: How a history is sorted.
 HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import flat, one_batch
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat, one_batch
 
 #: What tells one group from another; records of one normally share the partition of ``__consumer_offsets``.
 GROUP_KEY = ("topic", "record_partition", "group_id")

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import one_batch, without_timestamps
 from sharelag.errors import ReplayError
 from sharelag.model import (
     NO_TIMESTAMP,
@@ -26,6 +25,7 @@ from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import kernels as k
 from sharelag.replay.columns import KEY, by_share_partition, codes_of, kernel_columns, kinds_of, windows_table
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from sharelag.reports.alike import alike, ranges
-from sharelag.show import THIN_SPACE, cell, duration, lines, terminal
+from sharelag.workbench.show import THIN_SPACE, cell, duration, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
@@ -63,7 +63,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption
     Parameters
     ----------
     rows : sequence of mappings
-        As `sharelag.show.plain_rows` gives them; times, which are UTC, are shown to the second.
+        As `sharelag.workbench.show.plain_rows` gives them; times, which are UTC, are shown to the second.
     columns : mapping of heading to column
     caption : str
         What a row is, and what the numbers mean.

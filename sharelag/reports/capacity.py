@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.charts.text import number
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.reports.case import Case
-from sharelag.scenarios_from import scenario_from
-from sharelag.show import duration, verdict
 from sharelag.whatif.compare import Comparison, compare, variants
+from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
+from sharelag.workbench.charts.text import number
+from sharelag.workbench.show import duration, verdict
 
 #: By what it is decided.
 _DECISIVE = "age_p95_ms"
@@ -27,7 +27,7 @@ _DECISIVE = "age_p95_ms"
 _NOW = "as it is"
 #: How sure it is that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
-#: Assumptions without which nobody could say what is better (`sharelag.estimated`, `sharelag.scenarios_from`).
+#: Assumptions of `sharelag.whatif.from_cluster` without which nobody could say what is better.
 _DECIDES = re.compile(
     r"^1 ms of work for each record, since|since the members of the group are not known$|rates are not known$"
 )

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.check import CHECKED, check
-from sharelag.checks.rules import read_rules
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
+from sharelag.monitoring.check import CHECKED, check
+from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_time
 from sharelag.reports.secrets import PROPERTIES
 from sharelag.sources.inputs import CaptureInput, Input

@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from sharelag.errors import ShareLagError
-from sharelag.sources import kafka
-from sharelag.sources.archive import ArchiveInput
-from sharelag.sources.archive_info import is_archive
-from sharelag.sources.captures import read_capture
+from sharelag.sources.files.archive import ArchiveInput
+from sharelag.sources.files.archive_info import is_archive
+from sharelag.sources.files.captures import read_capture
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput
+from sharelag.sources.kafka import topics as kafka
 
 
 def cluster_of(source: Input) -> str | None:

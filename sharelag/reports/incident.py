@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.charts import text
 from sharelag.replay.moment import parse_time
 from sharelag.reports import past
 from sharelag.reports.alike import troubles
 from sharelag.reports.case import Case
-from sharelag.show import duration, plain_rows
+from sharelag.workbench.charts import text
+from sharelag.workbench.show import duration, plain_rows
 
 _SIGNS = {
     "first_released": "offsets of {place} were given back by {group}",

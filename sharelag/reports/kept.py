@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import show
 from sharelag.metrics.reclaim import reclaimable_arrow
 from sharelag.metrics.ttl import archived_by_ttl
 from sharelag.reports.case import Case
+from sharelag.workbench import show
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import mistune
 
-from sharelag.charts import CONFIG
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, environment
 from sharelag.reports.ledger import Run
+from sharelag.workbench.charts import CONFIG
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"

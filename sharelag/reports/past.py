@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.charts.window_heat import WINDOW_HEAT, window_heat_records
 from sharelag.metrics.signs import SIGNS, signs_arrow
 from sharelag.model import milliseconds
 from sharelag.reading import named
 from sharelag.reports.case import Case
+from sharelag.workbench.charts.window_heat import WINDOW_HEAT, window_heat_records
 
 #: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go through in time.
 LINE_MOMENTS = 48
@@ -65,7 +65,7 @@ def is_whole(case: Case, signs: pa.Table) -> bool:
 
 
 def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
-    """How wide the windows were since the beginning of the case, as `sharelag.charts.window_heat.WINDOW_HEAT`."""
+    """How wide the windows were since the beginning of the case, as `charts.window_heat.WINDOW_HEAT`."""
     begin = pc.min(signs.column("first_record")).as_py()
     if begin is None:
         return WINDOW_HEAT.empty_table()

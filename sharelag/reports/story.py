@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag import charts, show
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports import capacity, columns, incident, kept, past
@@ -24,6 +23,7 @@ from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, table
 from sharelag.reports.capacity import Proposal, propose
 from sharelag.reports.case import Case, read
 from sharelag.reports.verdict import verdict
+from sharelag.workbench import charts, show
 from sharelag.workbench.answers import delivery_limit, of_group
 
 __all__ = [

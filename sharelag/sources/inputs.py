@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.arrow import beside, keys
 from sharelag.errors import InputError
 from sharelag.model import iso
-from sharelag.sources import captures, kafka, logs
-from sharelag.sources.config import ClientConfig
-from sharelag.sources.times import record_times
+from sharelag.schemas.arrow import beside, keys
+from sharelag.sources.files import captures
+from sharelag.sources.kafka import logs
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.times import record_times
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ class KafkaInput:
         return kafka.read_topic(self.config, topic, self._state_ranges if topic == STATE_TOPIC else None)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        from sharelag.sources.spark_kafka import read_kafka
+        from sharelag.sources.spark.data_source import read_kafka
 
         return read_kafka(spark, self.config, topic)
 
@@ -145,7 +147,7 @@ class KafkaInput:
         return record_times(self.config, positions, read_committed)
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        from sharelag.sources.settings import settings
+        from sharelag.sources.kafka.settings import settings
 
         return settings(self.config, groups, topics)
 
@@ -297,17 +299,17 @@ class SegmentsInput(RecordsOnly):
     folder: Path
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        from sharelag.sources.segments import read_segments
+        from sharelag.sources.files.segments import read_segments
 
         return read_segments(self.folder, topic)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        from sharelag.sources.spark_files import segments
+        from sharelag.sources.spark.files import segments
 
         return segments(spark, self.folder, topic)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        from sharelag.sources.segments import segment_offsets
+        from sharelag.sources.files.segments import segment_offsets
 
         offsets = segment_offsets(self.folder)
         noted = offsets.column("as_of")[0].as_py() or datetime.now(UTC)
@@ -336,7 +338,7 @@ def parquet_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     InputError
         When they would be too many to be sent.
     """
-    from sharelag.sources.spark_files import parquet
+    from sharelag.sources.spark.files import parquet
 
     return parquet(spark, paths)
 

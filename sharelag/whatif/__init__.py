@@ -1,6 +1,6 @@
 """What if the group were another one? Try assignors, members and settings on it, in virtual time.
 
-    scenario = named("uneven")                                  # or sharelag.scenarios_from.scenario_from(evidence)
+    scenario = named("uneven")  # or sharelag.whatif.from_cluster.scenario_from(evidence)
     simulate(scenario, seed=0).summary
     compare(variants(scenario, assignors=["simple", "lag-aware-sticky"])).differences
     assign("simple", members, topics)                           # an assignor alone

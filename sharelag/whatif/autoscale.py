@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag.exports.scaling` tells it.
+#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export` tells it.
 Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
 
 

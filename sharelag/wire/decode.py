@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.arrow import flat
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat
 from sharelag.wire import kernels
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for

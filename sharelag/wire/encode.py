@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.arrow import without_timestamps
 from sharelag.model import topic_id_bytes
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import without_timestamps
 from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
 
 Row = Mapping[str, Any]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sharelag.arrow import without_timestamps
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import without_timestamps
 from sharelag.wire.fields import VALUE_VERSION, Field, kinds_of
 
 Row = Mapping[str, Any]

@@ -4,12 +4,34 @@ bench = sharelag.open("incident-42")       # or "broker:9092", an archive, Parqu
 bench.lag()                                # a table that says as of when, in which unit, and what is not known
 bench.explain("billing").figure()          # a chart
 bench.at("2026-11-21T03:10:00Z").lag()     # the same at another moment
+
+Each name is imported when it is first used: the command line needs few of them, and has little time.
 """
 
-from sharelag.workbench.bench import Workbench
-from sharelag.workbench.opening import open_workbench
-from sharelag.workbench.recorded import samples
-from sharelag.workbench.result import Result
-from sharelag.workbench.trials import told
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sharelag.workbench.bench import Workbench
+    from sharelag.workbench.opening import open_workbench
+    from sharelag.workbench.recorded import samples
+    from sharelag.workbench.result import Result
+    from sharelag.workbench.trials import told
 
 __all__ = ["Result", "Workbench", "open_workbench", "samples", "told"]
+
+_HOME_OF = {
+    "Result": "result",
+    "Workbench": "bench",
+    "open_workbench": "opening",
+    "samples": "recorded",
+    "told": "trials",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

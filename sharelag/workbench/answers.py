@@ -10,17 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts, show
-from sharelag.arrow import as_table, beside, keys
-from sharelag.engine import Answer
-from sharelag.explained import told
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.skew import VERDICTS
+from sharelag.model.settings import in_force
 from sharelag.reading import Rows
-from sharelag.settings import in_force
-from sharelag.workbench import gaps, rendering
+from sharelag.schemas.arrow import as_table, beside, keys
+from sharelag.workbench import charts, gaps, rendering, show
+from sharelag.workbench.engine import Answer
+from sharelag.workbench.explained import told
 from sharelag.workbench.result import Result
 
 _KEY = ("group_id", "topic_id", "partition")

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import engine as engines
-from sharelag import investigate
-from sharelag.engine import Answer
 from sharelag.errors import InputError, ShareLagError
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
-from sharelag.once import Once
 from sharelag.reading import OVER, Each, Reading, named
+from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_time
-from sharelag.scenarios_from import scenario_from
 from sharelag.sources.inputs import Input
-from sharelag.workbench import answers, gaps, rendering
+from sharelag.whatif.from_cluster import scenario_from
+from sharelag.workbench import answers, gaps, investigate, rendering
+from sharelag.workbench import engine as engines
+from sharelag.workbench.engine import Answer
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 from sharelag.workbench.spark_bar import spark_bar
@@ -242,7 +241,7 @@ class Workbench:
         return answers.diff(table, replace(self._base(), unknown=self._rejected()))
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
-        """A simulation that begins where a group is; `sharelag.scenarios_from.scenario_from` says what can be given."""
+        """A simulation that begins where a group is; see `sharelag.whatif.from_cluster.scenario_from`."""
         return scenario_from(self.evidence(group), group, **given)
 
     def describe(self) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import Answer
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import NO_END_OFFSET_THEN, REASONS
+from sharelag.workbench.engine import Answer
 
 
 def of_evidence(evidence: Evidence, is_past: bool) -> tuple[str, ...]:

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharelag.engine import ENGINES
 from sharelag.errors import InputError
 from sharelag.reading import OVER
 from sharelag.replay.moment import Choice, Moment, parse_moment
-from sharelag.sources.archive import ArchiveInput
-from sharelag.sources.archive_info import is_archive
-from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.files.archive import ArchiveInput
+from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
+from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.workbench.bench import Workbench
+from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.recorded import DEMO, folder_of, patience_of, samples
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _of_frames(where: object, raw: DataFrame | None, offsets: DataFrame | None, 
         raise InputError("give raw=DataFrame, with offsets=DataFrame or without, or one input to be read; not both")
     if engine == "local":
         raise InputError("a DataFrame is read on Spark: leave engine='local' out")
-    from sharelag.sources.frames import FrameInput
+    from sharelag.sources.spark.frames import FrameInput
 
     return FrameInput(raw, offsets)
 

@@ -1,6 +1,6 @@
 """How does a result look in a notebook, and how as plain text? Both are made of the same cells.
 
-Names are hostile text: control and direction characters are escaped by `sharelag.show`, and jinja escapes the rest.
+Names are hostile text: control and direction characters are escaped by `show`, and jinja escapes the rest.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import pyarrow as pa
 
-from sharelag import show
 from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.schemas import AMOUNT
+from sharelag.workbench import show
 from sharelag.workbench.meanings import meanings_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.explained import Told
 from sharelag.workbench import rendering
+from sharelag.workbench.explained import Told
 
 if TYPE_CHECKING:
     import pandas as pd

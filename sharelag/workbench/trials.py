@@ -10,8 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag import charts, show, trials
-from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.schemas import AMOUNT
@@ -20,6 +18,9 @@ from sharelag.whatif.consumer_group import ConsumerGroupResult, Moving
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Found
 from sharelag.whatif.simulate import SimulationResult
+from sharelag.workbench import charts, show
+from sharelag.workbench import trial_rows as trials
+from sharelag.workbench.charts.comparison import measure_words
 from sharelag.workbench.result import Result
 
 _MEANS = {

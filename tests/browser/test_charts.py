@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from sharelag import charts
-from sharelag.charts import palette
+from sharelag.workbench import charts
+from sharelag.workbench.charts import palette
 from tests.browser.test_page import Watched
 from tests.unit.test_charts import ARABIC, FIGURES, HOSTILE, LONG, THEMES, records, renamed, timeline
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.lag import NOTES, REASONS
-from sharelag.page import lag_page
 from sharelag.schemas import LAG, ROLLUP
+from sharelag.workbench.page import lag_page
 from tests.command import sharelag
 from tests.kafka.describe import parse_describe
 

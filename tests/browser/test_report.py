@@ -17,7 +17,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import Browser, Page
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.reports import blocks, report, story
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
 from sharelag.reports.figures import draw

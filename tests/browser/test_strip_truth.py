@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser
 
-from sharelag.charts.palette import KINDS as LOOKS
 from sharelag.model import DeliveryState
+from sharelag.workbench.charts.palette import KINDS as LOOKS
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
 from tests.browser.desk import Desk

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
-from sharelag import charts, schemas
+from sharelag import schemas
+from sharelag.workbench import charts
 from sharelag_widgets import LagTable, PlotView, Selection
 from tests.browser.desk import Desk, axe_violations
 from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag

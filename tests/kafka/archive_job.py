@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sharelag.sources.config import client_config
-from sharelag.sources.follow import follow
+from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark import session
+from sharelag.sources.spark.follow import follow
 
 
 def main(bootstrap: str, folder: str, limit: str, *topics: str) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import confluent_kafka
 import pyarrow.parquet as pq
 
-from sharelag.capture import capture_kafka
-from sharelag.sources.config import ClientConfig
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.workbench.capture import capture_kafka
 from tests.kafka import oracles
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.demo_story import CHAPTERS, TOPICS, Shop

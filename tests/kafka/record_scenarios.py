@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from sharelag.capture import capture_kafka
-from sharelag.sources.config import ClientConfig
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.workbench.capture import capture_kafka
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.jvm import RigError

@@ -24,16 +24,18 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from sharelag import engine, schemas
+from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
 from sharelag.replay.moment import Choice
-from sharelag.sources import follow as job
-from sharelag.sources import kafka, views
-from sharelag.sources.archive import GAP, ArchiveInput, compact
-from sharelag.sources.config import client_config
-from sharelag.sources.follow import follow
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import GAP, ArchiveInput, compact
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.spark import follow as job
+from sharelag.sources.spark.follow import follow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.workbench import engine
 from tests.conftest import _Cases
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until

@@ -11,16 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from sharelag import engine, schemas, show
-from sharelag.capture import capture_kafka
-from sharelag.doctor import checks
+from sharelag import schemas
+from sharelag.cli.doctor import checks
 from sharelag.errors import InputError
-from sharelag.sources import kafka
-from sharelag.sources.captures import read_capture
-from sharelag.sources.config import ClientConfig, client_config
-from sharelag.sources.features import broker_features
+from sharelag.sources.files.captures import read_capture
 from sharelag.sources.inputs import CaptureInput, KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.kafka.features import broker_features
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.workbench import engine, show
+from sharelag.workbench.capture import capture_kafka
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jvm import find_java
 from tests.kafka.workload import (

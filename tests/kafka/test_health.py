@@ -10,15 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import engine, schemas
+from sharelag import schemas
 from sharelag.metrics.health import gather, health_arrow, health_counts
 from sharelag.metrics.placement import findings, state_partitions
 from sharelag.model import SharePartition
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.workbench import engine
 from tests.conftest import _Cases
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracles import Oracle

@@ -11,13 +11,14 @@ from confluent_kafka import AcknowledgeType, Message
 from pyspark.sql import SparkSession
 
 import sharelag as api
-from sharelag import engine, schemas
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
-from sharelag.sources.described import described_offsets
+from sharelag import schemas
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench import engine
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe

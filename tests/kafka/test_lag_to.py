@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from sharelag import show
+from sharelag.workbench import show
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until

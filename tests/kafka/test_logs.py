@@ -24,8 +24,9 @@ from sharelag import schemas
 from sharelag.errors import AuthorizationError, BrokerUnreachableError, InputError
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
-from sharelag.sources import kafka, logs
-from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.kafka import logs
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from sharelag import pipeline, schemas
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.kafka.broker import KafkaBroker

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import AcknowledgeType, Message
 
-from sharelag import engine, schemas
-from sharelag.investigate import lags_at
+from sharelag import schemas
 from sharelag.replay.moment import Choice
-from sharelag.sources import kafka
-from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench import engine
+from sharelag.workbench.investigate import lags_at
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from sharelag.demo import CAPTURE
-from sharelag.exports.server import application
+from sharelag.cli.demo import CAPTURE
+from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
 from tests.kafka.prometheus import prometheus, prometheus_bin
 from tests.unit.test_export import ask, gathered, running

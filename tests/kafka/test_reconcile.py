@@ -21,10 +21,11 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.replay import replay_arrow
 from sharelag.schemas.comparisons import SCANNED
-from sharelag.sources import kafka, logs
-from sharelag.sources.config import ClientConfig, client_config
-from sharelag.sources.described import described_offsets
-from sharelag.sources.scan import scan
+from sharelag.sources.kafka import logs
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.kafka.described import described_offsets
+from sharelag.sources.kafka.scan import scan
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.kafka.broker import KafkaBroker

@@ -14,14 +14,15 @@ import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from sharelag import engine, schemas
+from sharelag import schemas
 from sharelag.replay.members import groups_arrow
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
 from sharelag.whatif.simulation.clients import Client
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.workbench import engine
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jvm import RigError
 from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consumer, wait_until

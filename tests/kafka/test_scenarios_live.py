@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from sharelag import engine, investigate
 from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
-from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.workbench import engine, investigate
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.scenarios import SCENARIOS

@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sharelag.sources.config import ClientConfig, client_config
-from sharelag.sources.features import broker_features
-from sharelag.sources.kafka import topic_names
+from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.kafka.features import broker_features
+from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker

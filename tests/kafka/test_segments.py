@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sharelag import engine, schemas
+from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
+from sharelag.sources.files.segments import read_segments
 from sharelag.sources.inputs import KafkaInput, SegmentsInput
-from sharelag.sources.segments import read_segments
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench import engine
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume

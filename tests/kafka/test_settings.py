@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
-from sharelag.settings import CATALOGUE, Setting, check_all, effective, in_force, lint_consumer
-from sharelag.settings.catalogue import Typed
-from sharelag.sources.config import ClientConfig, client_config
-from sharelag.sources.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
+from sharelag.model.settings import CATALOGUE, Setting, check_all, effective, in_force, lint_consumer
+from sharelag.model.settings.catalogue import Typed
+from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
 from tests.conftest import _Cases
 from tests.kafka import oracles
 from tests.kafka.broker import KafkaBroker

@@ -29,8 +29,8 @@ from sharelag.errors import (
     ShareLagError,
     TopicMissingError,
 )
-from sharelag.sources import kafka
-from sharelag.sources.config import ClientConfig, client_config
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.wire.fields import STATE_TOPIC
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import create_topics, numbered, produce, wait_until

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.errors import DataLossError
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
-from sharelag.sources.spark_kafka import OffsetRange, read_kafka, register
-from sharelag.sources.spark_options import read_options
-from sharelag.sources.spark_stream import StreamReader
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.spark.data_source import OffsetRange, read_kafka, register
+from sharelag.sources.spark.data_source_options import read_options
+from sharelag.sources.spark.data_source_stream import StreamReader
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import create_topics, numbered, produce, wait_until
 

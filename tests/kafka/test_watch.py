@@ -15,13 +15,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from sharelag import show
 from sharelag.errors import ClusterError, InputError, TopicMissingError
 from sharelag.pipeline import stream
-from sharelag.sources.config import client_config
-from sharelag.sources.spark_kafka import register
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.spark.data_source import register
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.workbench import show
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker, parse_describe
 from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume

@@ -16,7 +16,7 @@ import nbformat
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.reports import report
 from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab

@@ -9,9 +9,9 @@ import pytest
 from nbformat import NotebookNode
 from playwright.sync_api import Browser
 
-from sharelag import engine
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine
 from tests.browser.jupyter import jupyter_lab
 from tests.notebooks.running import Ran, Running
 from tests.notebooks.shipped import complaints, copy_of, texts

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
 
-from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
 from tests.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.notebooks.running import SAVE, Ran, Running, empty_views

@@ -17,10 +17,10 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources import views
-from sharelag.sources.archive import GAP, ArchiveInput, compact, write_parquet
-from sharelag.sources.archive_info import begin, is_archive
-from sharelag.sources.config import client_config
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import GAP, ArchiveInput, compact, write_parquet
+from sharelag.sources.files.archive_info import begin, is_archive
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
 
 BEGUN = datetime(2026, 11, 21, tzinfo=UTC)

@@ -15,9 +15,9 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.captures import CaptureInfo, read_capture, write_capture
-from sharelag.sources.config import client_config
+from sharelag.sources.files.captures import CaptureInfo, read_capture, write_capture
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.sources.kafka.config import client_config
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo("5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1})

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sharelag.errors import ConfigError
-from sharelag.sources import client
-from sharelag.sources.client import consumer
-from sharelag.sources.config import ClientConfig, client_config, from_spark_options
+from sharelag.sources.kafka import client
+from sharelag.sources.kafka.client import consumer
+from sharelag.sources.kafka.config import ClientConfig, client_config, from_spark_options
 from tests.sources.java_names import ASSERTION, IGNORED_BY_A_READER, REFUSED, UNDERSTOOD
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sharelag import doctor
-from sharelag.doctor import Check, checks
+from sharelag.cli import doctor
+from sharelag.cli.doctor import Check, checks
 from sharelag.errors import BrokerUnreachableError, ClusterError
-from sharelag.sources.config import client_config
-from sharelag.sources.features import Features, broker_features
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.features import Features, broker_features
 from sharelag.wire.encode import unsigned_varint
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'

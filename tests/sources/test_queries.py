@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from sharelag.errors import InputError, SetupError
-from sharelag.sources.config import client_config
-from sharelag.sources.queries import ended, require_streams, started
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.spark.queries import ended, require_streams, started
 
 SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python worker failed to connect back."
 LOST = "[STREAM_FAILED] Query [id = 1] terminated with exception: offsets were pruned"
@@ -84,7 +84,7 @@ def test_a_query_whose_spark_is_gone_has_ended() -> None:
 
 def test_spark_connect_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from sharelag.pipeline import stream
-    from sharelag.sources import follow
+    from sharelag.sources.spark import follow
 
     class Session:
         pass

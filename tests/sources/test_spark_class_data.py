@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.sources.spark import class_data
 from tests.support.connect import no_session
 

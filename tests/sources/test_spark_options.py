@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
-from sharelag.sources import spark_kafka
-from sharelag.sources.spark_kafka import OffsetRange, plan, split
-from sharelag.sources.spark_options import read_options
-from sharelag.sources.spark_stream import Gap, StreamReader, advance, between
+from sharelag.sources.spark import data_source as spark_kafka
+from sharelag.sources.spark.data_source import OffsetRange, plan, split
+from sharelag.sources.spark.data_source_options import read_options
+from sharelag.sources.spark.data_source_stream import Gap, StreamReader, advance, between
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
 CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empty": {0: (0, 0)}}

@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from sharelag import engine, show
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark import session
+from sharelag.workbench import engine, show
 
 
 def main(capture: str) -> None:

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from sharelag import engine
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.explain import explain
 from sharelag.pipeline.reading import SparkReading
 from sharelag.quick import QuickReading
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.workbench import engine
 from tests import generators
 from tests.unit.test_wire import raw
 

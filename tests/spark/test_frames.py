@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
-from sharelag import engine, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
 from sharelag.pipeline.tables import TABLES
 from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine
 from tests.support.synthetic import capture_of
 
 THEN = "2026-11-21T11:44:31Z"

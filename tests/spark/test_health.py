@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag import pipeline, schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.replay.history import history_arrow

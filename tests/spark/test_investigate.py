@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag as api
-from sharelag import engine, investigate, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench import engine, investigate
 
 SOURCE = CaptureInput(CAPTURE)
 THEN = datetime(2026, 11, 21, 11, 44, 31, tzinfo=UTC)

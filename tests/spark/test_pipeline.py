@@ -17,11 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
-from sharelag import engine, schemas, show
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
-from sharelag.page import lag_page
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
@@ -29,6 +28,8 @@ from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
+from sharelag.workbench import engine, show
+from sharelag.workbench.page import lag_page
 from tests import generators
 from tests.unit.test_lag import offsets
 from tests.unit.test_replay import row

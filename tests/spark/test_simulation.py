@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag import engine
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import RawInput
 from sharelag.whatif.simulate import simulate
+from sharelag.workbench import engine
 from tests.simulation_scenarios import EVERYTHING
 from tests.unit.test_simulate import digest
 

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from sharelag.cli.what_if import simulate
 from sharelag.errors import InputError
+from sharelag.pipeline.sweep import sweep
 from sharelag.sources.spark import is_connect
-from sharelag.sweep import sweep
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
@@ -92,7 +92,7 @@ def _kill_at_the_gate(out: Path) -> None:
     code = (
         "from dataclasses import replace\n"
         "from sharelag.sources.spark import session\n"
-        "from sharelag.sweep import sweep\n"
+        "from sharelag.pipeline.sweep import sweep\n"
         "from sharelag.whatif import register, variants\n"
         "from tests.spark.gated import gated\n"
         "from tests.spark.test_sweep import QUICK\n"

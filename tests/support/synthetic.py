@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
-from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.placement import state_partition

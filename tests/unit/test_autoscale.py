@@ -10,12 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sharelag import charts, investigate
-from sharelag.charts import text
-from sharelag.charts.scaling import SCALING_COST, scaling_cost_figure, scaling_cost_records
 from sharelag.errors import InputError
-from sharelag.exports.scaling import consumers, scaling
 from sharelag.model import StateBatch, Window
+from sharelag.monitoring.exports.scaling import consumers, scaling
 from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
 from sharelag.whatif.autoscaling.cost import cost_against_age
 from sharelag.whatif.autoscaling.hpa import Stabilizer, average_value
@@ -42,6 +39,9 @@ from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.stuck import stuck
+from sharelag.workbench import charts, investigate
+from sharelag.workbench.charts import text
+from sharelag.workbench.charts.scaling import SCALING_COST, scaling_cost_figure, scaling_cost_records
 from tests.unit.simulated_input import SimulatedInput
 from tests.unit.told_input import ToldInput, Write
 

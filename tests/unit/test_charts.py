@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import charts, engine, investigate, schemas
-from sharelag.charts import palette, text
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError, SetupError
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import charts, engine, investigate
+from sharelag.workbench.charts import palette, text
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = ROOT / "data" / "captures" / "scenarios"
@@ -219,7 +220,7 @@ def test_numbers_and_lists_read_well() -> None:
 
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
-    code = "import sys, sharelag.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
+    code = "import sys, sharelag.workbench.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert answer.stdout == "False False\n"
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharelag.check import CHECKED, Checked, check
-from sharelag.checks.judge import judge, worst
-from sharelag.checks.measures import Series
-from sharelag.checks.rules import Rule, Rules, parse_rules, read_rules
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
+from sharelag.monitoring.check import CHECKED, Checked, check
+from sharelag.monitoring.checks.judge import judge, worst
+from sharelag.monitoring.checks.measures import Series
+from sharelag.monitoring.checks.rules import Rule, Rules, parse_rules, read_rules
 from sharelag.sources.inputs import CaptureInput
 from tests.command import sharelag
 from tests.unit.told_input import NOW, ToldInput, Write

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from sharelag import schemas
-from sharelag.sources.captures import CaptureInfo, write_capture
+from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.command import sharelag

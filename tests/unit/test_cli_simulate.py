@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from sharelag.cli.demo import CAPTURE
 from sharelag.cli.what_if import simulate
-from sharelag.demo import CAPTURE
 from sharelag.model import Window
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.named import named, names

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sharelag import schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from tests.command import sharelag
 from tests.kafka.describe import parse_describe
 from tests.unit.test_recorded import MOMENTS

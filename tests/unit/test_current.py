@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sharelag.errors import InputError
-from sharelag.exports import current
-from sharelag.exports.current import CurrentTables
 from sharelag.metrics.lag import lag_arrow
+from sharelag.monitoring.exports import current
+from sharelag.monitoring.exports.current import CurrentTables
 from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record

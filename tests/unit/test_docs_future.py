@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.demo import CAPTURE
-from sharelag.exports.gathered import Gathered
-from sharelag.exports.metrics import registry_of
-from sharelag.investigate import gather
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
+from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.monitoring.exports.metrics import registry_of
 from sharelag.reports import notebooks
 from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.consumer_group import RUNS
 from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.workbench.investigate import gather
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import investigate, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
-from sharelag.explained import explained, told
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
@@ -24,6 +23,8 @@ from sharelag.model import iso
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.workbench import investigate
+from sharelag.workbench.explained import explained, told
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so that the length of a lock is no measure.

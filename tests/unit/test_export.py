@@ -31,16 +31,16 @@ from prometheus_client import openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from sharelag import engine, investigate
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import BrokerUnreachableError, InputError
-from sharelag.exports.gathered import Gathered, gathering
-from sharelag.exports.lake import append_run, write_run
-from sharelag.exports.metrics import write_textfile
-from sharelag.exports.scaling import scaling
-from sharelag.exports.server import application, is_loopback, server, write_ahead
 from sharelag.metrics.evidence import Evidence
+from sharelag.monitoring.exports.gathered import Gathered, gathering
+from sharelag.monitoring.exports.lake import append_run, write_run
+from sharelag.monitoring.exports.metrics import write_textfile
+from sharelag.monitoring.exports.scaling import scaling
+from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine, investigate
 from tests.command import sharelag
 from tests.unit.told_input import ToldInput, Write
 

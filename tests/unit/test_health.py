@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.health import gather, health_arrow, health_counts
 from sharelag.metrics.placement import coordinator_hot_spots, findings, key_distribution, state_partitions
 from sharelag.model import SharePartition

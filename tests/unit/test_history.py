@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag import schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
 from sharelag.quick.reading import decoded
 from sharelag.replay import replay, replay_arrow

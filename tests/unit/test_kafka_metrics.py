@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sharelag import investigate, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.kafka_metrics import group_gauges, parse_mbean
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import investigate
 
 COORDINATOR = "kafka.server:type=group-coordinator-metrics,"
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
 from sharelag.quick.reading import decoded

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sharelag import engine, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.age import oldest_offsets
 from sharelag.metrics.lag import lag_arrow
@@ -32,6 +32,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.workbench import engine
 from tests import generators
 from tests.unit.test_recorded import ends as noted_ends
 from tests.unit.test_replay import row as snapshot

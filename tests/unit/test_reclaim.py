@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharelag import engine, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.reclaim import RECLAIMABLE, reclaimable_arrow
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine
 from tests.unit.test_progress import NOON
 from tests.unit.test_progress import lag as lag_row
 

@@ -18,7 +18,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.replay import replay_arrow
 from sharelag.schemas.comparisons import RECONCILED, SCANNED
-from sharelag.sources.described import described_offsets
+from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT

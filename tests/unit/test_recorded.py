@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag import engine, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.lag import lag_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
+from sharelag.workbench import engine
 from tests.kafka.describe import parse_describe
 
 GOLDEN = CAPTURE.parents[1] / "golden" / "state_records.jsonl"

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.arrow import as_table
 from sharelag.quick import QuickReading
 from sharelag.replay import replay_arrow
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import up_to
+from sharelag.schemas.arrow import as_table
 from sharelag.wire import decode_arrow
 from sharelag.workbench import Workbench
 from tests import generators

@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
-from sharelag.investigate import gather
 from sharelag.reports import ledger, notebooks, report, shelf, story
 from sharelag.reports.alike import ranges, troubles
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
@@ -34,6 +33,7 @@ from sharelag.reports.ledger import Run, write_index
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.reports.verdict import drain, verdict
 from sharelag.version import __version__
+from sharelag.workbench.investigate import gather
 from tests import nightly
 from tests.command import sharelag
 from tests.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel

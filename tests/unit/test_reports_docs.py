@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sharelag.checks.rules import FINDINGS, Measure, Rule, parse_rules
+from sharelag.monitoring.checks.rules import FINDINGS, Measure, Rule, parse_rules
 from sharelag.reports import notebooks
 from sharelag.reports.schedule import KINDS
 from tests.command import sharelag

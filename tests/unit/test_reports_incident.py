@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.signs import signs_arrow
 from sharelag.reports import past, story
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.case import Case, read
 from sharelag.reports.incident import _began, _moved, happened
 from sharelag.reports.verdict import verdict
-from sharelag.show import plain_rows
+from sharelag.workbench.show import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was given back or archived, and nothing was reset. "

@@ -10,11 +10,11 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.investigate import gather
 from sharelag.replay.moment import Choice
 from sharelag.reports import kept, notebooks, story
 from sharelag.reports.case import Case
 from sharelag.workbench import Workbench
+from sharelag.workbench.investigate import gather
 from tests.unit.told_input import ToldInput, Write
 
 HOSTILE = "<img src=x onerror=1>"

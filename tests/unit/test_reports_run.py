@@ -18,7 +18,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from sharelag import reports
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import SetupError
 from sharelag.reports import ledger, report
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME

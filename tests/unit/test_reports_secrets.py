@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 from sharelag.replay.moment import parse_time
 from sharelag.reports import report
 from sharelag.reports.blocks import PLOTLY_MIME

@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.charts import lag_over_time_figure, lag_over_time_records
-from sharelag.demo import CAPTURE
-from sharelag.investigate import gather
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.lag import NO_START_OFFSET
 from sharelag.reports import story
@@ -24,6 +22,8 @@ from sharelag.reports.case import Case, read
 from sharelag.reports.ledger import Run
 from sharelag.reports.mail import mail
 from sharelag.reports.verdict import verdict
+from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
+from sharelag.workbench.investigate import gather
 from tests.unit.told_input import NOW, ToldInput, Write
 
 RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1.0, "ok", "", None, None)

@@ -13,10 +13,10 @@ from sharelag import schemas
 from sharelag.metrics.kafka_metrics import parse_mbean
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import SharePartition
+from sharelag.model.settings import check_all, effective, lint_consumer
+from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.settings import check_all, effective, lint_consumer
-from sharelag.settings.catalogue import find
 from sharelag.whatif.assignors.group import Group
 from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
 from sharelag.whatif.contract import check, figures

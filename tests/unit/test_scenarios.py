@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sharelag import investigate, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice
-from sharelag.scenarios_from import scenario_from
 from sharelag.sources.inputs import CaptureInput
+from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import Behaviour, Producer, Service
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import logs
+from sharelag.workbench import investigate
 
 RECORDED = CAPTURE.parent / "scenarios"
 

@@ -11,7 +11,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.settings import (
+from sharelag.model.settings import (
     CATALOGUE,
     Value,
     catalogue,
@@ -22,7 +22,7 @@ from sharelag.settings import (
     in_force,
     lint_consumer,
 )
-from sharelag.settings.catalogue import find
+from sharelag.model.settings.catalogue import find
 
 GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 

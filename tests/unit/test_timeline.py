@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import engine, schemas
-from sharelag.demo import CAPTURE
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine
 from tests.kafka.describe import parse_describe
 from tests.unit.test_recorded import MOMENTS, ends
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 import sharelag
-from sharelag import charts
-from sharelag.charts.comparison import COMPARED, measure_words
 from sharelag.errors import InputError
 from sharelag.whatif import (
     Goal,
@@ -32,6 +30,8 @@ from sharelag.whatif import (
 from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
+from sharelag.workbench import charts
+from sharelag.workbench.charts.comparison import COMPARED, measure_words
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharelag import investigate, schemas
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.ttl import ARCHIVED, archived_by_ttl
@@ -19,6 +19,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.workbench import investigate
 from tests import generators
 from tests.unit.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
 from tests.unit.test_replay import row as snapshot

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.arrow import without_timestamps
 from sharelag.errors import InputError
+from sharelag.schemas.arrow import without_timestamps
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import encode_record, unsigned_varint
 from sharelag.wire.fields import (

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sharelag.demo import CAPTURE
+from sharelag.cli.demo import CAPTURE
 
 _BLOCKED = """
 import sys

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag import engine as engines
 from sharelag import schemas
 from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
 from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.workbench import Result, Workbench
+from sharelag.workbench import engine as engines
 from sharelag.workbench.meanings import MEANINGS
 from sharelag.workbench.recorded import folder_of
 from sharelag.workbench.rendering import moment

@@ -16,11 +16,11 @@ import pytest
 
 import sharelag
 from sharelag import schemas
-from sharelag.charts import text
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.whatif import Comparison, compared, what_if
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag.workbench import Workbench
+from sharelag.workbench.charts import text
 from sharelag_widgets import Selection, bundle
 from sharelag_widgets.dashboards import (
     FleetView,

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag.charts import text
 from sharelag.metrics.evidence import Evidence
 from sharelag.workbench import Workbench
+from sharelag.workbench.charts import text
 from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of

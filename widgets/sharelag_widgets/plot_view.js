@@ -198,7 +198,7 @@ function build({ model, root, link, say, later, failed }) {
   return { elements: [stage, spot, bar, table], load, paint, hear, stop };
 }
 
-/** A text that was escaped for plotly (`sharelag.charts.text`), as people read it: `<br />` is within a line. */
+/** A text that was escaped for plotly (`sharelag.workbench.charts.text`), as people read it: `<br />` is within a line. */
 function unescaped(text) {
   return new DOMParser().parseFromString(text.replaceAll("<br />", " ").replaceAll("<br>", ", "), "text/html").body.textContent;
 }

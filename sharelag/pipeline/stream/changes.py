@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.arrow import as_table, for_spark, keys, one_batch
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
 from sharelag.replay.columns import KEY
 from sharelag.replay.state import drop_superseded, latest, replay_arrow
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,12 +29,12 @@ from sharelag.errors import ClusterError, DataLossError, ShareLagError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline.records import chosen, decode
 from sharelag.pipeline.stream.changes import updated, windows
-from sharelag.sources import kafka
-from sharelag.sources.config import ClientConfig
 from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.queries import ended, started
-from sharelag.sources.spark_kafka import register
-from sharelag.sources.spark_options import FORMAT
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.spark.data_source import register
+from sharelag.sources.spark.data_source_options import FORMAT
+from sharelag.sources.spark.queries import ended, started
 from sharelag.wire.fields import STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ class Live:
     def _repr_html_(self) -> str:
         # Tables that show themselves are made in a layer above, which is needed only where somebody looks.
         bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
-        columns = import_module("sharelag.show").LAG_COLUMNS
+        columns = import_module("sharelag.workbench.show").LAG_COLUMNS
         lag, notes = self._lag, []
         if self._failure is not None or self._stopped.is_set():
             notes.append("no longer current: " + (str(self._failure) if self._failure else "it was stopped"))

@@ -8,9 +8,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sharelag.pipeline.stream.live import Heed, Live
-from sharelag.sources.config import ClientConfig, client_config
-from sharelag.sources.queries import require_streams
+from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.spark import session
+from sharelag.sources.spark.queries import require_streams
 
 
 def watch(

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 from sharelag.errors import InputError
-from sharelag.settings.catalogue import find
-from sharelag.settings.rules import parse
+from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.rules import parse
 from sharelag.whatif.assignors.registry import ASSIGNORS
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import Scenario, Settings

@@ -1,7 +1,7 @@
 """Which offsets of the lag would more members not finish?
 
-What `sharelag.exports.scaling.stuck` finds from the records of a cluster, found here from what the share coordinator
-was told and from the log. The rules are those of `sharelag.metrics.finders`; a test holds both against each other.
+What `sharelag export` finds from the records of a cluster, found here from what the share coordinator was told
+and from the log. The rules are those of `sharelag.metrics.finders`; a test holds both against each other.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import pyarrow as pa
 from confluent_kafka import Message, Producer
 
 from sharelag import schemas
-from sharelag.sources import kafka
-from sharelag.sources.config import client_config
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
 from sharelag.whatif.scenario import Scenario
 from sharelag.wire.fields import STATE_TOPIC
 from tests.kafka.broker import KafkaBroker

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.arrow import one_batch
 from sharelag.replay.history import history_arrow
+from sharelag.schemas.arrow import one_batch
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import logs

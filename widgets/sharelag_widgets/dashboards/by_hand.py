@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.charts import text
 from sharelag.whatif import Scenario, what_if
 from sharelag.whatif.fixed import with_assignment
+from sharelag.workbench.charts import text
 
 from ..assignment_editor import OnLoad, OnRun
 from ..difference import Difference

@@ -15,11 +15,10 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
-from sharelag import show
-from sharelag.charts import text
-from sharelag.sources.archive import ArchiveInput
+from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.inputs import KafkaInput
-from sharelag.workbench import Workbench
+from sharelag.workbench import Workbench, show
+from sharelag.workbench.charts import text
 
 from ..run import Run
 from ..selection import Selection

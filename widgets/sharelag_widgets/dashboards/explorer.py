@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import ipywidgets as W  # noqa: N812
 
-from sharelag import charts
-from sharelag.workbench import Workbench
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.meanings import meanings_of
 

@@ -9,9 +9,9 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts, schemas
-from sharelag.arrow import beside, keys
-from sharelag.workbench import Workbench
+from sharelag import schemas
+from sharelag.schemas.arrow import beside, keys
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench.meanings import meanings_of
 
 from ..partition_grid import PartitionGrid

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import ipywidgets as W  # noqa: N812
 
-from sharelag import charts
-from sharelag.workbench import Workbench
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection

@@ -6,9 +6,9 @@ from typing import Any
 
 import ipywidgets as W  # noqa: N812
 
-from sharelag.charts import text
 from sharelag.errors import InputError
 from sharelag.workbench import Workbench
+from sharelag.workbench.charts import text
 
 from .dashboard import Dashboard
 from .parts import choice, named

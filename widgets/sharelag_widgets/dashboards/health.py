@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
-from sharelag import charts, schemas
+from sharelag import schemas
 from sharelag.metrics.health import KINDS
-from sharelag.workbench import Workbench
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench.meanings import meanings_of
 
 from ..edits import as_ranges

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import ipywidgets as W  # noqa: N812
 
-from sharelag import charts
+from sharelag.workbench import charts
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection

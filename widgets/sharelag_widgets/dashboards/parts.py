@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.arrow import keys
-from sharelag.charts import text
-from sharelag.charts.layout import FACT_LINE, TITLE_LINE
 from sharelag.errors import ShareLagError
+from sharelag.schemas.arrow import keys
 from sharelag.workbench import Result
+from sharelag.workbench.charts import text
+from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE
 from sharelag.workbench.meanings import meanings_of
 
 from ..lag_table import LagTable
@@ -67,7 +67,7 @@ class ChartPart(Part):
         super().__init__(title, meanings, self.view)
 
     def draw(self, figure: Any) -> None:
-        """Show a figure of `sharelag.charts`; what it says in words stands above it, where it wraps at any width."""
+        """Show a chart; what it says in words stands above it, where it wraps at any width."""
         told = figure.layout.meta or {}
         with self.header.hold_sync():
             self.header.finding = told.get("title", "")

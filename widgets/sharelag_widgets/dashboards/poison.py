@@ -10,10 +10,9 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts
-from sharelag.charts import text
-from sharelag.workbench import Workbench
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
+from sharelag.workbench.charts import text
 from sharelag.workbench.meanings import meanings_of
 
 from ..selection import SHARE_PARTITION, Selection

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag import trials
-from sharelag.charts import text
-from sharelag.charts.comparison import measure_words
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
-from sharelag.show import MISSING, THIN_SPACE, duration
 from sharelag.whatif import Comparison, Scenario, assign, variants
+from sharelag.workbench import trial_rows as trials
+from sharelag.workbench.charts import text
+from sharelag.workbench.charts.comparison import measure_words
+from sharelag.workbench.show import MISSING, THIN_SPACE, duration
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"

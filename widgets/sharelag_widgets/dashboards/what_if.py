@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
-from sharelag.charts import compared_figure, compared_records, text
-from sharelag.charts.comparison import measure_words
 from sharelag.whatif import ASSIGNORS, Comparison, Scenario, compare
+from sharelag.workbench.charts import compared_figure, compared_records, text
+from sharelag.workbench.charts.comparison import measure_words
 
 from ..assignment_editor import AssignmentEditor
 from ..run import Run

@@ -1,0 +1,77 @@
+"""What does sharelag show? A run over the cluster recorded in ``data/captures/demo``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sharelag.errors import InputError
+from sharelag.metrics.lag import rollup_arrow
+from sharelag.model import iso
+from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine as engines
+from sharelag.workbench import show
+from sharelag.workbench.page import lag_page
+from sharelag.workbench.recorded import DEMO, folder_of
+
+#: The recorded cluster.
+CAPTURE = folder_of(DEMO)
+
+
+def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Iterator[str]:
+    """Compute the lag of the recorded cluster and write ``out/lag.html``, and the daily report.
+
+    Parameters
+    ----------
+    out : pathlib.Path
+        Created when missing.
+    engine : {"spark", "local"}
+    with_report : bool
+        Write ``out/reports``, too: the daily report with all that belongs to it.
+
+    Yields
+    ------
+    str
+        Lines for the terminal: the table, then where the pages are.
+
+    Raises
+    ------
+    InputError
+        When the recording is not there, as in an installed wheel.
+    """
+    if not CAPTURE.exists():
+        raise InputError(
+            f"the recorded cluster is not at {CAPTURE}: run the demo in a checkout of the project, or look at a "
+            "cluster of your own with `sharelag lag --bootstrap-server HOST:PORT`"
+        )
+    source = CaptureInput(CAPTURE)
+    answer = engines.lag(source, engine)
+    rows = show.plain_rows(answer.table)
+    yield from show.lines(rows, "human", show.LAG_COLUMNS)
+    facts = {
+        "as of": iso(source.as_of()),
+        "cluster": source.describe(),
+        "share partitions": str(len(rows)),
+        "lag not known": str(answer.table.column("lag").null_count),
+        "records not decoded": str(answer.rejected),
+        "computed by": f"the {answer.engine} engine",
+    }
+    groups = show.plain_rows(rollup_arrow(answer.table, "group"))
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "lag.html"
+    page.write_text(lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8")
+    yield ""
+    yield f"The same with what the lag consists of: {page}"
+    if with_report:
+        yield from _report(out / "reports", engine)
+
+
+def _report(out: Path, engine: str) -> Iterator[str]:
+    from sharelag.reports import report
+
+    made = report("daily", {"capture": str(CAPTURE), "engine": engine}, out, keep=5)
+    if made.run.error is not None:
+        raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
+    yield f"The daily report, {made.run.level}: {out / 'daily' / 'latest' / 'report.html'}"
+    if made.run.figures is not None:
+        yield f"Without pictures of its charts: {made.run.figures}"

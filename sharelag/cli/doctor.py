@@ -1,0 +1,134 @@
+"""Will sharelag work here? Checks of this machine and of a cluster, each with what to do when it fails."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from sharelag.errors import ShareLagError
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.features import broker_features
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+OLDEST_JAVA = 17
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    verdict: str  # ok, warn, fail
+    what: str
+    found: str
+    advice: str = ""
+
+
+def checks(config: ClientConfig | None = None) -> Iterator[Check]:
+    """Look at this machine and, with a configuration, at its cluster.
+
+    Parameters
+    ----------
+    config : ClientConfig, optional
+
+    Yields
+    ------
+    Check
+        As soon as each is known; a check that fails ends only those that need it.
+    """
+    yield _java()
+    yield _spark()
+    if config is None:
+        yield Check("warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster")
+        return
+    reached = _ask("broker", lambda: f"cluster {kafka.cluster_id(config)} at {config.bootstrap_servers}")
+    yield reached
+    if reached.verdict == "fail":
+        return
+    yield from _features(config)
+    for topic, without in ((STATE_TOPIC, "no lag can be computed"), (GROUP_TOPIC, "members stay unknown")):
+        yield _readable(config, topic, without)
+    yield _ask("topics", lambda: f"{len(kafka.topic_ids(config))} visible, with their ids")
+
+
+def _java() -> Check:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); --engine local works without"
+    if not java or not shutil.which(java):
+        return Check("fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice)
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    said = (answer.stderr + answer.stdout).strip()
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    if not found:
+        return Check("fail", "java", f"{java} does not tell its version", advice)
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    if int(found[1]) < OLDEST_JAVA:
+        return Check("fail", "java", f"{found[1]} at {java}", advice)
+    if "jdk.incubator.vector" not in modules:
+        return Check("fail", "java", f"{found[1]} at {java}, trimmed", "install a full JDK: Spark needs all modules")
+    return Check("ok", "java", f"{found[1]} at {java}")
+
+
+def _spark() -> Check:
+    try:
+        found = version("pyspark")
+    except ImportError:
+        advice = "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine local works without"
+        return Check("warn", "spark", "pyspark is not installed", advice)
+    remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
+    return Check("ok", "spark", f"{found}, through Spark Connect at {remote} (SPARK_REMOTE)" if remote else found)
+
+
+def _features(config: ClientConfig) -> Iterator[Check]:
+    try:
+        found = broker_features(config)
+    except ShareLagError as error:
+        yield Check("warn", "kafka version", "not told", str(error))
+        return
+    level = found.finalized.get("metadata.version", "?")
+    if not found.has_share_state:
+        yield Check(
+            "fail", "kafka version", f"metadata.version {level}, without share groups", "Kafka 4.0 or newer is needed"
+        )
+    elif not found.has_complete_count:
+        yield Check(
+            "warn",
+            "kafka version",
+            f"metadata.version {level}, before 4.2",
+            "lag stays unknown until brokers are 4.2 or newer",
+        )
+    else:
+        yield Check(
+            "ok", "kafka version", f"metadata.version {level}, 4.2 or newer: the delivery complete count is written"
+        )
+    on = found.share_version >= 1
+    advice = "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
+    yield Check("ok" if on else "fail", "share.version", str(found.share_version), advice)
+
+
+def _readable(config: ClientConfig, topic: str, without: str) -> Check:
+    """Permission to describe does not mean permission to read, so one record is fetched."""
+
+    def one_record() -> str:
+        spans = kafka.offset_ranges(config, topic)
+        some = {p: (end - 1, end) for p, (first, end) in spans.items() if end > first}
+        for _ in kafka.read_topic(config, topic, dict(list(some.items())[:1])):
+            break
+        return f"{len(spans)} partitions, {sum(end - first for first, end in spans.values())} offsets, readable"
+
+    check = _ask(topic, one_record)
+    return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check
+
+
+def _ask(what: str, question: Callable[[], str]) -> Check:
+    try:
+        return Check("ok", what, question())
+    except ShareLagError as error:
+        found, _, advice = str(error).rpartition(": ")
+        return Check("fail", what, found or advice, advice if found else "")

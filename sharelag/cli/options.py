@@ -1,0 +1,163 @@
+"""The options that commands share, and what they stand for: an input, a choice, a moment, a client's settings."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from sharelag.replay.moment import Choice, Moment
+    from sharelag.sources.inputs import Input
+    from sharelag.sources.kafka.config import ClientConfig
+
+_Command = Callable[..., Any]
+Options = dict[str, Any]
+
+CLUSTER = [
+    click.option("--bootstrap-server", metavar="H:P", help="A cluster to read from."),
+    click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Client properties, as for Kafka's own commands.",
+    ),
+    click.option("--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."),
+]
+INPUT = [
+    *CLUSTER,
+    click.option(
+        "--capture",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="A folder that `sharelag capture` wrote, with or without --follow.",
+    ),
+    click.option(
+        "--raw",
+        metavar="PATH",
+        help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
+    ),
+    click.option(
+        "--segments", type=click.Path(path_type=Path), metavar="DIR", help="A broker's log directory (read only)."
+    ),
+]
+CHOICE = [
+    click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
+    click.option("--all-groups", is_flag=True, help="All groups (the default)."),
+    click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."),
+    click.option(
+        "--as-of",
+        metavar="WHEN",
+        help="A time with its zone (2026-11-21T03:10:00Z), or offsets of state partitions (0:1200,3:88).",
+    ),
+]
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["human", "json", "yaml", "csv"]), default="human", show_default=True
+)
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="local: in this process, without a JVM; spark: the pipeline; auto: local below 5,000,000 records.",
+)
+VERBOSE = click.option("-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+TIMEOUT = click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="MS",
+    help="To wait for brokers.",
+)
+
+
+class Seconds(click.FloatRange):
+    """A span of time of at most ten years, which keeps out what is no number."""
+
+    name = "seconds"
+
+    def __init__(self, least: float = 0.001) -> None:
+        super().__init__(min=least, max=315_360_000)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read and check it; comparisons let NaN through."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no span of time.", param, ctx)
+        return seconds
+
+
+def with_options(*options: Any) -> Callable[[_Command], _Command]:
+    """Give a command these options, alone or in lists, in this order."""
+    flat = [one for item in options for one in (item if isinstance(item, list) else [item])]
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(flat), command)
+
+
+def source_of(options: Options) -> Input:
+    """The one input that was named; what else is named is wrong usage."""
+    from sharelag.sources.files.archive import ArchiveInput
+    from sharelag.sources.files.archive_info import is_archive
+    from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+
+    given = [name for name in ("capture", "raw", "segments") if options[name]]
+    if any(options[name] for name in _CLUSTER_NAMES) or (not given and names_cluster(options)):
+        given.append("bootstrap-server")
+    if len(given) != 1:
+        what = "none was given" if not given else "got --" + " and --".join(given)
+        raise click.UsageError(f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what}).")
+    if options["capture"]:
+        return ArchiveInput(options["capture"]) if is_archive(options["capture"]) else CaptureInput(options["capture"])
+    if options["segments"]:
+        return SegmentsInput(options["segments"])
+    return RawInput(options["raw"]) if options["raw"] else KafkaInput(config_of(options))
+
+
+_CLUSTER_NAMES = ("bootstrap_server", "command_config", "command_property")
+
+
+def names_cluster(options: Options) -> bool:
+    """Whether an option or the environment names a cluster."""
+    return any(options[name] for name in _CLUSTER_NAMES) or bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
+
+
+def config_of(options: Options) -> ClientConfig:
+    """The settings of the Kafka client."""
+    from sharelag.sources.kafka.config import client_config
+
+    pairs = [item.partition("=") for item in options["command_property"]]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise click.UsageError(f"--command-property takes key=value, {key!r} has no '='.")
+    properties = {key: value for key, _, value in pairs}
+    return client_config(
+        options["bootstrap_server"], options["command_config"], properties, timeout=options["timeout"] / 1000
+    )
+
+
+def moment_of(options: Options) -> Moment:
+    """As of when; None for now."""
+    from sharelag.replay.moment import parse_moment
+
+    return None if options["as_of"] is None else parse_moment(options["as_of"])
+
+
+def choice_of(options: Options) -> Choice:
+    """Which groups and topics."""
+    from sharelag.replay.moment import Choice
+
+    if options["group"] and options["all_groups"]:
+        raise click.UsageError("choose --group or --all-groups, not both.")
+    topics: dict[str, frozenset[int]] = {}
+    for text in options["topic"]:
+        name, _, numbers = text.partition(":")
+        if not name or (numbers and not re.fullmatch(r"\d+(,\d+)*", numbers)):
+            raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1,2, not {text!r}.")
+        topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
+    return Choice(frozenset(options["group"]), topics)

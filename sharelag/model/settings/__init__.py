@@ -1,0 +1,24 @@
+"""What can be set for share groups, on brokers, groups and clients, and which values hold? Data and rules, no I/O."""
+
+from sharelag.model.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
+from sharelag.model.settings.clients import lint_consumer
+from sharelag.model.settings.force import Value, each_in_force, effective, effective_lock_ms, in_force
+from sharelag.model.settings.rules import Problem, check, check_all, parse
+
+__all__ = [
+    "CATALOGUE",
+    "DRAFT",
+    "PROFILES",
+    "Problem",
+    "Setting",
+    "Value",
+    "catalogue",
+    "check",
+    "check_all",
+    "each_in_force",
+    "effective",
+    "effective_lock_ms",
+    "in_force",
+    "lint_consumer",
+    "parse",
+]

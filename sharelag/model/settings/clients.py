@@ -1,0 +1,60 @@
+"""Which properties of a consumer mean nothing, or are refused, once it is a share consumer?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sharelag.model.settings.rules import Problem
+
+_GROUP = (
+    "set it for the group, since members of one group must not differ in it: kafka-configs.sh --alter "
+    "--entity-type groups --entity-name GROUP --add-config {}=..."
+)
+_ACKNOWLEDGED = "share consumers acknowledge records, and commit no offsets: see share.acknowledgement.mode"
+_ASSIGNED = "the group coordinator assigns partitions: see group.share.assignors of the brokers"
+#: Property of a consumer, and where its meaning went. Kafka's share consumer refuses all but the ignored ones.
+_NOT_FOR_SHARE_CONSUMERS = {
+    "auto.offset.reset": _GROUP.format("share.auto.offset.reset"),
+    "isolation.level": _GROUP.format("share.isolation.level"),
+    "session.timeout.ms": _GROUP.format("share.session.timeout.ms"),
+    "heartbeat.interval.ms": _GROUP.format("share.heartbeat.interval.ms"),
+    "enable.auto.commit": _ACKNOWLEDGED,
+    "auto.commit.interval.ms": _ACKNOWLEDGED,
+    "partition.assignment.strategy": _ASSIGNED,
+    "group.remote.assignor": _ASSIGNED,
+    "interceptor.classes": "share consumers run no interceptors: leave it out",
+    "group.instance.id": "share groups have no static members: leave it out",
+    "group.protocol": "share groups have one protocol only: leave it out",
+}
+_IGNORED = frozenset(["auto.commit.interval.ms"])
+#: An early draft of KIP-932 let each consumer choose its lock duration.
+_LOCK_DURATION = "record.lock.duration.ms"
+
+
+def lint_consumer(properties: Mapping[str, object]) -> list[Problem]:
+    """What is wrong with a consumer's properties when it is to be a share consumer.
+
+    Parameters
+    ----------
+    properties : mapping of name to value
+        As in a properties file.
+
+    Returns
+    -------
+    list of Problem
+        In the order of the properties; `Problem.hint` says where the setting's meaning went.
+
+    Notes
+    -----
+    ``ShareConsumerConfig`` of Kafka 4.3.1, and the section on consumer configuration of KIP-932.
+    """
+    return [problem for name, value in properties.items() if (problem := _problem(name, str(value)))]
+
+
+def _problem(name: str, value: str) -> Problem | None:
+    if name in _NOT_FOR_SHARE_CONSUMERS:
+        why = "has no effect on share consumers" if name in _IGNORED else "share consumers refuse it"
+        return Problem(name, value, why, _NOT_FOR_SHARE_CONSUMERS[name])
+    if name.endswith(_LOCK_DURATION):
+        return Problem(name, value, "moved to group config", _GROUP.format(f"share.{_LOCK_DURATION}"))
+    return None

@@ -1,0 +1,145 @@
+"""May a setting have this value? Answered as Kafka's own classes answer, with everything that is wrong at once."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sharelag.model.settings.catalogue import Setting, Typed, catalogue, find
+
+_BITS = {"int": 32, "short": 16}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one setting, and what to do."""
+
+    name: str
+    value: str
+    why: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}: {self.why}" + (f"; {self.hint}" if self.hint else "")
+
+
+def check(
+    name: str,
+    value: object,
+    profile: str = "4.3.1",
+    others: Mapping[str, object] | None = None,
+    scope: str | None = None,
+) -> list[Problem]:
+    """What is wrong with a value of one setting.
+
+    Parameters
+    ----------
+    name : str
+        As ``kafka-configs.sh`` knows it.
+    value : object
+        A text, or what it stands for: an int, a bool.
+    profile : {"4.3.1", "4.2", "4.1", "draft"}
+    others : mapping of name to value, optional
+        Further settings of the group and of the brokers, by which the value is bounded; those that are missing
+        have their defaults.
+    scope : {"broker", "group"}, optional
+        Needed only in the draft, where two settings share a name.
+
+    Returns
+    -------
+    list of Problem
+        Empty when Kafka accepts the value. A conflict between two settings is told for the one that was asked.
+
+    Notes
+    -----
+    Rules: ``GroupConfig.validate`` and ``ShareGroupConfig`` of Kafka 4.3.1; KIP-932 for the draft.
+    """
+    setting = find(name, profile, scope)
+    if setting is None:
+        known = sorted({known.name for known in catalogue(profile)})
+        return [Problem(name, str(value), f"Kafka {profile} has no such setting", _nearest(name, known))]
+    typed, why = parse(setting, value)
+    if why:
+        return [Problem(name, str(value), why)]
+    return [Problem(name, str(value), why) for why in _conflicts(setting, typed, profile, others or {})]
+
+
+def check_all(values: Mapping[str, object], profile: str = "4.3.1", scope: str | None = None) -> list[Problem]:
+    """What is wrong with several settings together, of a group, of the brokers, or of both.
+
+    Returns
+    -------
+    list of Problem
+        In the order of the names given; empty exactly when Kafka accepts all of them.
+    """
+    problems = [problem for name, value in values.items() for problem in check(name, value, profile, values, scope)]
+    # A bound that was set can be in conflict with a value that was not.
+    for setting in catalogue(profile):
+        bounds = {setting.least_by, setting.greatest_by} if setting.scope == "broker" else set()
+        if setting.name not in values and not (bounds | {setting.below}).isdisjoint(values):
+            present = value_in(setting.name, values, profile)
+            shown = f"{present} (not set here)"
+            problems += [Problem(setting.name, shown, why) for why in _conflicts(setting, present, profile, values)]
+    return problems
+
+
+def parse(setting: Setting, value: object) -> tuple[Typed, str]:
+    """Read a value as Kafka does; the second part says why it cannot be read, and is empty otherwise."""
+    text = str(value).strip()
+    if setting.kind in _BITS:
+        if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text).bit_length() >= _BITS[setting.kind]:
+            return None, f"{text!r} is no whole number of {_BITS[setting.kind]} bits"
+        return int(text), _out_of_range(int(text), setting.least, setting.greatest)
+    if setting.kind == "bool":
+        choice = {"true": True, "false": False}.get(text.lower())
+        return choice, "" if choice is not None else f"{text!r} is neither true nor false"
+    if setting.kind == "list":
+        items = value if isinstance(value, tuple | list) else [item.strip() for item in text.split(",") if text]
+        return tuple(items), "" if items and all(items) else "at least one name is needed, and no empty ones"
+    if setting.choices and text not in setting.choices and not re.fullmatch(setting.pattern or r"(?!)", text):
+        also = " or by_duration: with a duration such as PT1H" if setting.pattern else ""
+        return None, f"{text!r} is none of {', '.join(setting.choices)}{also}"
+    return text, ""
+
+
+def value_in(name: str, values: Mapping[str, object], profile: str) -> Typed:
+    """A setting's value among others: its own, else the brokers', else the default; None where that is unknown."""
+    setting = find(name, profile)
+    if setting is None:
+        return None
+    if values.get(name) is not None:
+        return parse(setting, values[name])[0]
+    return value_in(setting.broker, values, profile) if setting.broker else setting.default
+
+
+def _out_of_range(number: int, least: int | None, greatest: int | None) -> str:
+    if least is not None and number < least:
+        return f"less than {least}, the least value"
+    if greatest is not None and number > greatest:
+        return f"more than {greatest}, the greatest value"
+    return ""
+
+
+def _conflicts(setting: Setting, value: Typed, profile: str, others: Mapping[str, object]) -> list[str]:
+    """Which other settings a number disagrees with."""
+    if not isinstance(value, int):
+        return []
+    rules = (
+        (setting.least_by, operator.lt, "less than"),
+        (setting.greatest_by, operator.gt, "more than"),
+        (setting.below, operator.ge, "not less than"),
+    )
+    limits = [(bound, wrong, words, value_in(bound, others, profile)) for bound, wrong, words in rules if bound]
+    return [
+        f"{words} {bound} = {limit}"
+        for bound, wrong, words, limit in limits
+        if isinstance(limit, int) and wrong(value, limit)
+    ]
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else ""

@@ -1,0 +1,1 @@
+"""Rules over what is known of groups, and figures for other systems."""

@@ -1,0 +1,95 @@
+"""Is a rule broken, for how long, and how sure is that?
+
+A level begins when it is reached and ends when the value is better than it by the rule's hysteresis. It counts when
+it has lasted, at every moment looked at, for as long as the rule says. What is not known neither breaks a rule nor
+keeps it: the outcome is then what the rule says of the unknown. What was never begun is what the rule says of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharelag.metrics.facts import Bools, Floats
+from sharelag.monitoring.checks.measures import Series
+from sharelag.monitoring.checks.rules import Rule
+
+OK, WARNING, CRITICAL, UNKNOWN = "ok", "warning", "critical", "unknown"
+#: Exit codes, as Nagios plug-ins have them.
+CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
+#: The worst last: that something is not known is less urgent than what is known.
+WORST = (OK, UNKNOWN, WARNING, CRITICAL)
+
+_SAID = {"ok": OK, "warn": WARNING, "critical": CRITICAL, "unknown": UNKNOWN}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The outcome of one rule, a row an item of its series."""
+
+    level: NDArray[Any]
+    is_unknown: Bools  # the level is what the rule says of the unknown
+    since: Floats  # milliseconds: since when, at least, the level is reached; NaN where it is not, or not known
+
+
+@dataclass(frozen=True)
+class _Lasting:
+    fires: Bools
+    may_fire: Bools
+    since: Floats
+
+
+def judge(rule: Rule, found: Series) -> Judged:
+    """Judge every item by a rule."""
+    warn, critical = (_lasting(rule, level, found) for level in (rule.warn, rule.critical))
+    level = np.full(len(found.values), OK, object)
+    is_unknown = (warn.may_fire | critical.may_fire) & ~warn.fires & ~critical.fires
+    level[is_unknown] = _SAID[rule.unknown]
+    level[warn.fires] = WARNING
+    level[critical.fires] = CRITICAL
+    level[found.not_started] = _SAID[rule.not_started]
+    since = np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since)
+    return Judged(level, is_unknown & ~found.not_started, since)
+
+
+def worst(levels: list[str]) -> str:
+    """The level that tells most about all of them."""
+    return max(levels, key=WORST.index, default=OK)
+
+
+def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
+    count, steps = found.values.shape
+    if level is None or not count:
+        nowhere = np.zeros(count, bool)
+        return _Lasting(nowhere, nowhere, np.full(count, np.nan))
+    reached = found.values >= level * rule.sign
+    kept = found.values >= level * rule.sign - level * rule.hysteresis
+    for at in range(1, steps):
+        reached[:, at] |= reached[:, at - 1] & kept[:, at]
+    ended = ~reached & found.is_exact
+    if found.since is not None:
+        return _as_told(rule, reached[:, -1], ended[:, -1], found.at[-1] - found.since, found.since)
+    # Kafka's times have milliseconds, and so have moments.
+    begins = found.at[-1] - _milliseconds(rule) + 1
+    reaches = found.at <= begins
+    asked = found.at >= found.at[reaches].max(initial=found.at[0])
+    may_fire = np.asarray(~ended[:, asked].any(axis=1), bool)
+    fires = np.asarray(reached[:, asked].all(axis=1) & reaches.any(), bool)
+    # Since the moment after the last one at which it was not reached.
+    first = np.where(reached, 0, np.arange(1, steps + 1)).max(axis=1)
+    since = np.append(found.at.astype(float), np.nan)[first]
+    return _Lasting(fires, may_fire & ~fires, since if steps > 1 else np.full(count, np.nan))
+
+
+def _as_told(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: Floats) -> _Lasting:
+    """A cause tells itself since when it holds."""
+    fires = reached if not rule.lasting else np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
+    may_fire = ~fires & ~ended & (~reached | np.isnan(since))
+    return _Lasting(fires, np.asarray(may_fire, bool), np.where(reached, since, np.nan))
+
+
+def _milliseconds(rule: Rule) -> float:
+    return rule.lasting.total_seconds() * 1000

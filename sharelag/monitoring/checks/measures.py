@@ -1,0 +1,264 @@
+"""What does a rule look at? One plain function a measure; larger is worse, so that margins count negative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.metrics.ends import PARTITION
+from sharelag.metrics.facts import Bools, Facts, Floats
+from sharelag.metrics.finders import poison_records
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.lag import NO_START_OFFSET, REASONS
+from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED
+from sharelag.monitoring.checks.past import Then
+from sharelag.monitoring.checks.rules import Rule
+from sharelag.schemas.arrow import beside, flat, keys
+
+
+@dataclass(frozen=True)
+class Series:
+    """What one rule looks at, a row an item, a column a moment; the last is now."""
+
+    group: NDArray[Any]  # None: no group's
+    topic: NDArray[Any]  # None: of the whole group
+    partition: NDArray[Any]  # None: of several
+    at: NDArray[np.int64]  # [moments], milliseconds
+    values: Floats  # [rows, moments]; NaN where not known, -inf where there was nothing yet
+    is_exact: Bools  # likewise; false: at least so much
+    reason: Sequence[str | None]  # [rows]: why the last one is not known
+    not_started: Bools  # [rows]: nothing was ever fetched, so that there is nothing to look at
+    since: Floats | None = None  # [rows], milliseconds: since when it holds, by its cause instead of its past
+
+
+def series(rule: Rule, moments: Sequence[Then]) -> Series:
+    """What a rule looks at.
+
+    Parameters
+    ----------
+    rule : Rule
+        Of any measure but ``state_topic``, which is of no group.
+    moments : sequence of Then
+        Ascending; the last is now. Causes are told of that one only, with the time since they hold.
+    """
+    if rule.measure == "cause":
+        raise ValueError("causes are told by `of_causes`")
+    facts = moments[-1].facts
+    mine = matches(facts.groups, rule.groups) & matches(_objects(facts.evidence.lag, "topic"), rule.topics)
+    never = _never_fetched(facts)
+    if rule.measure == "imbalance":
+        found = _imbalances(rule, moments, mine & ~never)
+    else:
+        found = _of_partitions(rule, moments, mine & ~never)
+        if rule.measure == "lag" and rule.per == "group":
+            found = _summed(found)
+    return _with_never_fetched(found, facts, mine & never)
+
+
+def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
+    """What `explain` holds against each group, of the causes that a rule names."""
+    groups = np.array(sorted(set(now.facts.groups[matches(now.facts.groups, rule.groups)])), object)
+    rows = [
+        row for row in causes.to_pylist()
+        if row["cause"] in (rule.causes or ()) and any(fnmatchcase(row["topic"] or "", p) for p in rule.topics)
+    ]  # fmt: skip
+    mine = [[row for row in rows if row["group_id"] == group] for group in groups]
+    # Of what is not known no cause is found, and none is excluded.
+    unsure = _unsure(rule, now.facts)
+    # A cause whose size nobody can tell still holds.
+    held = [sum(np.inf if row["held"] is None else row["held"] for row in found) for found in mine]
+    since = [max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan) for found in mine]
+    return Series(
+        groups,
+        np.array([found[0]["topic"] if len(found) == 1 else None for found in mine], object),
+        np.array([found[0]["partition"] if len(found) == 1 else None for found in mine], object),
+        np.array([now.at]),
+        np.array(held, float)[:, None],
+        np.array([group not in unsure for group in groups], bool)[:, None],
+        [unsure.get(group) for group in groups],
+        np.zeros(len(groups), bool),
+        np.array(since, float),
+    )
+
+
+def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
+    """Which names a rule is about; a name that is not known belongs to the pattern * only."""
+    found = {name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)}
+    return np.array([found[name] for name in names], bool)
+
+
+# ---- of share partitions
+
+
+def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
+    measure = _MEASURES[rule.measure]
+    used = moments[-1:] if rule.measure == "poison" else moments
+    facts = moments[-1].facts
+    values = np.stack([np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1)
+    bounded = np.stack([then.bounded for then in used], axis=1)
+    if rule.measure not in _BOUNDED:
+        values[bounded] = np.nan
+    return Series(
+        *_places(facts, chosen),
+        np.array([then.at for then in used]),
+        values[chosen],
+        (~np.isnan(values) & ~bounded)[chosen],
+        _reasons(facts, chosen, _UNKNOWN[rule.measure]),
+        np.zeros(int(chosen.sum()), bool),
+        poison_records(facts).since[chosen] if rule.measure == "poison" else None,
+    )
+
+
+def _never_fetched(facts: Facts) -> Bools:
+    return np.array([reason == NO_START_OFFSET for reason in _objects(facts.evidence.lag, "lag_reason")], bool)
+
+
+def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
+    """The same, with the share partitions that nothing is looked at of, behind the others."""
+    count, (group, topic, partition) = int(chosen.sum()), _places(facts, chosen)
+    nothing = np.full((count, len(found.at)), np.nan)
+    return Series(
+        np.concatenate([found.group, group]),
+        np.concatenate([found.topic, topic]),
+        np.concatenate([found.partition, partition]),
+        found.at,
+        np.concatenate([found.values, nothing]),
+        np.concatenate([found.is_exact, np.zeros(nothing.shape, bool)]),
+        [*found.reason, *_reasons(facts, chosen, "")],
+        np.concatenate([found.not_started, np.ones(count, bool)]),
+        None if found.since is None else np.concatenate([found.since, np.full(count, np.nan)]),
+    )
+
+
+def _places(facts: Facts, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    lag = facts.evidence.lag
+    return facts.groups[chosen], _objects(lag, "topic")[chosen], _objects(lag, "partition")[chosen]
+
+
+def _drain(facts: Facts) -> Floats:
+    kind = facts.drain
+    known = np.isin(kind, [DRAINED, DRAINS])
+    values = np.where(kind == DRAINED, 0.0, facts.progress("drain_ms"))
+    return np.where(known, values, np.where(np.isin(kind, [NEVER, STALLED, NOBODY]), np.inf, np.nan))
+
+
+def _window(facts: Facts) -> Floats:
+    """The wider of both readings of the limit: how far the window reaches, and how much may be acquired (C-12)."""
+    span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
+    taken = np.fmax(span, facts.lag("window_unknown"))
+    return np.maximum(taken, 0) / facts.setting("share.partition.max.record.locks")
+
+
+def _retention(facts: Facts) -> Floats:
+    policy = beside(keys(facts.evidence.lag, PARTITION), facts.evidence.logs, PARTITION).column("cleanup_policy")
+    deletes = pc.match_substring_regex(flat(policy).cast(pa.string()), r"\bdelete\b")
+    keeps = flat(pc.invert(deletes)).fill_null(False).to_numpy(zero_copy_only=False)
+    for_ever = keeps | (facts.progress("retention_ms") < 0) | (facts.progress("age_ms") == 0)
+    return np.where(for_ever, -np.inf, -facts.progress("margin_ms"))
+
+
+def _poison(facts: Facts) -> Floats:
+    found = poison_records(facts)
+    # Nothing is judged of a window that is not known.
+    unknown = np.isnan(facts.lag("effective_lag"))
+    return np.where(found.where, np.fmax(found.held, 1), np.where(unknown, np.nan, 0))
+
+
+_MEASURES: dict[str, Callable[[Facts], Floats]] = {
+    "lag": lambda facts: facts.lag("lag"),
+    "age": lambda facts: facts.progress("age_ms"),
+    "drain": _drain,
+    "window": _window,
+    "retention": _retention,
+    "poison": _poison,
+}
+#: Those of which a bound is known where records do not reach back.
+_BOUNDED = ("lag", "age", "retention")
+#: Causes that only the groups' own records show.
+_OF_MEMBERS = frozenset({"no_members", "unassigned", "members_idle"})
+_UNKNOWN = {
+    "lag": "the lag is not known",
+    "age": "the time of the oldest unfinished record is not known",
+    "drain": "the rates are not known yet, or nothing was finished lately",
+    "window": "the window is not known",
+    "retention": "the retention or the time of the oldest unfinished record is not known",
+    "poison": "the window is not known",
+}
+
+
+def _reasons(facts: Facts, chosen: Bools, otherwise: str) -> list[str]:
+    told: list[str | None] = _objects(facts.evidence.lag, "lag_reason")[chosen].tolist()
+    return [REASONS.get(reason or "", otherwise) for reason in told]
+
+
+def _objects(table: pa.Table, name: str) -> NDArray[Any]:
+    return np.array([*table.column(name).to_pylist(), None], object)[:-1]
+
+
+# ---- of groups
+
+
+def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
+    """Of which groups causes may be hidden, and why."""
+    mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & ~_never_fetched(facts)
+    dark = mine & np.isnan(facts.lag("effective_lag"))
+    found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
+    if _OF_MEMBERS & set(rule.causes or ()):
+        alone = mine & np.isnan(facts.members)
+        found |= dict.fromkeys(facts.groups[alone], "who is in the group is not known: its own records are not there")
+    return found
+
+
+def _summed(found: Series) -> Series:
+    """The same of each group together; what is not known makes the sum a lower bound."""
+    groups, of = np.unique(found.group.astype(str), return_inverse=True)
+    size = (len(groups), len(found.at))
+    values, parts, known, made = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
+    nothing = np.isneginf(found.values)
+    np.add.at(values, of, np.where(nothing, 0, np.nan_to_num(found.values)))
+    np.add.at(known, of, ~np.isnan(found.values))
+    np.add.at(parts, of, 1)
+    np.add.at(made, of, ~nothing)
+    exact = np.ones(size, bool)
+    np.logical_and.at(exact, of, found.is_exact)
+    values = np.where(known == 0, np.nan, np.where(made == 0, -np.inf, values))
+    reasons: list[str | None] = [None] * len(groups)
+    for row in np.flatnonzero(np.isnan(found.values[:, -1])).tolist():
+        reasons[of[row]] = reasons[of[row]] or found.reason[row]
+    nowhere = np.full(len(groups), None, object)
+    return Series(
+        groups.astype(object), nowhere, nowhere, found.at, values, exact, reasons, np.zeros(len(groups), bool)
+    )
+
+
+def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
+    groups = np.array(sorted(set(moments[-1].facts.groups[chosen])), object)
+    values = np.full((len(groups), len(moments)), np.nan)
+    for place, then in enumerate(moments):
+        known = pa.array(chosen & ~then.bounded & ~then.absent)
+        for row in imbalance_arrow(then.facts.evidence.lag.filter(known), by="partition").to_pylist():
+            at = np.flatnonzero(groups == row["group_id"])
+            if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
+                continue
+            # Nothing, or next to nothing, is spread evenly enough. One lag that is not known may be all there is.
+            is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
+            value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
+            values[at[0], place] = -np.inf if is_little else value
+    nowhere = np.full(len(groups), None, object)
+    return Series(
+        groups,
+        nowhere,
+        nowhere,
+        np.array([then.at for then in moments]),
+        values,
+        ~np.isnan(values),
+        ["of some share partitions the lag is not known"] * len(groups),
+        np.zeros(len(groups), bool),
+    )

@@ -1,0 +1,200 @@
+"""How was it at earlier moments? The same evidence of them as of now, from one more reading of the records.
+
+So one run knows for how long a level has been passed, and no run has to remember anything. What the records do not
+reach back to is bounded where that can be done: nobody unfinishes records, so that an earlier start offset was no
+later than the first one known, and the lag then at least that to the end offset of that moment, which Kafka tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.metrics.columns import numbers
+from sharelag.metrics.ends import PARTITION
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.facts import Bools, Facts
+from sharelag.metrics.forecast import progress_of
+from sharelag.metrics.lag import NO_END_OFFSET_THEN
+from sharelag.metrics.observed import observe
+from sharelag.model import milliseconds
+from sharelag.reading import Reading
+from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.workbench.investigate import lags_at
+
+_SHARE_PARTITION = ("group_id", "topic_id", "partition")
+
+
+@dataclass(frozen=True)
+class Then:
+    """One moment; a row a share partition, in the order of the lag table as of now."""
+
+    facts: Facts
+    bounded: Bools  # lag and age are lower bounds: the records do not reach back so far
+    absent: Bools  # known: the share partition had not been made yet
+
+    @property
+    def at(self) -> int:
+        """Milliseconds."""
+        return milliseconds(self.facts.evidence.as_of)
+
+
+def as_of_now(evidence: Evidence) -> Then:
+    """The last moment of all: the one that was gathered."""
+    nowhere = np.zeros(evidence.lag.num_rows, bool)
+    return Then(Facts(evidence), nowhere, nowhere)
+
+
+def past(begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True) -> list[Then]:
+    """The evidence of earlier moments.
+
+    Parameters
+    ----------
+    begun : Reading
+        What the evidence as of now was gathered from.
+    moments : sequence of datetime
+        Before that. Of an input that noted the ends of topics at moments of its own, the last of those before each.
+    over : timedelta
+        The span before each moment which rates are of.
+    rates : bool
+        Whether those are asked for: each moment's are summed up anew.
+
+    Returns
+    -------
+    list of Then
+        A moment each, ascending; moments that are the same only once.
+    """
+    evidence = begun.evidence
+    ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())
+    if not moments or not ids:
+        return []
+    ends = begun.source.past_offsets(ids, [min(moments) - over, *moments])
+    chosen = _noted(ends, moments)
+    observed = schemas.OBSERVED.empty_table()
+    if rates:
+        observed = begun.over_history(partial(_observed, moments=chosen, over=over), schemas.OBSERVED)
+    timeline = lags_at(begun, ends, chosen)
+    first = begun.over_history(_first, schemas.HISTORY)
+    found = []
+    for at in chosen:
+        seen = observed.filter(pc.equal(observed.column("end"), pa.scalar(at, schemas.TIMESTAMP)))
+        found.append(_then(evidence, timeline, first, ends, at, seen, over))
+    return found
+
+
+def _observed(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
+    """What the spans before several moments say; ``end`` tells which."""
+    return pa.Table.from_batches([observe(history, at, over) for at in moments], schemas.OBSERVED)
+
+
+def _noted(ends: pa.Table, moments: Sequence[datetime]) -> list[datetime]:
+    """The last noted moment at or before each; the moment itself where none is, so that nothing is known of it."""
+    noted = np.unique(numbers(ends, "as_of")[0])
+    asked = np.unique([milliseconds(at) for at in moments])
+    place = np.searchsorted(noted, asked, side="right") - 1
+    found = np.where(place >= 0, noted[place] if len(noted) else asked, asked)
+    return [datetime.fromtimestamp(at / 1000, UTC) for at in np.unique(found).tolist()]
+
+
+def _then(
+    evidence: Evidence,
+    timeline: pa.Table,
+    first: pa.Table,
+    ends: pa.Table,
+    at: datetime,
+    observed: pa.Table,
+    over: timedelta,
+) -> Then:
+    mine = keys(evidence.lag, _SHARE_PARTITION)
+    here = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
+    known = beside(mine, here, _SHARE_PARTITION)
+    is_known = flat(known.column("group_id")).is_valid().to_numpy(zero_copy_only=False)
+    windows = beside(mine, evidence.windows, _SHARE_PARTITION)
+    made, has_made = numbers(windows, "create_timestamp")
+    absent = np.asarray(~is_known & has_made & (made > milliseconds(at)), bool)
+    lag, bounded = _lag(evidence.lag, known, beside(mine, first, _SHARE_PARTITION), _ends(evidence.lag, ends, at), at)
+    earlier = ends.filter(pc.less_equal(ends.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
+    earlier = earlier.filter(pc.greater_equal(earlier.column("as_of"), pa.scalar(at - over, schemas.TIMESTAMP)))
+    moment = Evidence(
+        as_of=at,
+        lag=lag,
+        observed=observed,
+        progress=_progress(evidence, lag, observed, earlier, at),
+        past_offsets=earlier,
+        settings=evidence.settings,
+        logs=evidence.logs,
+        engine=evidence.engine,
+    )
+    return Then(Facts(moment), np.asarray(~is_known & bounded & ~absent, bool), absent)
+
+
+def _lag(now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: datetime) -> tuple[pa.Table, Bools]:
+    """The lag of every share partition then; where its state then is not known, with the first state known since."""
+    is_known = flat(known.column("group_id")).is_valid()
+    columns: dict[str, pa.Array] = {}
+    for name in ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count",
+                 "window_available", "window_complete"):  # fmt: skip
+        columns[name] = pc.if_else(is_known, flat(known.column(name)), flat(first.column(name)))
+    columns["end_offset"] = pc.if_else(is_known, flat(known.column("end_offset")), end)
+    table = pa.table(columns)
+    (start, a), (count, b), (stop, c) = (
+        numbers(table, name) for name in ("start_offset", "delivery_complete_count", "end_offset")
+    )
+    (window_end, _), (complete, d), (waiting, _) = (
+        numbers(table, name) for name in ("window_end_offset", "window_complete", "window_available")
+    )
+    was_known = is_known.to_numpy(zero_copy_only=False)
+    bound = pa.array(np.maximum(stop - start - count, 0), mask=~(a & b & c))
+    columns["lag"] = pc.if_else(is_known, flat(known.column("lag")), bound)
+    # Then the window may have been narrower than in the first state known, and ended before this end.
+    reach = np.where(was_known, np.maximum(stop, window_end), stop)
+    columns["effective_lag"] = pa.array(np.maximum(reach - start - complete, 0), mask=~(a & c & d))
+    columns["unread"] = pa.array(np.maximum(stop - np.maximum(window_end, start), 0), mask=~(a & c))
+    held = np.maximum(window_end - start, 0) - waiting - complete
+    columns["window_unknown"] = pa.array(held, mask=~(a & d & was_known))
+    for name in ("window_end_offset", "window_available", "window_complete"):
+        columns[name] = pc.if_else(is_known, columns[name], pa.scalar(None, columns[name].type))
+    columns["as_of"] = pa.array([at] * now.num_rows, schemas.TIMESTAMP)
+    columns["lag_reason"] = pc.if_else(
+        is_known, flat(known.column("lag_reason")), pa.scalar(NO_END_OFFSET_THEN, pa.string())
+    )
+    columns |= {name: flat(now.column(name)) for name in ("group_id", "topic", "topic_id", "partition")}
+    empty = pa.nulls(now.num_rows)
+    arrays = [columns.get(field.name, empty).cast(field.type) for field in schemas.LAG]
+    return pa.Table.from_arrays(arrays, schema=schemas.LAG), np.asarray(a & b & c, bool)
+
+
+def _progress(evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Table, at: datetime) -> pa.Table:
+    groups = _empty_then(evidence.groups, at)
+    return progress_of(replace(evidence, as_of=at, lag=lag, observed=observed, past_offsets=ends, groups=groups))
+
+
+def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
+    """Those in which nobody is now, nor was then; who was in the others is not known."""
+    emptied = pc.less_equal(groups.column("emptied"), pa.scalar(at, schemas.TIMESTAMP))
+    return groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
+
+
+def _first(history: pa.RecordBatch) -> pa.Table:
+    """Of each share partition the first row that is a whole state."""
+    whole = pc.and_(history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone"))
+    rows = history.filter(whole)
+    codes = keys(rows, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
+    return as_table(rows).take(pa.array(np.unique(codes, return_index=True)[1])).select(schemas.HISTORY.names)
+
+
+def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:
+    then = ends.filter(pc.equal(ends.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
+    return flat(beside(keys(lag, PARTITION), then, PARTITION).column("end_offset"))
+
+
+def before(evidence: Evidence, spans: Sequence[timedelta], parts: int) -> list[datetime]:
+    """The moments at which spans before now are looked at: their beginnings, and evenly within."""
+    return sorted({evidence.as_of - span * n / parts for span in spans if span for n in range(1, parts + 1)})

@@ -1,0 +1,128 @@
+"""What are windows and lag now, for everybody who reads tables? Two Delta tables that are replaced again and again.
+
+``FOLDER/windows`` and ``FOLDER/lag`` hold a row a share partition that exists. Each commit replaces a whole table, so
+a reader sees one state or the next, and a table is one file: the rows are so few that finding out which ones to
+replace would cost more. Files and log entries that nobody can need any more are removed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.model import iso
+from sharelag.schemas.arrow import beside, keys
+from sharelag.version import __version__
+
+#: For how long readers may be at a state that was replaced.
+KEEP = timedelta(hours=1)
+_TIDY_EVERY = 100
+_TABLES = ("windows", "lag")
+_KEY = ("group_id", "topic_id", "partition")
+# How long the library itself keeps what it tidies up, of which it knows days at least.
+_SETTINGS = {"delta.logRetentionDuration": "interval 1 days", "delta.deletedFileRetentionDuration": "interval 1 hours"}
+
+
+class CurrentTables:
+    """The two tables of one cluster.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        They are made in it if they are not there.
+    cluster_id : str
+        Of which cluster they are; tables of anything else are never replaced.
+    source : str
+        What the numbers are of, for people; kept in the history of each table.
+
+    Raises
+    ------
+    InputError
+        When the library for Delta is not installed, or other tables are there.
+    """
+
+    def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
+        try:
+            from deltalake import DeltaTable
+        except ImportError as error:
+            raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
+        self._places = {name: folder / name for name in _TABLES}
+        self._names = {name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES}
+        self._source = source
+        self._writes = count()
+        self._windows: pa.Table | None = None
+        for name, place in self._places.items():
+            with _told(f"cannot read {place}"):
+                is_other = DeltaTable.is_deltatable(str(place))
+                is_other = is_other and DeltaTable(place).metadata().name != self._names[name]
+            if is_other:
+                raise InputError(f"{place} is another table, which would be replaced: name another folder")
+
+    def write(self, windows: pa.Table, lag: pa.Table) -> None:
+        """Replace what is there; the windows first, so that no lag is of windows that are still to come.
+
+        Parameters
+        ----------
+        windows : pyarrow.Table
+            `sharelag.schemas.WINDOWS`. Written with the names of topics, where it or they changed.
+        lag : pyarrow.Table
+            `sharelag.schemas.LAG` of these windows.
+
+        Raises
+        ------
+        InputError
+            When a table cannot be written.
+        """
+        from deltalake import CommitProperties, write_deltalake
+
+        as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
+        about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}
+        windows = windows.append_column("topic", beside(keys(windows, _KEY), lag, _KEY).column("topic"))
+        tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
+        for name, table in tables.items():
+            with _told(f"cannot write to {self._places[name]}"):
+                write_deltalake(
+                    str(self._places[name]),
+                    _for_delta(table),
+                    mode="overwrite",
+                    schema_mode="overwrite",  # that of this version
+                    name=self._names[name],
+                    configuration=_SETTINGS,
+                    commit_properties=CommitProperties(custom_metadata=about),
+                )
+        self._windows = windows
+        if next(self._writes) % _TIDY_EVERY == 0:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove files of states that were replaced long ago, and of writers that were killed."""
+        from deltalake import DeltaTable
+
+        hours = KEEP // timedelta(hours=1)
+        for place in self._places.values():
+            with _told(f"cannot tidy up {place}"):
+                DeltaTable(place).vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise InputError(f"{what} ({str(error).strip().splitlines()[0]}): check the place") from error
+
+
+def _for_delta(table: pa.Table) -> pa.Table:
+    """Times in the unit that Delta has."""
+    moment = pa.timestamp("us", "UTC")
+    fields = [field.with_type(moment) if pa.types.is_timestamp(field.type) else field for field in table.schema]
+    return table.cast(pa.schema(fields))

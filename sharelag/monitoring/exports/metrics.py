@@ -1,0 +1,177 @@
+"""Which metrics does Prometheus get? Those of share groups, and how gathering them goes.
+
+What is not known is a series that is not there: -1 and 0 would be numbers that somebody adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.facts import Bools, Facts, Floats
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.lag import rollup_arrow
+from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.schemas.arrow import keys
+
+_SHARE_PARTITION = ("group", "topic", "partition")
+#: Metric, help, and where its numbers are, of each share partition.
+_OF_LAG = (
+    ("kafka_share_group_lag", "End offset - start offset - delivery complete count (KIP-1226).", "lag"),
+    ("kafka_share_group_start_offset", "The share-partition start offset, as persisted.", "start_offset"),
+    (
+        "kafka_share_group_delivery_complete_count",
+        "Records finished at or after the start offset, as persisted.",
+        "delivery_complete_count",
+    ),
+)
+#: The label state, and where its numbers are.
+_WINDOW = (("available", "window_available"), ("unknown", "window_unknown"), ("complete", "window_complete"))
+#: Metric, help, and the key of `scaling`, of each group.
+_OF_GROUP = (
+    ("kafka_share_group_sum_lag", "Lag of all share partitions of the group together.", "lag"),
+    (
+        "kafka_share_group_sum_lag_excluding_stuck",
+        "The same without what more consumers would not finish, such as records that always fail.",
+        "lag_excluding_stuck",
+    ),
+    ("kafka_share_group_unknown_lags", "Share partitions of the group whose lag is not known.", "unknown_lags"),
+    ("kafka_share_group_members", "Members of the group, by its own records.", "members"),
+)
+
+
+class ShareGroupCollector(Collector):
+    """A collector for the official client library.
+
+    Parameters
+    ----------
+    gathered : callable
+        What is known now, such as `sharelag.monitoring.exports.gathered.gathering` tells it.
+    """
+
+    def __init__(self, gathered: Callable[[], Gathered]) -> None:
+        self._gathered = gathered
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics; those of share groups only where the last gathering succeeded."""
+        gathered = self._gathered()
+        if gathered.evidence is not None:
+            yield from _share_partitions(gathered.evidence)
+            yield from _groups(gathered.evidence, gathered.groups)
+        yield from _of_gathering(gathered)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: a registry would gather everything for the names."""
+        return []
+
+
+def registry_of(gathered: Callable[[], Gathered]) -> CollectorRegistry:
+    """A registry with these metrics and no others: none of this process."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ShareGroupCollector(gathered))
+    return registry
+
+
+def write_textfile(gathered: Gathered, file: Path) -> None:
+    """Write the metrics for node_exporter's textfile collector, all at once.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written.
+    """
+    try:
+        write_to_textfile(str(file), registry_of(lambda: gathered))
+    except OSError as error:
+        raise InputError(f"cannot write {file} ({error.strerror}): name a file in a folder that is there") from error
+
+
+def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
+    facts = Facts(evidence)
+    told = _told(evidence)
+    labels = [
+        [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
+        for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
+    ]
+    for name, words, column in _OF_LAG:
+        yield _gauge(name, words, _SHARE_PARTITION, labels, facts.lag(column), told)
+    words = "How long the oldest unfinished record has been waiting."
+    age = facts.progress("age_ms") / 1000
+    yield _gauge("kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, told)
+    words = "Records in the window: available again, complete, or unknown (acquired, or their state never persisted)."
+    family = GaugeMetricFamily("kafka_share_group_window_records", words, labels=[*_SHARE_PARTITION, "state"])
+    for state, column in _WINDOW:
+        _add(family, [[*one, state] for one in labels], facts.lag(column), told)
+    yield family
+
+
+def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    labels = [[group] for group in groups]
+    everyone = np.ones(len(groups), bool)
+    for name, words, key in _OF_GROUP:
+        values = np.array([math.nan if told[key] is None else told[key] for told in groups.values()], float)
+        yield _gauge(name, words, ["group"], labels, values, everyone)
+    greatest = {row["group_id"]: row["max_lag"] for row in rollup_arrow(evidence.lag, "group").to_pylist()}
+    words = "The greatest lag of a share partition."
+    values = np.array([math.nan if greatest[group] is None else greatest[group] for group in groups], float)
+    yield _gauge("kafka_share_group_max_lag", words, ["group"], labels, values, everyone)
+    even = {
+        row["group_id"]: row["max_mean"]
+        for row in imbalance_arrow(evidence.lag, by="partition").to_pylist()
+        if row["topic_id"] is None and row["measure"] == "lag" and row["max_mean"] is not None
+    }
+    words = "The greatest lag of a share partition over the mean of the group: 1 is even."
+    values = np.array([even.get(group, math.nan) for group in groups], float)
+    yield _gauge("kafka_share_group_imbalance_ratio", words, ["group"], labels, values, everyone)
+
+
+def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
+    succeeded = GaugeMetricFamily(
+        "kafka_share_group_last_success_timestamp_seconds", "When these metrics were last gathered."
+    )
+    if gathered.succeeded is not None:
+        succeeded.add_metric([], gathered.succeeded)
+    took = GaugeMetricFamily("kafka_share_group_collect_duration_seconds", "How long gathering them took.")
+    if gathered.seconds is not None:
+        took.add_metric([], gathered.seconds)
+    attempts = CounterMetricFamily(
+        "kafka_share_group_collect_attempts", "Times they were gathered, or could not be, since the start."
+    )
+    attempts.add_metric([], gathered.attempts)
+    errors = CounterMetricFamily(
+        "kafka_share_group_collect_errors", "Times they could not be gathered, by what went wrong.", labels=["kind"]
+    )
+    for kind, count in sorted(gathered.errors.items()):
+        errors.add_metric([kind], count)
+    yield from (succeeded, took, attempts, errors)
+
+
+def _told(evidence: Evidence) -> Bools:
+    """The share partitions that have a name of their own: a topic that is known, and one state only."""
+    key = keys(evidence.lag, ("group_id", "topic_id", "partition"))
+    codes = key.dictionary_encode().indices.to_numpy()
+    has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
+    return np.asarray(has_topic & (np.bincount(codes)[codes] == 1), bool) if len(codes) else np.zeros(0, bool)
+
+
+def _gauge(
+    name: str, words: str, names: Iterable[str], labels: list[list[str]], values: Floats, told: Bools
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, words, labels=list(names))
+    _add(family, labels, values, told)
+    return family
+
+
+def _add(family: GaugeMetricFamily, labels: list[list[str]], values: Floats, told: Bools) -> None:
+    for place in np.flatnonzero(told & ~np.isnan(values)).tolist():
+        family.add_metric(labels[place], float(values[place]))

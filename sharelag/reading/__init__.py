@@ -1,0 +1,278 @@
+"""What one reading of an input tells of its share groups: the same tables by name, on either engine.
+
+The state topic is read once, then the input is asked for what else it knows, in the order that keeps a lag from
+seeming negative: the state before the end offsets. `sharelag.quick` works the tables out in this process,
+`sharelag.pipeline` on Spark.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.forecast import asked_times
+from sharelag.reading.once import Once
+from sharelag.replay.moment import Choice, Moment
+from sharelag.schemas.arrow import flat, one_batch
+
+if TYPE_CHECKING:
+    from sharelag.sources.inputs import Input
+
+#: How far back rates and histories are looked at.
+OVER = timedelta(hours=1)
+#: In how many parts of that the ends of topics are asked for.
+_PARTS = 10
+#: Takes the whole history, or all records, of some share partitions.
+Each = Callable[[pa.RecordBatch], schemas.Arrow]
+#: How tables of share partitions are sorted.
+ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+_SORTED = {
+    "windows": ("group_id", "topic_id", "partition"),
+    "lag": ("group_id", "topic", "topic_id", "partition"),
+    "progress": ("group_id", "topic", "topic_id", "partition"),
+    "observed": ("group_id", "topic_id", "partition"),
+    "members": ("group_id", "member_id"),
+    "groups": ("group_id",),
+    "gaps": ("topic", "partition", "first_offset"),
+    "health": ("topic", "partition"),
+}
+
+
+class Counted(NamedTuple):
+    """The records of the state topic in numbers."""
+
+    records: int  # of the chosen groups, up to the moment
+    rejected: int  # that could not be decoded
+    first: datetime | None  # when the first of the records was written
+    last: datetime | None
+
+
+class Rows(NamedTuple):
+    """A table that may have been cut to what can be shown."""
+
+    table: pa.Table
+    total: int  # rows that there are
+
+    @property
+    def left_out(self) -> int:
+        """Rows that are not in the table."""
+        return self.total - int(self.table.num_rows)
+
+
+class Reading(ABC):
+    """Tables of an input as of one moment, each worked out once.
+
+    Parameters
+    ----------
+    source : Input
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+    over : timedelta
+        The span before that moment which rates are of; shorter where the records begin later.
+    """
+
+    engine: str
+
+    def __init__(
+        self, source: Input, as_of: Moment = None, choice: Choice | None = None, over: timedelta = OVER
+    ) -> None:
+        self.source = source
+        self.as_of = as_of
+        self.choice = choice or Choice()
+        self.over = over
+        self.once = Once()
+
+    # ---- tables ---------------------------------------------------------------------------------------
+
+    def table(self, name: str) -> pa.Table:
+        """A table by its name, in its schema of `sharelag.schemas`; a row a share partition, or a summary.
+
+        Parameters
+        ----------
+        name : str
+            ``windows lag observed progress members groups gaps health`` of the records; ``offsets past_offsets logs
+            times committed_times settings`` of the input.
+        """
+        asked = getattr(self, f"_ask_{name}", None)
+        return self.once(("table", name), (lambda: self._sorted(name)) if asked is None else asked)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Everything that an investigation needs."""
+        return self.once("evidence", self._gather)
+
+    @property
+    @abstractmethod
+    def counted(self) -> Counted:
+        """The records in numbers."""
+
+    @abstractmethod
+    def rollup(self, by: str) -> pa.Table:
+        """The lag summed up by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""
+
+    @abstractmethod
+    def imbalance(self, by: str | None = None) -> pa.Table:
+        """How unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
+
+    @abstractmethod
+    def skew(self) -> pa.Table:
+        """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
+
+    @abstractmethod
+    def diff(self, before: Reading) -> pa.Table:
+        """What changed since another reading, as `sharelag.schemas.DIFF`."""
+
+    @abstractmethod
+    def then(self, as_of: Moment) -> Reading:
+        """The same records as of another moment."""
+
+    @abstractmethod
+    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
+        """The lag in several ways, as `sharelag.schemas.comparisons.RECONCILED`."""
+
+    @abstractmethod
+    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
+        """The state after each record as `sharelag.schemas.HISTORY`, from a time on; of too many rows the latest."""
+
+    @abstractmethod
+    def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
+        """All rows of `history` in its order, one piece after another, however many there are."""
+
+    @abstractmethod
+    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
+        """What a function says of the whole history of share partitions, given some of them at a time."""
+
+    @abstractmethod
+    def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
+        """The windows of some share partitions at moments of the past, with all their runs.
+
+        Parameters
+        ----------
+        keys : pyarrow.Table
+            ``group_id topic_id partition`` of the share partitions.
+        moments : sequence of int, or int
+            Milliseconds, ascending; or how many: so many of those at which a record was written, evenly apart.
+
+        Returns
+        -------
+        pyarrow.Table
+            `sharelag.replay.at_moments.WINDOWS_AT`, sorted by moment, group, topic id and partition.
+        """
+
+    @abstractmethod
+    def _worked_out(self, name: str) -> schemas.Arrow: ...
+
+    def close(self) -> None:
+        """Let go of what is kept elsewhere than in this process."""
+
+    # ---- when -----------------------------------------------------------------------------------------
+
+    @property
+    def topic_ids(self) -> list[str]:
+        """The topics of the share partitions, by id."""
+        return sorted(pc.unique(self.table("windows").column("topic_id")).to_pylist())
+
+    @property
+    def now(self) -> datetime:
+        """The moment; without one, or of offsets of the state topic, when the ends were asked, or the last record."""
+        if isinstance(self.as_of, datetime):
+            return self.as_of
+        asked: datetime | None = None
+        if self.as_of is None:
+            asked = pc.max(self.table("lag").column("as_of")).as_py()
+        return asked or self.end
+
+    @property
+    def end(self) -> datetime:
+        """The moment as far as the records tell it."""
+        return self.as_of if isinstance(self.as_of, datetime) else self.counted.last or datetime.now(UTC)
+
+    @property
+    def span(self) -> timedelta:
+        """The span before the moment that rates are of."""
+        first = self.counted.first
+        known = self.now - first if first else self.over
+        return max(min(self.over, known), timedelta(milliseconds=_PARTS))
+
+    # ---- what the input is asked ----------------------------------------------------------------------
+
+    def _ask_offsets(self) -> pa.Table:
+        # The state has been read before the end offsets: the other way round the lag could seem negative.
+        ids = self.topic_ids
+        return self.source.offsets(ids, self.as_of)
+
+    def _ask_past_offsets(self) -> pa.Table:
+        moments = [self.now - self.span + n * self.span / _PARTS for n in range(_PARTS + 1)]
+        return self.source.past_offsets(self.topic_ids, moments)
+
+    def _ask_logs(self) -> pa.Table:
+        return self.source.logs(self.topic_ids)
+
+    def _ask_settings(self) -> pa.Table:
+        lag = self.table("lag")
+        names = sorted(set(lag.column("group_id").to_pylist()))
+        return self.source.settings(names, sorted(set(lag.column("topic").drop_null().to_pylist())))
+
+    def _ask_times(self) -> pa.Table:
+        return self._times(False)
+
+    def _ask_committed_times(self) -> pa.Table:
+        return self._times(True)
+
+    def _times(self, is_committed: bool) -> pa.Table:
+        asked = asked_times(self._evidence("lag", "logs", "settings"))[is_committed]
+        return self.source.times(asked, is_committed) if asked.num_rows else schemas.TIMES.empty_table()
+
+    # ---- together -------------------------------------------------------------------------------------
+
+    def _evidence(self, *names: str) -> Evidence:
+        """Evidence of some tables, whose others are empty."""
+        fields = {"committed_times": "committed"}
+        tables = {fields.get(name, name): self.table(name) for name in names}
+        return Evidence(as_of=self.now, engine=self.engine, **{"lag": schemas.LAG.empty_table(), **tables})
+
+    def _gather(self) -> Evidence:
+        names = ("windows", "lag", "observed", "past_offsets", "logs", "members", "groups", "settings")
+        whole = self._evidence(*names, "times", "committed_times", "progress", "gaps")
+        return replace(whole, rejected=self.counted.rejected)
+
+    def _sorted(self, name: str) -> pa.Table:
+        rows = self._worked_out(name)
+        table = pa.Table.from_batches([one_batch(rows)])
+        by = [column for column in _SORTED.get(name, ()) if column in table.schema.names]
+        return table.sort_by([(column, "ascending") for column in by])
+
+
+def named(table: pa.Table, offsets: pa.Table) -> pa.Table:
+    """Put the topic's name beside its id, null where it is not known."""
+    position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
+    return table.append_column("topic", flat(offsets.column("topic")).take(position))
+
+
+def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
+    """Groups without the initialized partitions that nobody asked about: others' balance is not the question."""
+    if not choice.topics:
+        return groups
+    rows = groups.to_pylist()
+    for row in rows:
+        row["initialized_topics"] = [
+            topic | {"partitions": kept}
+            for topic in row["initialized_topics"] or []
+            if (kept := [p for p in topic["partitions"] if choice.has(topic["topic_name"] or topic["topic_id"], p)])
+        ]
+    return pa.Table.from_pylist(rows, schema=groups.schema)
+
+
+def earliest(past_offsets: pa.Table) -> pa.Table:
+    """Of each topic partition the first known end."""
+    known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
+    first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
+    return first.rename_columns(["topic_id", "partition", "end_offset"])

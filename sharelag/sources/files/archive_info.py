@@ -1,0 +1,113 @@
+"""What is an archive of, and may it be continued? Its capture.json, written once, when it is begun."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sharelag.errors import InputError
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.version import __version__
+
+FORMAT, KIND = 1, "archive"
+_ABOUT = "capture.json"
+
+
+@dataclass(frozen=True)
+class ArchiveInfo:
+    """What an archive is of."""
+
+    cluster_id: str
+    topics: Mapping[str, Sequence[int]]  # where each partition began when the archive did; empty: no such topic then
+    options: Mapping[str, Any]
+    tool_version: str = __version__
+
+
+def is_archive(folder: Path) -> bool:
+    """Whether a folder holds an archive, rather than a capture or something else."""
+    try:
+        return bool(json.loads((folder / _ABOUT).read_text(encoding="utf-8")).get("kind") == KIND)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def read_info(folder: Path) -> ArchiveInfo | None:
+    """What an archive is of; None where a new one can be begun.
+
+    Raises
+    ------
+    InputError
+        When the folder holds something else, or an archive of another format.
+    """
+    path = folder / _ABOUT
+    if not path.exists():
+        if folder.exists() and (not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())):
+            raise InputError(f"{folder} holds something else than an archive: name another folder")
+        return None
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about.get("kind") != KIND:
+            raise InputError(f"{folder} holds a capture, which cannot be continued: name another folder")
+        if about["format"] != FORMAT:
+            raise InputError(
+                f"{path} is of archive format {about['format']}, this version knows {FORMAT}: use a newer sharelag"
+            )
+        topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
+        return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} does not describe an archive ({error!r}): name another folder") from error
+
+
+def begin(folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig) -> ArchiveInfo:
+    """Begin an archive, or make sure that the one that is there can be continued.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    cluster_id : str
+    topics : mapping of name to first offsets
+        The first offset of every partition now.
+    config : ClientConfig
+
+    Returns
+    -------
+    ArchiveInfo
+        As it was written when the archive was begun.
+
+    Raises
+    ------
+    InputError
+        When the folder holds something else, or an archive of another cluster or of other topics.
+    """
+    found = read_info(folder)
+    if found is None:
+        found = ArchiveInfo(cluster_id, topics, config.public())
+        folder.mkdir(parents=True, exist_ok=True)
+        half = folder / f"{_ABOUT}.new"
+        half.write_text(json.dumps(_to_json(found), indent=2) + "\n", encoding="utf-8")
+        half.replace(folder / _ABOUT)
+    if found.cluster_id != cluster_id:
+        raise InputError(
+            f"{folder} is an archive of cluster {found.cluster_id}, this is {cluster_id}: name another folder"
+        )
+    if found.topics.keys() != topics.keys():
+        raise InputError(
+            f"{folder} is an archive of {', '.join(found.topics)}: name the same topics, or another folder"
+        )
+    return found
+
+
+def _to_json(info: ArchiveInfo) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "cluster_id": info.cluster_id,
+        "tool_version": info.tool_version,
+        "options": dict(info.options),
+        "topics": {
+            name: {"partitions": len(first), "first_offsets": list(first)} for name, first in info.topics.items()
+        },
+    }

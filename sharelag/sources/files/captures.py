@@ -1,0 +1,214 @@
+"""Saving and loading everything that one investigation needs, as a folder of Parquet files.
+
+records/*.parquet     raw records of __share_group_state, and the share groups' of __consumer_offsets
+offsets.parquet       log start and end offset of every topic partition
+past_offsets.parquet  where they ended at earlier moments         (this and what follows may be missing:
+logs.parquet          last stable offsets and retention            captures of older versions, or somebody
+times.parquet         when the oldest unfinished records are of    who was not allowed to ask)
+committed_times.parquet   the same of those that read_committed groups get
+settings.parquet      of groups, topics and brokers
+capture.json          of which cluster, as of when, by what: no secrets
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.model import iso
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.version import __version__
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
+
+#: Takes the folder of the records; gives every other table of the capture by its file's name, and what it is of.
+_Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
+
+#: Of the folder's layout; a reader refuses others.
+FORMAT = 1
+_CONTENTS = {"capture.json", "offsets.parquet", "records"}
+EXTRAS = {
+    "past_offsets": schemas.OFFSETS,
+    "logs": schemas.LOGS,
+    "times": schemas.TIMES,
+    "committed_times": schemas.TIMES,
+    "settings": schemas.SETTINGS,
+}
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """What a capture is of."""
+
+    cluster_id: str
+    as_of: datetime  # when the end offsets were asked
+    topics: Mapping[str, int]  # partitions of the topics in records/
+    options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
+    tool_version: str = __version__
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture that was found to be whole."""
+
+    info: CaptureInfo
+    records_paths: list[str]
+    offsets: pa.Table  # sharelag.schemas.OFFSETS
+    extras: Mapping[str, pa.Table]  # those of EXTRAS, empty where not captured
+
+
+def write_capture(
+    folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish, overwrite: bool = False
+) -> CaptureInfo:
+    """Write a capture all at once: until everything is there, there is nothing at ``folder``.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    records : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, written as they come.
+    finish : callable
+        Called after the last record with the folder that they are in; returns the tables by name, ``offsets`` and any
+        of `EXTRAS`, and the `CaptureInfo`.
+    overwrite : bool
+        Replace a capture that is there.
+
+    Raises
+    ------
+    InputError
+        When the folder is in the way, or cannot be written.
+    """
+    check_place(folder, overwrite)
+    try:
+        return _write(folder, records, finish)
+    except OSError as error:
+        raise InputError(f"cannot write a capture to {folder} ({error.strerror or error}): check the place") from error
+
+
+def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    half, old = scratch / "new", scratch / "old"
+    try:
+        half.mkdir(mode=0o755)
+        (half / "records").mkdir()
+        # Bytes of keys repeat from record to record, values do not: zstd makes a quarter of either.
+        with pq.ParquetWriter(half / "records" / "part-0.parquet", schemas.RAW, compression="zstd") as writer:
+            for batch in records:
+                writer.write_batch(batch)
+        tables, info = finish(half / "records")
+        for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
+            if name in tables:
+                pq.write_table(tables[name].cast(schema), half / f"{name}.parquet", compression="zstd")
+        (half / "capture.json").write_text(json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8")
+        if folder.exists():
+            folder.rename(old)
+        half.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(scratch, ignore_errors=True)
+    return info
+
+
+def read_capture(folder: Path) -> Capture:
+    """Open a capture and check that it is one.
+
+    Raises
+    ------
+    InputError
+        When a file is missing, has wrong columns, or is of a format that this version does not know.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no capture at {folder}: make one with `sharelag capture`")
+    missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
+    paths = sorted(map(str, folder.glob("records/*.parquet")))
+    if not missing and not paths:
+        missing = ["records/*.parquet"]
+    if missing:
+        raise InputError(f"{folder} is no whole capture, {', '.join(missing)} is missing: capture it again")
+    info = _from_json(folder / "capture.json")
+    for path in paths:
+        schemas.require(_read(path, pq.read_schema), schemas.RAW, path)
+    offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
+    extras = {
+        name: _table(file, schema) if (file := folder / f"{name}.parquet").exists() else schema.empty_table()
+        for name, schema in EXTRAS.items()
+    }
+    return Capture(info, paths, offsets, extras)
+
+
+def _table(path: Path, schema: pa.Schema) -> pa.Table:
+    table = _read(str(path), pq.read_table)
+    schemas.require(table, schema, str(path))
+    return table.select(schema.names).cast(schema)
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that a capture must not replace: whatever else lies in it is somebody's work."""
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    is_capture = there >= _CONTENTS and there <= _CONTENTS | {f"{name}.parquet" for name in EXTRAS}
+    if folder.exists() and not (overwrite and is_capture):
+        advice = "name another folder" + (", or add --overwrite" if is_capture else "")
+        raise InputError(f"{folder} exists already: {advice}")
+
+
+def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
+    """All state records, or the share groups' records of the groups' topic."""
+    for batch in kafka.read_topic(config, topic):
+        kept = of_share_groups(batch)
+        if kept.num_rows:
+            yield kept
+
+
+def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Of the groups' topic only the share groups' records: others' commits are not our business."""
+    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
+    ours = pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds)
+    return batch.filter(pc.or_(pc.not_equal(batch.column("topic"), GROUP_TOPIC), ours))
+
+
+def _read(path: str, how: Any) -> Any:
+    try:
+        return how(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is no Parquet file ({str(error).splitlines()[0]}): capture it again") from error
+
+
+def _to_json(info: CaptureInfo) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "cluster_id": info.cluster_id,
+        "tool_version": info.tool_version,
+        "as_of": iso(info.as_of),
+        "options": dict(info.options),
+        "topics": {name: {"partitions": count} for name, count in info.topics.items()},
+    }
+
+
+def _from_json(path: Path) -> CaptureInfo:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise InputError(
+                f"{path} is of capture format {about['format']}, this version reads {FORMAT}: use a newer sharelag"
+            )
+        topics = {name: topic["partitions"] for name, topic in about["topics"].items()}
+        as_of = datetime.fromisoformat(about["as_of"])
+        if as_of.tzinfo is None:
+            raise ValueError("as_of without a time zone")
+        return CaptureInfo(about["cluster_id"], as_of, topics, about["options"], about["tool_version"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} does not describe a capture ({error!r}): capture it again") from error

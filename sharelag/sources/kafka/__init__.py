@@ -1,0 +1,1 @@
+"""A running cluster: its topics, offsets, logs and settings."""

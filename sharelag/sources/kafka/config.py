@@ -1,0 +1,142 @@
+"""How do we connect? Java-style client properties, as for Kafka's own commands, in our client's terms."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.java_settings import to_librdkafka
+
+#: Settings that anybody may see; the value of every other one is masked, so that none we do not know leaks.
+_PUBLIC = frozenset(
+    [
+        "bootstrap.servers",
+        "client.id",
+        "client.rack",
+        "sasl.mechanism",
+        "sasl.oauthbearer.method",
+        "security.protocol",
+        "ssl.endpoint.identification.algorithm",
+    ]
+)
+_MASK = "********"
+#: Java's name of how long to wait for an answer, for which librdkafka has no setting.
+_TIMEOUT = "default.api.timeout.ms"
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """Settings of our Kafka client; printing one shows no secret."""
+
+    settings: Mapping[str, Any] = field(repr=False)  # in librdkafka's names
+    timeout: float = 10.0  # seconds to wait for brokers
+
+    def librdkafka(self) -> dict[str, Any]:
+        """The settings with their secrets, for the client and nobody else."""
+        return dict(self.settings)
+
+    def public(self) -> dict[str, Any]:
+        """The settings for captures and messages: every value that could be a secret is masked."""
+        return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
+
+    def spark_options(self) -> dict[str, str]:
+        """The settings, with their secrets, as options of our Spark source; `from_spark_options` reads them."""
+        options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
+        return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses that were given."""
+        return str(self.settings["bootstrap.servers"])
+
+    def __repr__(self) -> str:
+        return f"ClientConfig({self.public()}, timeout={self.timeout})"
+
+
+def client_config(
+    bootstrap_servers: str | None = None,
+    command_config: Path | None = None,
+    command_properties: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+) -> ClientConfig:
+    """Gather the client's settings.
+
+    Parameters
+    ----------
+    bootstrap_servers : str, optional
+        ``host:port[,...]``; wins over the file, which wins over ``$KAFKA_BOOTSTRAP_SERVERS``.
+    command_config : pathlib.Path, optional
+        A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL with PEM.
+    command_properties : mapping, optional
+        Single properties; they win over the file.
+    timeout : float
+        Seconds to wait for brokers.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be read, a setting is unknown, or in a form our client cannot use (JKS); the
+        message says how to put it.
+    """
+    properties = _read(command_config) if command_config else {}
+    properties |= dict(command_properties or {})
+    servers = bootstrap_servers or properties.get("bootstrap.servers") or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if not servers:
+        raise ConfigError("no cluster is named: give --bootstrap-server HOST:PORT")
+    for address in servers.split(","):
+        found = re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(\d+)\s*", address)
+        if not found or not 0 < int(found[3]) < 1 << 16:
+            raise ConfigError(f"{address!r} is no broker address: give HOST:PORT, such as localhost:9092")
+    settings = {"client.id": "sharelag"} | to_librdkafka(properties)
+    _require_known(settings)
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout)
+
+
+def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
+    """The settings among the options of a Spark source: those that begin with ``kafka.``."""
+    properties = {name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")}
+    if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
+        raise ConfigError("kafka.isolation.level is always read_uncommitted here: leave the option out")
+    if _TIMEOUT in properties:
+        timeout = _seconds(properties[_TIMEOUT])
+    return client_config(None, None, properties, timeout)
+
+
+def _seconds(milliseconds: str) -> float:
+    if not milliseconds.isdecimal():
+        raise ConfigError(f"kafka.{_TIMEOUT} is {milliseconds!r}: give milliseconds, such as 30000")
+    return int(milliseconds) / 1000
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as file:
+            return dict(javaproperties.load(file))
+    except OSError as error:
+        raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(f"{path} is no Java properties file: {error}") from error
+
+
+def _require_known(settings: Mapping[str, str]) -> None:
+    """Ask librdkafka itself which settings it has: it knows more than 150, and more with each version."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    # Nobody to connect to and nobody to be: TLS files are opened, but no token is fetched.
+    asked = {name: value for name, value in settings.items() if name not in ("sasl.mechanism", "bootstrap.servers")}
+    if "security.protocol" in asked:
+        asked["security.protocol"] = asked["security.protocol"].removeprefix("SASL_")
+    try:
+        AdminClient(asked | {"log_level": 0})
+    except KafkaException as error:
+        why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+        why = why.replace("configuration property", "client setting")
+        raise ConfigError(f"{why}: check its spelling and value in --command-config, or leave it out") from None

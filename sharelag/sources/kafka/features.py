@@ -1,0 +1,116 @@
+"""Which Kafka is this, and are share groups on? Asked with one ApiVersions request.
+
+librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody has
+authenticated, so a socket and the message classes of kafka-python do.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from dataclasses import dataclass
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from sharelag.errors import BrokerUnreachableError, ClusterError
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.version import __version__
+
+_VERSION = 3
+_UNSUPPORTED_VERSION = 35
+#: Keys of the requests that tell what share groups can do (KIP-932, KIP-1226).
+WRITE_SHARE_GROUP_STATE = 85
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a broker says about itself."""
+
+    apis: dict[int, int]  # request key: highest version
+    finalized: dict[str, int]  # feature: level the cluster runs
+
+    @property
+    def share_version(self) -> int:
+        """Level of the feature ``share.version``; 0 where share groups are off."""
+        return self.finalized.get("share.version", 0)
+
+    @property
+    def has_share_state(self) -> bool:
+        """Whether brokers write ``__share_group_state`` at all (4.0 and later)."""
+        return WRITE_SHARE_GROUP_STATE in self.apis
+
+    @property
+    def has_complete_count(self) -> bool:
+        """Whether brokers write the delivery complete count, without which Kafka knows no lag (4.2 and later)."""
+        return self.apis.get(WRITE_SHARE_GROUP_STATE, -1) >= 1
+
+
+def broker_features(config: ClientConfig) -> Features:
+    """Ask the first bootstrap server that answers.
+
+    Raises
+    ------
+    ClusterError
+        When none answers, or not in Kafka's language.
+    """
+    failures = []
+    for address in config.bootstrap_servers.split(","):
+        host, _, port = address.rpartition("://")[2].strip().rpartition(":")
+        try:
+            with _connect(config, host.strip("[]"), int(port)) as connection:
+                connection.sendall(_request())
+                return _parse(_response(connection))
+        except OSError as error:
+            failures.append(f"{address}: {error}")
+        except (struct.error, IndexError, ValueError, TypeError) as error:
+            raise ClusterError(f"{address} does not answer as a Kafka broker: check host and port") from error
+    raise BrokerUnreachableError(f"no broker answers ({'; '.join(failures)}): check the addresses")
+
+
+def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
+    plain = socket.create_connection((host, port), timeout=config.timeout)
+    settings = config.librdkafka()
+    if "SSL" not in str(settings.get("security.protocol", "PLAINTEXT")).split("_"):
+        return plain
+    context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem"))
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if certificate := settings.get("ssl.certificate.location"):
+        context.load_cert_chain(certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password"))
+    return context.wrap_socket(plain, server_hostname=host)
+
+
+def _request() -> bytes:
+    asked = ApiVersionsRequest(version=_VERSION, client_software_name="sharelag", client_software_version=__version__)
+    asked.with_header(correlation_id=1, client_id="sharelag")
+    return bytes(asked.encode(header=True, framed=True))
+
+
+def _response(connection: socket.socket) -> bytes:
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    if not 0 <= size <= 1 << 20:
+        raise ValueError(f"a response of {size} bytes")
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError("the broker closed the connection")
+        data += piece
+    return data
+
+
+def _parse(response: bytes) -> Features:
+    said = ApiVersionsResponse.decode(response, version=_VERSION, header=True)
+    if said.error_code == _UNSUPPORTED_VERSION:
+        raise ClusterError("the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster")
+    if said.error_code or said.api_keys is None:
+        raise ValueError(f"error {said.error_code}")
+    return Features(
+        {api.api_key: api.max_version for api in said.api_keys},
+        {feature.name: feature.max_version_level for feature in said.finalized_features or []},
+    )

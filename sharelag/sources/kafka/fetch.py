@@ -1,0 +1,186 @@
+"""Reading offset ranges of a topic with confluent-kafka, a batch of columns at a time.
+
+The end of a range need not be a record: it can be a transaction marker, or compacted away. So a partition is
+done when a record at or after its end has been seen, or when the broker says that the log ends there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
+from confluent_kafka import TopicPartition as Partition
+
+from sharelag import schemas
+from sharelag.errors import DataLossError
+from sharelag.sources.kafka.client import consumer, explain, refused, unreachable
+from sharelag.sources.kafka.config import ClientConfig
+
+#: First and end offset (exclusive) to read, by partition.
+Ranges = Mapping[int, tuple[int, int]]
+
+_LOG = logging.getLogger(__name__)
+_ASKED = 2_000  # messages; more at once are slower, they no longer fit the processor's caches
+# What is handed on is larger, since every batch has its price for whoever decodes it.
+_BATCH_ROWS = 20_000
+_BATCH_BYTES = 32 << 20
+_WAIT = 0.1  # seconds; a batch that is not full is handed over after that
+
+
+def read_ranges(
+    config: ClientConfig,
+    topic: str,
+    ranges: Ranges,
+    fail_on_data_loss: bool = False,
+    lost: list[tuple[int, int, int]] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read some offset ranges of a topic; see `sharelag.sources.kafka.topics.read_topic`.
+
+    Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to ``lost``:
+    partition, first offset, end offset (exclusive).
+    """
+    reading = _Reading(config, topic, ranges, fail_on_data_loss, [] if lost is None else lost)
+    if not reading.open_ends:
+        return
+    heard: list[KafkaError] = []
+    client = consumer(config, error_cb=heard.append)
+    try:
+        client.assign([Partition(topic, p, ranges[p][0]) for p in reading.open_ends])
+        waited = 0.0  # only our own waiting: whoever takes the batches may take his time
+        gathered: list[pa.RecordBatch] = []
+        while reading.open_ends:
+            # No more than there can be, or the client would wait for more although the last one is there.
+            messages = client.consume(min(_ASKED, reading.left()), timeout=_WAIT)
+            waited = 0.0 if messages else waited + _WAIT
+            gathered += reading.take(client, messages)
+            if _is_enough(gathered) or (gathered and not (messages and reading.open_ends)):
+                yield pa.concat_batches(gathered)
+                gathered = []
+            if wrong := refused(heard):
+                raise explain(wrong, topic, config)
+            if waited > config.timeout:
+                reading.give_up(heard[-1] if heard else None)
+    finally:
+        client.close()
+
+
+@dataclass
+class _Reading:
+    """How far each partition has come."""
+
+    config: ClientConfig
+    topic: str
+    ranges: Ranges
+    fail_on_data_loss: bool
+    lost: list[tuple[int, int, int]]  # partition, first offset, end offset
+    open_ends: dict[int, int] = field(init=False)
+    positions: dict[int, int] = field(init=False)  # partition: next offset
+    logs_end: dict[int, int] = field(default_factory=dict)  # partition: where the broker says that its log ends
+    pruned_from: dict[int, int] = field(default_factory=dict)  # partition: where a lost range begins
+
+    def __post_init__(self) -> None:
+        self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
+        self.positions = {p: self.ranges[p][0] for p in self.open_ends}
+
+    def left(self) -> int:
+        """How many offsets are still to come, at most."""
+        return sum(end - self.positions[p] for p, end in self.open_ends.items())
+
+    def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
+        """Make columns of the records, and heed what is said among them."""
+        # Calls into the client are what reading costs: each message is asked for each thing once.
+        records, told = [], []
+        for message in messages:
+            if (error := message.error()) is None:
+                records.append(message)
+            else:
+                told.append((error, message))
+        batches = [self._rows(client, records)] if records else []
+        # What is said of a partition is said after its records: it tells where they end.
+        for error, message in told:
+            self._heed(client, error, message)
+        return batches
+
+    def give_up(self, last_heard: KafkaError | None) -> None:
+        """Nothing has come for long: the log ends before the range does, or nobody answers."""
+        if self.open_ends.keys() - self.logs_end.keys():
+            raise unreachable(self.config, last_heard)
+        for partition, end in self.open_ends.items():
+            self._lost(partition, f"the log ends at offset {self.logs_end[partition]}, before {end}")
+            self.pruned_from.setdefault(partition, self.positions[partition])
+            self._goes_on(partition, end)
+        self.open_ends.clear()
+
+    def _rows(self, client: Any, records: Sequence[Message]) -> pa.RecordBatch:
+        partitions = np.array([m.partition() for m in records], np.int32)
+        offsets = np.array([m.offset() for m in records], np.int64)
+        batch = _columns(self.topic, records, partitions, offsets)
+        wanted = np.zeros(len(records), np.bool_)
+        for p in np.unique(partitions).tolist():
+            of_p = partitions == p
+            first, end = self.ranges[p]
+            wanted |= of_p & (offsets >= first) & (offsets < end)
+            self._goes_on(p, int(offsets[of_p][0]))
+            self._seen(client, p, int(offsets[of_p][-1]) + 1)
+        return batch if wanted.all() else batch.filter(pa.array(wanted))
+
+    def _heed(self, client: Any, error: KafkaError, message: Message) -> None:
+        code, partition = error.code(), message.partition()
+        if code == KafkaError._PARTITION_EOF:
+            self.logs_end[partition] = message.offset()
+            self._goes_on(partition, message.offset())
+            self._seen(client, partition, max(message.offset(), self.positions.get(partition, 0)))
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if partition in self.open_ends:
+                self._lost(partition, "records were pruned before they were read")
+                self.pruned_from.setdefault(partition, self.positions[partition])
+                client.incremental_unassign([Partition(self.topic, partition)])
+                client.incremental_assign([Partition(self.topic, partition, OFFSET_BEGINNING)])
+        elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # The client looks for a coordinator of its group although it never joins one: no permission needed.
+            raise explain(error, self.topic, self.config)
+
+    def _seen(self, client: Any, partition: int, upto: int) -> None:
+        self.positions[partition] = upto
+        if upto >= self.open_ends.get(partition, upto + 1):
+            del self.open_ends[partition]
+            client.incremental_unassign([Partition(self.topic, partition)])
+
+    def _goes_on(self, partition: int, at: int) -> None:
+        """Note what was lost before the first offset that came again; without a loss there is nothing to note."""
+        first = self.pruned_from.pop(partition, at)
+        end = min(at, self.ranges[partition][1])
+        if end > first:
+            self.lost.append((partition, first, end))
+
+    def _lost(self, partition: int, what: str) -> None:
+        where = f"{self.topic} partition {partition}: {what}"
+        if self.fail_on_data_loss:
+            raise DataLossError(f"{where}; start from earliest, or set failOnDataLoss to false to go on without them")
+        _LOG.warning("%s; going on with what is left", where)
+
+
+def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
+    rows = sum(batch.num_rows for batch in gathered)
+    return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
+
+
+def _columns(topic: str, records: Sequence[Message], partitions: Any, offsets: Any) -> pa.RecordBatch:
+    times = np.array([m.timestamp() for m in records], np.int64)  # kind, milliseconds
+    unknown = times[:, 0] == 0
+    columns = [
+        pa.array([m.key() for m in records], pa.binary()),
+        pa.array([m.value() for m in records], pa.binary()),
+        pa.repeat(pa.scalar(topic, pa.string()), len(records)),
+        pa.array(partitions),
+        pa.array(offsets),
+        pa.array(times[:, 1], pa.int64(), mask=unknown).view(schemas.TIMESTAMP),
+        # Spark's numbers for the kind of a timestamp are one less than librdkafka's: not there, create, append.
+        pa.array(times[:, 0] - 1).cast(pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)

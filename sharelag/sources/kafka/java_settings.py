@@ -1,0 +1,307 @@
+"""What is a Java client's setting called in librdkafka? Users bring the properties files of Kafka's own commands.
+
+Names that are neither in a table here nor ignored are handed to librdkafka, which knows its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.jaas import parse_jaas
+
+#: Another name, the same meaning.
+_RENAMED = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.partition.fetch.bytes": "fetch.message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",
+    "sasl.oauthbearer.assertion.template.file": "sasl.oauthbearer.assertion.jwt.template.file",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+}
+#: They tell a Java process how to go about it, or how to produce or to share work within a group, and change
+#: nothing in what is read here: uncommitted, from given offsets, as no member of any group.
+_IGNORED = frozenset(
+    [
+        "acks",
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "auto.offset.reset",
+        "batch.size",
+        "bootstrap.controllers",
+        "buffer.memory",
+        "default.api.timeout.ms",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "interceptor.classes",
+        "isolation.level",
+        "key.deserializer",
+        "key.serializer",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "max.request.size",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "partition.assignment.strategy",
+        "retries",
+        "security.providers",
+        "session.timeout.ms",
+        "share.acknowledgement.mode",
+        "share.acquire.mode",
+        "socket.connection.setup.timeout.max.ms",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "value.deserializer",
+        "value.serializer",
+    ]
+)
+_IGNORED_PREFIXES = (
+    "compression.",
+    "internal.",
+    "log4j.",
+    "metrics.",
+    "partitioner.",
+    "sasl.kerberos.",  # the mechanism itself is refused
+    "sasl.login.",
+    "transaction",
+    # How a Java client checks the tokens it got; the broker checks them anyway.
+    "sasl.oauthbearer.clock.",
+    "sasl.oauthbearer.expected.",
+    "sasl.oauthbearer.header.",
+    "sasl.oauthbearer.jwks.",
+    "sasl.oauthbearer.jwt.",
+    "sasl.oauthbearer.scope.claim.",
+    "sasl.oauthbearer.sub.claim.",
+)
+#: Not for us, and leaving them out would mean something else.
+_REFUSED = {
+    "config.providers": "put the values themselves into the file, or pass them with --command-property",
+    "sasl.client.callback.handler.class": "use user name and password, or OAUTHBEARER with a token endpoint",
+    "plugin.library.paths": "no library is loaded on behalf of a settings file",
+    "ssl.engine.factory.class": "use ssl.truststore.type=PEM and ssl.keystore.type=PEM or PKCS12",
+}
+#: Smallest and largest value in librdkafka, where Java allows others: a file that serves Kafka's commands serves here.
+_LIMITS = {
+    "connections.max.idle.ms": (0, 2**31 - 1),  # -1 in Java is never, which is 0 here
+    "fetch.max.bytes": (1_000_000, 2**31 - 513),
+    "metadata.max.age.ms": (1, 86_400_000),
+    "retry.backoff.max.ms": (1, 300_000),
+    "retry.backoff.ms": (1, 300_000),
+    "socket.connection.setup.timeout.ms": (1_000, 2**31 - 1),
+    "socket.receive.buffer.bytes": (0, 100_000_000),  # -1 in Java is the system's choice, which is 0 here
+    "socket.send.buffer.bytes": (0, 100_000_000),
+    "socket.timeout.ms": (10, 300_000),
+}
+#: Blanks at their ends belong to them; Java trims every other value.
+_VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_JWT_RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever")
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_OWN_LOGIN_HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
+
+
+def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
+    """Translate client properties.
+
+    Parameters
+    ----------
+    properties : Mapping of str to str
+        Java's names, librdkafka's, or both.
+
+    Returns
+    -------
+    dict of str to str
+        librdkafka's names only; what means nothing to a reader is left out.
+
+    Raises
+    ------
+    ConfigError
+        A setting exists only in Java, or contradicts another. No message holds a secret.
+    """
+    left = {name: value if name in _VERBATIM else value.strip() for name, value in properties.items()}
+    _refuse(left)
+    done: dict[str, str] = {}
+    for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
+        done |= translate(left)  # each takes what it understands out of `left`
+    for name, value in left.items():
+        if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES):
+            done[_RENAMED.get(name, name)] = value
+    return {name: _within_limits(name, value) for name, value in done.items()}
+
+
+def _within_limits(name: str, value: str) -> str:
+    if name not in _LIMITS or not re.fullmatch(r"-?\d+", value):
+        return value
+    low, high = _LIMITS[name]
+    return str(min(max(int(value), low), high))
+
+
+def _refuse(properties: Mapping[str, str]) -> None:
+    for name, instead in _REFUSED.items():
+        if properties.get(name):
+            raise ConfigError(f"{name} cannot be used here: {instead}")
+    handler = properties.get("sasl.login.callback.handler.class", "")
+    if handler and not handler.endswith(_OWN_LOGIN_HANDLERS):
+        raise ConfigError(
+            "sasl.login.callback.handler.class names a class that only Java can load: use SCRAM, PLAIN, or "
+            "OAUTHBEARER with sasl.oauthbearer.token.endpoint.url"
+        )
+    if properties.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2] not in _JWT_RETRIEVERS:
+        raise ConfigError(
+            "sasl.oauthbearer.jwt.retriever.class names a class that only Java can load: tokens are fetched with "
+            "client credentials or a JWT assertion from sasl.oauthbearer.token.endpoint.url"
+        )
+
+
+# ---- SASL -------------------------------------------------------------------------------------------------
+
+
+def _sasl(left: dict[str, str]) -> dict[str, str]:
+    if "sasl.mechanisms" in left:  # librdkafka's other name for it
+        left.setdefault("sasl.mechanism", left.pop("sasl.mechanisms"))
+    for name in ("security.protocol", "sasl.mechanism"):
+        if name in left:
+            left[name] = left[name].upper()
+    mechanism = left.get("sasl.mechanism", "")
+    if left.get("security.protocol", "").startswith("SASL_") and not mechanism:
+        raise ConfigError(
+            "security.protocol asks for SASL but sasl.mechanism is not set: set PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512 or OAUTHBEARER, whichever the broker's listener has"
+        )
+    if mechanism == "GSSAPI":
+        raise ConfigError(
+            "sasl.mechanism=GSSAPI (Kerberos) is not built into this client: use SCRAM, PLAIN, OAUTHBEARER or TLS"
+        )
+    if mechanism and mechanism not in _MECHANISMS:
+        raise ConfigError(
+            f"sasl.mechanism={mechanism} is not known: use {', '.join(_MECHANISMS)}; check --command-config"
+        )
+    done = _login(mechanism, left.pop("sasl.jaas.config", ""))
+    if mechanism == "OAUTHBEARER":
+        done |= _token_endpoint(left)
+    return done
+
+
+def _login(mechanism: str, jaas: str) -> dict[str, str]:
+    if not jaas:
+        return {}
+    module, options = parse_jaas(jaas)
+    if module == "OAuthBearerLoginModule":
+        return _oauth_login(options)
+    if module not in ("PlainLoginModule", "ScramLoginModule"):
+        raise ConfigError(
+            f"the login module {module} of sasl.jaas.config works in Java clients only: use SCRAM or PLAIN"
+        )
+    if (module == "PlainLoginModule") != (mechanism == "PLAIN"):
+        raise ConfigError(
+            f"sasl.jaas.config has a {module} but sasl.mechanism is {mechanism or 'not set'}: make them agree"
+        )
+    if missing := [name for name in ("username", "password") if name not in options]:
+        raise ConfigError(f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it')
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+def _oauth_login(options: Mapping[str, str]) -> dict[str, str]:
+    names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+    done = {f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options}
+    prefix = "extension_"
+    extensions = [f"{k.removeprefix(prefix)}={v}" for k, v in options.items() if k.startswith(prefix)]
+    return done | ({"sasl.oauthbearer.extensions": ",".join(extensions)} if extensions else {})
+
+
+def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
+    if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
+        return {}  # librdkafka's own unsecured tokens, asked for by name
+    if "sasl.oauthbearer.token.endpoint.url" not in left:
+        raise ConfigError("OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, where tokens are fetched: add it")
+    retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
+    if retriever == "JwtBearerJwtRetriever":
+        return {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.grant.type": _JWT_BEARER}
+    return {"sasl.oauthbearer.method": "oidc"}
+
+
+# ---- TLS --------------------------------------------------------------------------------------------------
+
+
+def _truststore(left: dict[str, str]) -> dict[str, str]:
+    location, kind = _store(left, "truststore")
+    left.pop("ssl.truststore.password", None)  # certificates in PEM are no secret
+    if not location or kind == "PEM":
+        return {"ssl.ca.location": location} if location else {}
+    path = shlex.quote(location)
+    command = (
+        f"openssl pkcs12 -in {path} -nokeys -out truststore.pem"
+        if kind == "PKCS12"
+        else f"keytool -list -rfc -keystore {path} > truststore.pem"
+    )
+    raise ConfigError(
+        f"ssl.truststore.location is a {kind} store, which only Java reads: convert it with `{command}`, then set "
+        "ssl.truststore.location=truststore.pem and ssl.truststore.type=PEM"
+    )
+
+
+def _keystore(left: dict[str, str]) -> dict[str, str]:
+    location, kind = _store(left, "keystore")
+    if not location:
+        return {}
+    if kind == "PEM":
+        # Java keeps the key and its certificates in one file; librdkafka takes the same file twice.
+        left.pop("ssl.keystore.password", None)
+        return {"ssl.key.location": location, "ssl.certificate.location": location}
+    if kind == "PKCS12":
+        return {"ssl.keystore.location": location}
+    raise ConfigError(
+        "ssl.keystore.location is a JKS store, which only Java reads: convert it with `keytool -importkeystore "
+        f"-srckeystore {shlex.quote(location)} -destkeystore keystore.p12 -deststoretype PKCS12`, then set "
+        "ssl.keystore.location=keystore.p12 and ssl.keystore.type=PKCS12"
+    )
+
+
+def _store(left: dict[str, str], which: str) -> tuple[str, str]:
+    """Where a store is, and its kind: what is in the file, whatever its name or ``ssl.*.type`` says.
+
+    keytool writes PKCS12 since Java 9, into files that people go on to call ``.jks``; and Java reads them.
+    """
+    location = left.pop(f"ssl.{which}.location", "")
+    left.pop(f"ssl.{which}.type", None)
+    if not location:
+        return "", ""
+    try:
+        with Path(location).open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise ConfigError(f"cannot read ssl.{which}.location={location}: {error.strerror}") from error
+    return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(start, "PKCS12" if start[:1] == b"\x30" else "PEM")
+
+
+def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:
+    name = "ssl.endpoint.identification.algorithm"
+    if name not in left:
+        return {}
+    return {name: left.pop(name).lower() or "none"}

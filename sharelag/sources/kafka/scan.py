@@ -1,0 +1,273 @@
+"""What do the offsets that are lag really hold? Reads them: records, aborted ones, or nothing at all.
+
+Kafka's lag counts offsets. Some hold no record that anybody will be given: markers of transactions, records that
+compaction removed, and, for a read_committed group, records of aborted transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import IsolationLevel, KafkaError, Message
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import OffsetSpec
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.model import TERMINAL_STATES
+from sharelag.schemas.arrow import flat
+from sharelag.schemas.comparisons import SCANNED
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.client import Connection, consumer, explain
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.times import until_done
+
+#: Topic and partition.
+_Place = tuple[str, int]
+
+_AT_ONCE = 2_000  # messages
+_TERMINAL = tuple(map(int, TERMINAL_STATES))
+
+
+def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -> pa.Table:
+    """Read all that is not finished, and count what is there.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS`.
+    offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS`, one row a topic partition.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.comparisons.SCANNED`, a row a window, in their order. ``unfinished`` is the effective lag
+        of the same windows and offsets.
+
+    Raises
+    ------
+    ClusterError
+        One of its children: no broker, no permission to read a topic.
+
+    Notes
+    -----
+    Costs the backlog once, however many groups share it, and a second time where offsets without a record show that
+    transactions may have ended in it, or where much was written since. Memory does not grow with it. What retention
+    deletes while we read counts as no record.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    schemas.require(offsets, schemas.OFFSETS, "offsets")
+    shares = _shares(windows, offsets)
+    logs: dict[_Place, _Log] = {}
+    for share in shares:
+        if share.size:
+            logs.setdefault((share.columns["topic"], share.columns["partition"]), _Log()).shares.append(share)
+    answering = _ask_bounds(config, logs)
+    _read(config, answering, "read_uncommitted")
+    doubtful = {place: log for place, log in answering.items() if log.may_have_aborted}
+    for share in (share for log in doubtful.values() for share in log.shares):
+        share.committed = 0
+    _read(config, doubtful, "read_committed")
+    rows = []
+    for share in shares:
+        log = answering.get((share.columns["topic"], share.columns["partition"]))
+        rows.append(share.columns | (share.counts(log) if share.known and (log or not share.size) else {}))
+    return pa.Table.from_pylist(rows, schema=SCANNED)
+
+
+# ---- what is to be counted -------------------------------------------------------------------------------
+
+
+@dataclass
+class _Share:
+    """The offsets of one share partition that are not finished, as ranges, and what was seen there."""
+
+    columns: dict[str, Any]  # as they are known before anything is read
+    known: bool  # whether the ranges are
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    seen: int = 0  # records below the last stable offset
+    undecided: int = 0  # those beyond
+    committed: int | None = None  # of those seen; null: not read a second time, so all of them
+
+    @property
+    def size(self) -> int:
+        return int((self.ends - self.starts).sum())
+
+    def among(self, offsets: NDArray[np.int64]) -> int:
+        """How many of these ascending offsets are in the ranges."""
+        if not offsets.size:
+            return 0
+        near = slice(self.ends.searchsorted(offsets[0], "right"), self.starts.searchsorted(offsets[-1], "right"))
+        inside = offsets.searchsorted(self.ends[near]) - offsets.searchsorted(self.starts[near])
+        return int(inside.sum())
+
+    def counts(self, log: _Log | None) -> dict[str, Any]:
+        """The columns that reading has filled."""
+        records = self.seen if self.committed is None else self.committed
+        deleted = int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
+        return {
+            "records": records,
+            "undecided": self.undecided,
+            "aborted": self.seen - records,
+            "no_record": self.size - deleted - self.seen - self.undecided,
+            "deleted": deleted,
+            "last_stable_offset": log.stable if log else None,
+        }
+
+
+@dataclass
+class _Log:
+    """One topic partition, and how far it has been read."""
+
+    shares: list[_Share] = field(default_factory=list)
+    start: int = 0
+    stable: int = 0
+    end: int = 0
+    is_cut: bool = False  # whether we stop before the log does
+    records: int = 0  # of all offsets read without isolation
+
+    @property
+    def first(self) -> int:
+        """The first offset that anybody has not finished."""
+        return max(self.start, min(int(share.starts[0]) for share in self.shares))
+
+    def bound(self, start: int, stable: int, end: int) -> None:
+        """Take note of where the log begins, is stable and ends, and choose where reading ends.
+
+        Where the log ends, because then we see whether it has markers of the transactions that wrote our records;
+        unless that is further than to read ours twice.
+        """
+        self.start, self.stable, self.end = start, stable, end
+        wanted = max(int(share.ends[-1]) for share in self.shares)
+        if end - wanted > wanted - self.first:
+            self.end, self.is_cut = wanted, True
+
+    @property
+    def may_have_aborted(self) -> bool:
+        """Whether some offsets hold no record, or are not known, so that transactions may have ended there."""
+        return self.is_cut or self.records < self.end - self.first
+
+    def until(self, isolation: str) -> int:
+        """Where reading ends: beyond the last stable offset, nothing is known to be committed."""
+        return min(self.stable, self.end) if isolation == "read_committed" else self.end
+
+    def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
+        """Count records; their offsets ascend."""
+        stable = int(offsets.searchsorted(self.stable))
+        if isolation == "read_uncommitted":
+            self.records += offsets.size
+        for share in self.shares:
+            if isolation == "read_committed":
+                share.committed = (share.committed or 0) + share.among(offsets[:stable])
+            else:
+                share.seen += share.among(offsets[:stable])
+                share.undecided += share.among(offsets[stable:])
+
+
+def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
+    logs = {(row["topic_id"], row["partition"]): row for row in offsets.select(schemas.OFFSETS.names).to_pylist()}
+    runs = flat(windows.column("runs"))
+    counts = pc.list_value_length(runs).fill_null(0).to_numpy(zero_copy_only=False)
+    at = np.concatenate([[0], np.cumsum(counts)])
+    first, last, state = (pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3))
+    done = np.isin(state, _TERMINAL)
+    names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
+    shares = []
+    for i, row in enumerate(windows.select(names).to_pylist()):
+        own = slice(at[i], at[i + 1])
+        finished = first[own][done[own]], last[own][done[own]] + 1
+        shares.append(_share(row, logs.get((row["topic_id"], row["partition"]), {}), *finished))
+    return shares
+
+
+def _share(
+    window: dict[str, Any], log: Mapping[str, Any], firsts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> _Share:
+    """What is left of a share partition without its finished ranges."""
+    known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
+    low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
+    end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
+    left = np.concatenate([[low], ends]).clip(low, end), np.concatenate([firsts, [end]]).clip(low, end)
+    some = (left[0] < left[1]) & known
+    share = _Share(
+        {name: window[name] for name in ("group_id", "topic_id", "partition")}, known, left[0][some], left[1][some]
+    )
+    share.columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
+    share.columns |= {"unfinished": share.size if known else None}
+    return share
+
+
+def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Place, _Log]:
+    """Ask where the logs begin, are stable, and end; give those whose leaders answer."""
+    connection = Connection(config)
+    there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
+    wanted = [p for p in there if (p.topic, p.partition) in logs]
+    latest = dict.fromkeys(wanted, OffsetSpec.latest())
+    stable = kafka.ask_offsets(connection, latest, IsolationLevel.READ_COMMITTED)
+    stable = {p: kafka.answered(connection, future) for p, future in stable.items()}
+    end = kafka.ask_offsets(connection, latest)  # after the stable ones, which it is never below
+    start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
+    answering = {}
+    for p in wanted:
+        bounds = [kafka.answered(connection, start[p]), stable[p], kafka.answered(connection, end[p])]
+        if all(bounds):
+            log = answering[p.topic, p.partition] = logs[p.topic, p.partition]
+            log.bound(*(bound.offset for bound in bounds))
+    return answering
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> None:
+    """Show every log what a consumer of this isolation is given of it."""
+    ends = {place: log.until(isolation) for place, log in logs.items() if log.first < log.until(isolation)}
+    if not ends:
+        return
+    heard: list[KafkaError] = []
+    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest", "error_cb": heard.append}
+    client = consumer(config, **settings)
+    try:
+        client.assign([Partition(*place, logs[place].first) for place in ends])
+        for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
+            for place, upto in _take(config, messages, logs, ends, isolation).items():
+                if upto >= ends.get(place, upto + 1):
+                    del ends[place]
+                    client.incremental_unassign([Partition(*place)])
+    finally:
+        client.close()
+
+
+def _take(
+    config: ClientConfig,
+    messages: Sequence[Message],
+    logs: Mapping[_Place, _Log],
+    ends: Mapping[_Place, int],
+    isolation: str,
+) -> dict[_Place, int]:
+    """Count a batch of records, and tell how far each log has come with it."""
+    upto: dict[_Place, int] = {}
+    found: dict[_Place, list[int]] = {}
+    for message in messages:
+        place, error = (message.topic(), message.partition()), message.error()
+        if error is None:
+            found.setdefault(place, []).append(message.offset())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            upto[place] = message.offset()
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # The client looks for a coordinator of its group although it never joins one: no permission needed.
+            raise explain(error, place[0], config)
+    for place, numbers in found.items():
+        if place in ends:
+            offsets = np.array(numbers, np.int64)
+            logs[place].take(offsets[: offsets.searchsorted(ends[place])], isolation)
+            upto[place] = max(upto.get(place, 0), numbers[-1] + 1)
+    return upto

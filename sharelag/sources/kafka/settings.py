@@ -1,0 +1,168 @@
+"""Which settings are in force on the cluster? Asked of its brokers, for groups, topics and the brokers themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+from sharelag import schemas
+from sharelag.errors import AuthorizationError, TopicMissingError
+from sharelag.model.settings import CATALOGUE, effective
+from sharelag.sources.kafka.client import Connection
+from sharelag.sources.kafka.config import ClientConfig
+
+_Row: TypeAlias = dict[str, str | None]
+#: Value and source by name.
+_Values: TypeAlias = dict[str, tuple[str | None, str]]
+#: The same, or None where we may not see them.
+_Told: TypeAlias = _Values | None
+
+#: What decides how long a topic's records stay, and whether all of them do.
+TOPIC_SETTINGS = (
+    "cleanup.policy",
+    "message.timestamp.type",
+    "min.compaction.lag.ms",
+    "retention.bytes",
+    "retention.ms",
+    "segment.ms",
+)
+_GROUP_SETTINGS = {setting.name: setting for setting in CATALOGUE if setting.scope == "group"}
+_BROKER_SETTINGS = sorted(setting.name for setting in CATALOGUE if setting.scope == "broker")
+
+_SOURCES = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG.value: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG.value: "broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value: "broker",
+    ConfigSource.STATIC_BROKER_CONFIG.value: "broker",
+    ConfigSource.DEFAULT_CONFIG.value: "default",
+    8: "group",  # DYNAMIC_GROUP_CONFIG, which confluent-kafka has no name for
+}
+_ENTITIES_A_REQUEST = 100
+
+_LOG = logging.getLogger(__name__)
+
+
+def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
+    """The settings in force for groups, topics and the brokers.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    groups, topics : iterable of str
+        Their names. A topic that is gone has no rows; a group that nobody made has the brokers' settings.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null where it is secret, where we
+        may not see it (a warning tells which permission is missing), and where brokers disagree.
+
+    Raises
+    ------
+    ClusterError
+        One of its children: no broker, wrong password.
+
+    Notes
+    -----
+    Values of groups are those they work with: clamped by the brokers' bounds, as
+    `sharelag.model.settings.effective` does. Brokers before 4.3 tell some of them for the broker only.
+    """
+    connection = Connection(config)
+    brokers = _agreed(_of_brokers(connection))
+    rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
+    for group, told in _described(connection, ResourceType.GROUP, "group", groups):
+        rows += _rows("group", group, None if told is None else _in_force(told, brokers), list(_GROUP_SETTINGS))
+    for topic, told in _described(connection, ResourceType.TOPIC, "topic", topics):
+        rows += _rows("topic", topic, told, TOPIC_SETTINGS)
+    order = [(name, "ascending") for name in ("scope", "entity", "name")]
+    return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
+
+
+# ---- asking -------------------------------------------------------------------------------------------
+
+
+def _of_brokers(connection: Connection) -> list[_Told]:
+    described = connection.result(
+        connection.admin.describe_cluster(request_timeout=connection.config.timeout), "the cluster"
+    )
+    # librdkafka takes one broker a request.
+    return [
+        told
+        for node in described.nodes
+        for _, told in _described(connection, ResourceType.BROKER, "broker", [str(node.id)])
+    ]
+
+
+def _described(
+    connection: Connection, kind: ResourceType, scope: str, names: Iterable[str]
+) -> Iterator[tuple[str, _Told]]:
+    """Name and settings of everything that is there; settings are None where we may not see them."""
+    wanted = sorted({name for name in names if name})  # nothing is called "", and the client does not ask for it
+    for begin in range(0, len(wanted), _ENTITIES_A_REQUEST):
+        resources = [ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]]
+        asked = connection.admin.describe_configs(resources, request_timeout=connection.config.timeout)
+        for resource, future in asked.items():
+            try:
+                yield resource.name, _told(connection.result(future, f"the settings of {scope} {resource.name!r}"))
+            except TopicMissingError:
+                continue  # deleted since we learned its name
+            except AuthorizationError:
+                what = "the cluster" if scope == "broker" else f"{scope} {resource.name!r}"
+                _LOG.warning(
+                    "the settings of %s %r are not known: grant DESCRIBE_CONFIGS on %s", scope, resource.name, what
+                )
+                yield resource.name, None
+
+
+def _told(entries: Mapping[str, Any]) -> _Values:
+    return {
+        entry.name: (None if entry.is_sensitive else entry.value, _SOURCES[entry.source])
+        for entry in entries.values()
+        if entry.source in _SOURCES
+    }
+
+
+# ---- putting together ---------------------------------------------------------------------------------
+
+
+def _agreed(brokers: list[_Told]) -> _Told:
+    """What all brokers have in common; a value that they disagree on is null."""
+    seen = [told for told in brokers if told is not None]
+    if not seen or len(seen) < len(brokers):
+        return None
+    agreed = dict(seen[0])
+    for name in sorted(agreed.keys() & set(_BROKER_SETTINGS)):
+        values = {told.get(name, (None, ""))[0] for told in seen}
+        if len(values) > 1:
+            _LOG.warning("brokers disagree on %s (%s): no value is shown", name, ", ".join(sorted(map(str, values))))
+            agreed[name] = (None, "broker")
+    return agreed
+
+
+def _in_force(told: _Values, brokers: _Told) -> _Values:
+    """What a group works with, from what is stored for it and what its brokers have."""
+    stored = {name: value for name, (value, source) in told.items() if source == "group" and name in _GROUP_SETTINGS}
+    bounds = dict.fromkeys(_BROKER_SETTINGS) | {name: value for name, (value, _) in (brokers or {}).items()}
+    clamped = effective(stored, bounds)
+    found: _Values = {}
+    for name, setting in _GROUP_SETTINGS.items():
+        if name in stored:
+            value, source = clamped[name]
+            found[name] = (str(value).lower() if isinstance(value, bool) else str(value), source)
+        elif name in told:
+            found[name] = told[name]  # the broker's own, or Kafka's default
+        elif setting.broker in (brokers or {}):
+            found[name] = (brokers or {})[setting.broker]  # brokers before 4.3 know it for themselves only
+    return found
+
+
+def _rows(scope: str, entity: str | None, told: _Told, names: Iterable[str]) -> Iterator[_Row]:
+    """A row a setting. What a broker does not tell although we may see it, it does not have, or keeps to itself."""
+    for name in names:
+        if told is None or name in told:
+            value, source = (None, None) if told is None else told[name]
+            yield {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}

@@ -1,0 +1,159 @@
+"""When was a record produced? Its timestamp, read with as little as a fetch can bring."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import OffsetSpec
+
+from sharelag import schemas
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.client import Connection, consumer, explain, refused, unreachable
+from sharelag.sources.kafka.config import ClientConfig
+
+#: Topic, partition, offset.
+_Position = tuple[str, int, int]
+#: Offset and milliseconds of a record.
+_First = tuple[int | None, int | None]
+
+_LOG = logging.getLogger(__name__)
+_PARTITIONS_A_ROUND = 300
+_AT_ONCE = 100  # messages
+_WAIT = 0.1  # seconds
+_HIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+
+#: For one record a partition: what the broker sends beyond it is thrown away.
+_FRUGAL = {
+    "fetch.message.max.bytes": 32 << 10,  # of a partition; a larger log batch comes alone
+    "fetch.max.bytes": 4 << 20,  # of an answer
+    "queued.min.messages": 1,
+    "fetch.queue.backoff.ms": 0,  # else the client rests after every log batch
+    "fetch.wait.max.ms": 50,
+    "auto.offset.reset": "earliest",  # positions below the log start
+}
+
+
+def record_times(config: ClientConfig, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+    """When the first record at or after each position was produced.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    positions : pyarrow.Table
+        Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have several; rows with
+        a null are left out.
+    read_committed : bool
+        Only records that a read_committed group gets: none of aborted transactions, none from the first open one on.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.TIMES`, a row a position, in their order. Below the log start, the first record there
+        is; with none at or after the position, whatever the reason (the end, only transaction markers), the offset
+        is null. A position that could not be read (topic gone or hidden from us, no leader) has no row.
+
+    Notes
+    -----
+    One fetch of 32 KiB a partition, or one log batch where that is larger.
+    """
+    asked = positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
+    wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in asked})
+    found = _first_records(config, wanted, read_committed) if wanted else {}
+    rows = []
+    for row in asked:
+        place = (row["topic"], row["partition"], row["asked_offset"])
+        if place in found:
+            offset, time = found[place]
+            rows.append({**row, "offset": offset, "timestamp": time})
+    return pa.Table.from_pylist(rows, schema=schemas.TIMES)
+
+
+def _first_records(config: ClientConfig, wanted: Sequence[_Position], read_committed: bool) -> dict[_Position, _First]:
+    connection = Connection(config)
+    partitions = kafka.partitions_of(connection, sorted({topic for topic, _, _ in wanted}))
+    latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    answers = {p: kafka.answered(connection, future) for p, future in latest.items()}
+    ends = {(p.topic, p.partition): answer.offset for p, answer in answers.items() if answer}
+    found: dict[_Position, _First] = {}
+    left = [at for at in wanted if at[:2] in ends]
+    heard: list[KafkaError] = []
+    isolation = {"isolation.level": "read_committed"} if read_committed else {}
+    client = consumer(config, error_cb=heard.append, **_FRUGAL, **isolation)
+    try:
+        while left:
+            pending: dict[tuple[str, int], int] = {}
+            later = []
+            for topic, partition, offset in left:
+                if offset >= ends[topic, partition]:
+                    found[topic, partition, offset] = (None, None)
+                elif len(pending) < _PARTITIONS_A_ROUND and (topic, partition) not in pending:
+                    pending[topic, partition] = offset
+                else:
+                    later.append((topic, partition, offset))
+            found |= _one_round(client, config, heard, pending)
+            left = later
+    finally:
+        client.close()
+    return found
+
+
+def _one_round(
+    client: Any, config: ClientConfig, heard: Sequence[KafkaError], pending: dict[tuple[str, int], int]
+) -> dict[_Position, _First]:
+    """The first record of each partition from its position on; ``pending`` is empty afterwards."""
+    found: dict[_Position, _First] = {}
+    client.assign([Partition(*place, offset) for place, offset in pending.items()])
+    for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
+        for message in messages:
+            place, error = (message.topic(), message.partition()), message.error()
+            if error and error.code() != KafkaError._PARTITION_EOF:
+                for hidden in _hidden(error, place, pending, config):
+                    del pending[hidden]
+            elif place in pending and message.offset() >= pending[place]:
+                kind, time = message.timestamp()
+                first = (None, None) if error else (message.offset(), time if kind else None)
+                found[(*place, pending.pop(place))] = first
+                client.incremental_unassign([Partition(*place)])
+    return found
+
+
+def _hidden(
+    error: KafkaError, place: tuple[str, int], pending: Mapping[tuple[str, int], int], config: ClientConfig
+) -> list[tuple[str, int]]:
+    """The partitions that are not to be read, if that is what the error says."""
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return []  # the client looks for a coordinator of its group although it never joins one
+    if error.code() not in _HIDDEN:
+        raise explain(error, place[0], config)
+    _LOG.warning("%s; going on without its timestamps", explain(error, place[0], config))
+    # An error of the whole topic names no partition.
+    return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
+
+
+# ---- reading --------------------------------------------------------------------------------------------
+
+
+def until_done(
+    client: Any, config: ClientConfig, heard: Sequence[KafkaError], is_done: Callable[[], bool], at_once: int
+) -> Iterator[list[Message]]:
+    """What an assigned consumer delivers until somebody says that it is enough.
+
+    Raises
+    ------
+    ClusterError
+        Our credentials were refused, or nothing has come for the timeout.
+    """
+    waited = 0.0
+    while not is_done():
+        messages = client.consume(at_once, timeout=_WAIT)
+        waited = 0.0 if messages else waited + _WAIT
+        yield messages
+        if wrong := refused(heard):
+            raise explain(wrong, "records", config)
+        if waited > config.timeout:
+            raise unreachable(config, heard[-1] if heard else None)

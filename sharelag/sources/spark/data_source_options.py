@@ -1,0 +1,175 @@
+"""What does a query on our Spark source ask for? Its options, named as Spark's own Kafka source names them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.config import ClientConfig, from_spark_options
+
+FORMAT = "sharelag_kafka"
+EARLIEST, LATEST = -2, -1
+
+_OPTIONS = {
+    name.lower(): name
+    for name in (
+        "subscribe",
+        "subscribePattern",
+        "assign",
+        "startingOffsets",
+        "endingOffsets",
+        "startingOffsetsByTimestamp",
+        "endingOffsetsByTimestamp",
+        "minPartitions",
+        "failOnDataLoss",
+        "maxOffsetsPerTrigger",
+        "includeGaps",
+    )
+}
+#: Options that only one kind of query has, and what to do instead in the other.
+_STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
+_BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
+
+#: Topic -> partition -> an offset, `EARLIEST` or `LATEST`.
+Positions = Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """A query's options, checked."""
+
+    config: ClientConfig
+    topics: Sequence[str]
+    pattern: str | None
+    assigned: Mapping[str, Sequence[int]]
+    starting: str | Positions
+    ending: str | Positions
+    starting_at: Positions | None  # milliseconds instead of offsets
+    ending_at: Positions | None
+    min_partitions: int
+    fail_on_data_loss: bool
+    max_offsets: int | None = None  # in one micro-batch
+    include_gaps: bool = False  # whether pruned ranges come as rows
+
+
+def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOptions:
+    """Check a query's options; Spark hands their names over in lower case.
+
+    Parameters
+    ----------
+    options : mapping
+    stream : bool
+        Whether the query is a stream: it begins at the latest offset unless told otherwise, and has no end.
+
+    Raises
+    ------
+    ConfigError
+        When an option is unknown, malformed, or contradicts another.
+    """
+    given = {_OPTIONS.get(name.lower(), name.lower()): value for name, value in options.items()}
+    clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
+    if given.get("includeheaders", "false").lower() != "false":
+        raise ConfigError("includeHeaders is not supported: share-group state has no headers, leave the option out")
+    for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
+        raise ConfigError(f"the option {name!r} is unknown to {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*")
+    which = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
+    if len(which) != 1:
+        raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {' and '.join(which) or 'none'}")
+    if not given[which[0]].strip(" ,"):
+        raise ConfigError(f"{which[0]} is empty: name at least one topic")
+    if "subscribePattern" in given:
+        _require_pattern(given["subscribePattern"])
+    _require_kind(given, stream)
+    return ReadOptions(
+        config=from_spark_options(clients),
+        topics=list(dict.fromkeys(name.strip() for name in given.get("subscribe", "").split(",") if name.strip())),
+        pattern=given.get("subscribePattern"),
+        assigned=_assigned(given),
+        starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
+        ending=_positions(given, "endingOffsets", "latest"),
+        starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
+        ending_at=_by_partition(given, "endingOffsetsByTimestamp"),
+        min_partitions=_count(given, "minPartitions") or 1,
+        fail_on_data_loss=_flag(given, "failOnDataLoss", "true"),
+        max_offsets=_count(given, "maxOffsetsPerTrigger"),
+        include_gaps=_flag(given, "includeGaps", "false"),
+    )
+
+
+# ---- the text of each
+def _positions(given: Mapping[str, str], name: str, default: str, stream: bool = False) -> str | Positions:
+    text = given.get(name, default).strip()
+    useless = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}[name]
+    if text.lower() in ("earliest", "latest"):
+        if text.lower() == useless[0] and not stream:
+            raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
+        return text.lower()
+    found = _by_partition(given, name) or {}
+    if not stream and any(useless[1] in each.values() for each in found.values()):
+        raise ConfigError(f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read")
+    return found
+
+
+def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
+    if name not in given:
+        return None
+    try:
+        found = {t: {int(p): _whole(n) for p, n in each.items()} for t, each in json.loads(given[name]).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f'{name} cannot be read: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}') from error
+    least = 0 if name.endswith("ByTimestamp") else EARLIEST
+    if any(n < least for each in found.values() for n in each.values()):
+        raise ConfigError(f"{name} has a number below {least}: give offsets from 0 on, -2 for earliest, -1 for latest")
+    return found
+
+
+def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
+    if "assign" not in given:
+        return {}
+    try:
+        found = {t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError('assign cannot be read: give JSON such as {"topic": [0, 1]}') from error
+    if not found or not all(found.values()):
+        raise ConfigError("assign is empty: name at least one partition of each topic")
+    return found
+
+
+def _whole(number: object) -> int:
+    """What JSON writes as a whole number; ``int`` alone would take 1.5, "1" and true, too."""
+    if type(number) is not int:
+        raise TypeError(f"{number!r} is no whole number")
+    return number
+
+
+def _require_pattern(text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"subscribePattern {text!r} is no regular expression: {error}") from error
+
+
+def _require_kind(given: Mapping[str, str], stream: bool) -> None:
+    for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
+        if name in given:
+            kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
+            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: leave it out")
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    text = given[name]
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{name} is {text!r}: give a whole number from 1 on")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
+    text = given.get(name, default).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} is {text!r}: give true or false")
+    return text == "true"

@@ -1,0 +1,224 @@
+"""A topic as a Spark stream: which offsets does the next micro-batch read, and what was pruned before it could?
+
+``spark.readStream.format("sharelag_kafka")`` counts its progress as Spark's own Kafka source does, by topic and
+partition, the next offset to read. ``maxOffsetsPerTrigger`` is dealt out in proportion to what each partition
+holds. With ``failOnDataLoss=false`` it goes on behind what was pruned; with ``includeGaps=true`` it also gives one
+row for each range that it could not read, in the same micro-batch as the records behind it, so that whatever sink
+keeps the records exactly once keeps the gaps so.
+
+A log that ends before the position was created anew or truncated. That fails whatever ``failOnDataLoss`` says:
+its offsets would come a second time, with other records.
+
+Killed before its first micro-batch is done, a query asks anew where to begin, and then repeats that micro-batch.
+``earliest`` and ``latest`` may be elsewhere by then: name offsets where each record counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import __version__ as pyspark_version
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from sharelag import schemas
+from sharelag.errors import DataLossError, SetupError
+from sharelag.schemas.arrow import for_spark
+from sharelag.sources.kafka.fetch import read_ranges
+from sharelag.sources.spark.data_source import RAW_AND_GAPS, OffsetRange, logs, resolve, split
+from sharelag.sources.spark.data_source_options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+#: The next offset to read, by topic and partition; the partition is a text, since Spark keeps this as JSON.
+Progress = dict[str, dict[str, int]]
+#: First and end offset of every partition, by topic.
+Logs = Mapping[str, Mapping[int, tuple[int, int]]]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Gap(InputPartition):
+    """A range that was pruned before its micro-batch was planned; read as one row."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+def require_admission_control() -> None:
+    """Make sure that Spark asks a source in Python how far a micro-batch shall go, which it does from 4.2 on.
+
+    Raises
+    ------
+    SetupError
+    """
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise SetupError(
+            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: install a newer one, or "
+            "read the topic in batches, with spark.read"
+        )
+
+
+class StreamReader(DataSourceStreamReader):
+    """The reader of one stream: all but `read` runs in one process beside the driver, as long as the query does."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        require_admission_control()
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+        # Not a base class: this module is to be imported where Spark has none of this.
+        SupportsTriggerAvailableNow.register(StreamReader)
+        self.options = options
+        self._target: Logs | None = None
+        self._newest: Logs = {}
+
+    def initialOffset(self) -> Progress:  # noqa: N802
+        """Where a query without a checkpoint begins."""
+        options = self.options
+        first = {
+            topic: resolve(options, topic, there, options.starting, options.starting_at)
+            for topic, there in logs(options).items()
+        }
+        return _progress(first)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What ``maxOffsetsPerTrigger`` says."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+        return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
+
+    def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
+        """Where the micro-batch that begins at ``start`` ends."""
+        self._newest = self._target or logs(self.options)
+        return advance(start, self._newest, getattr(limit, "max_rows", None))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is written from now on is beyond this query."""
+        self._target = logs(self.options)
+
+    def reportLatestOffset(self) -> Progress | None:  # noqa: N802
+        """Where the logs ended when they were last asked."""
+        ends = {topic: {p: end for p, (_, end) in there.items()} for topic, there in self._newest.items()}
+        return _progress(ends) or None
+
+    def partitions(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
+        """What the tasks of one micro-batch read; asked again should the micro-batch be repeated."""
+        if start == end:
+            return []
+        gaps, ranges = between(start, end, logs(self.options))
+        for gap in gaps:
+            where = f"{gap.topic} partition {gap.partition}: offsets {gap.first} to {gap.end} (exclusive) were pruned"
+            if self.options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{where} before they were read; set failOnDataLoss to false to go on without them, and "
+                    "includeGaps to true to have them told"
+                )
+            _LOG.warning("%s; going on with what is left", where)
+        return [*(gaps if self.options.include_gaps else []), *split(ranges, self.options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        options = self.options
+        if isinstance(partition, Gap):
+            yield _gap_rows([partition])
+        if not isinstance(partition, OffsetRange):
+            return
+        schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
+        span = {partition.partition: (partition.first, partition.end)}
+        lost: list[tuple[int, int, int]] = []
+        for batch in read_ranges(options.config, partition.topic, span, options.fail_on_data_loss, lost):
+            yield for_spark(batch, schema)
+        if lost and options.include_gaps:  # pruned since the micro-batch was planned
+            yield _gap_rows([Gap(partition.topic, *one) for one in lost])
+
+
+def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
+    """Where a micro-batch ends that reads about ``limit`` offsets; None reads all there are.
+
+    As in Spark's own source the limit is dealt out in proportion, and a partition that has anything at all gets
+    one offset. What is pruned does not count, so that it is passed at once and not gap by gap.
+
+    Raises
+    ------
+    DataLossError
+        When a log ends before the position in it.
+    """
+    spans = {}
+    for topic, partitions in there.items():
+        for partition, (first, end) in partitions.items():
+            # A partition that came later begins at its first offset, which is 0.
+            position = start.get(topic, {}).get(str(partition), 0)
+            _require_goes_on(topic, partition, position, end)
+            spans[topic, partition] = max(position, first), end
+    total = sum(end - begin for begin, end in spans.values())
+    # What is not there any more, such as a deleted topic that a pattern matched, stays where it was.
+    reached = {topic: {int(p): offset for p, offset in partitions.items()} for topic, partitions in start.items()}
+    for (topic, partition), (begin, end) in spans.items():
+        size = end - begin
+        share = size if limit is None or total <= limit else max(limit * size // total, min(size, 1))
+        reached.setdefault(topic, {})[partition] = begin + share
+    return _progress(reached)
+
+
+def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], list[OffsetRange]]:
+    """What of a micro-batch was pruned, and what is left of it."""
+    gaps, ranges = [], []
+    for topic, partitions in end.items():
+        for text, upto in partitions.items():
+            partition, position = int(text), start.get(topic, {}).get(text, 0)
+            if position > upto:
+                _LOG.warning(
+                    "%s partition %d now begins at %d, not before %d: records between may be missing",
+                    topic,
+                    partition,
+                    position,
+                    upto,
+                )
+            if position >= upto:
+                continue
+            first, log_end = there.get(topic, {}).get(partition, (upto, upto))
+            _require_goes_on(topic, partition, upto, log_end)
+            begin = min(max(position, first), upto)
+            if begin > position:
+                gaps.append(Gap(topic, partition, position, begin))
+            if upto > begin:
+                ranges.append(OffsetRange(topic, partition, begin, upto))
+    return gaps, ranges
+
+
+def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
+    # Sorted, since Spark compares the JSON texts.
+    return {topic: {str(p): offsets[topic][p] for p in sorted(offsets[topic])} for topic in sorted(offsets)}
+
+
+def _require_goes_on(topic: str, partition: int, position: int, end: int) -> None:
+    if end < position:
+        raise DataLossError(
+            f"{topic} partition {partition} ends at offset {end}, before {position}, up to where it was read: it was "
+            "deleted and created again, or truncated; start anew, with another checkpoint"
+        )
+
+
+def _gap_rows(gaps: Sequence[Gap]) -> pa.RecordBatch:
+    found = datetime.now(UTC)
+    rows = [
+        {
+            "topic": gap.topic,
+            "partition": gap.partition,
+            "offset": gap.first,
+            "timestamp": found,
+            "timestampType": -1,
+            "gapEnd": gap.end,
+        }
+        for gap in gaps
+    ]
+    return for_spark(pa.RecordBatch.from_pylist(rows, schema=RAW_AND_GAPS), RAW_AND_GAPS)

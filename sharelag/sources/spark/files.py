@@ -1,0 +1,93 @@
+"""Files as Spark DataFrames: Parquet, also where Spark runs elsewhere, and a broker's segments, read in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.schemas.arrow import as_table, for_spark
+from sharelag.sources.files.segments import partitions, read_partition
+
+#: Bytes of files that are sent to a Spark which does not see them.
+_MOST_SENT = 256 << 20
+
+
+def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Read raw records from Parquet.
+
+    A Connect server may not see the files of this machine; then they are sent to it.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    paths : sequence of str
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
+    Raises
+    ------
+    InputError
+        When they would have to be sent and are too large for that.
+    """
+    frame = spark.read.parquet(*paths)
+    try:
+        frame.schema  # noqa: B018  # asks whether the paths are there
+    except AnalysisException as error:
+        files = [file for path in paths for file in _parquet_files(Path(path))]
+        if "PATH_NOT_FOUND" not in str(error) or not files:
+            raise
+        return _sent(spark, files)
+    return frame
+
+
+def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
+    """Read a topic from a broker's log directory, a task a partition.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    folder : pathlib.Path
+        Must be there for all of Spark's workers.
+    topic : str
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.RAW`.
+    """
+    places = sorted(number for name, number in partitions(folder) if name == topic)
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                for rows in read_partition(folder, topic, places[index]):
+                    yield for_spark(rows, schemas.RAW)
+
+    numbers = spark.range(0, len(places), 1, max(len(places), 1))
+    return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+
+
+def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    size = sum(file.stat().st_size for file in files)
+    if size > _MOST_SENT:
+        raise InputError(
+            f"Spark does not see {files[0].parent}, and its {size >> 20:,} MiB are too many to be sent: copy the "
+            "folder to where Spark reads, and name that place"
+        )
+    tables = [pq.read_table(file, columns=schemas.RAW.names) for file in files]
+    whole = pa.concat_tables([as_table(table).cast(schemas.RAW) for table in tables])
+    batches = [pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in whole.to_batches()]
+    return spark.createDataFrame(pa.concat_tables(batches))

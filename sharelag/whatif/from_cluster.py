@@ -1,0 +1,260 @@
+r"""Which scenario continues what a cluster is in? Its windows, lag, members, settings and rates, and what was assumed.
+
+evidence = gather(CaptureInput(folder))
+scenario = scenario_from(evidence, "payments")
+print(*scenario.assumed, sep="\\n")
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
+from sharelag.model import SharePartition, Window
+from sharelag.model.settings import in_force
+from sharelag.replay.state import window_items
+from sharelag.whatif import estimated
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Member,
+    PartitionStart,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+    settings_named,
+)
+
+_MS = 1000
+_SETTINGS = (
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.renew.acknowledge.enable",
+    "share.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+    "share.isolation.level",
+    "share.auto.offset.reset",
+)
+
+
+class _Known(NamedTuple):
+    """What the group's own records say of a member."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    rack: str | None = None
+    assigned: tuple[tuple[str, int], ...] = ()
+
+
+def scenario_from(
+    evidence: Evidence,
+    group: str | None = None,
+    *,
+    assignor: str = "simple",
+    duration_ms: int = 600_000,
+    service: Service | None = None,
+    behaviour: Behaviour | None = None,
+    batch_records: int = 1,
+    max_poll_records: int | None = None,
+) -> Scenario:
+    """Begin a simulation where a share group is now.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        As `sharelag.gather` gives it.
+    group : str, optional
+        May be left out when there is one only.
+    assignor, duration_ms
+        Of the scenario.
+    service, behaviour : optional
+        Of the members; estimated from the rates when not given.
+    batch_records : int
+        Records in a record batch: cannot be seen from the group's state.
+    max_poll_records : int, optional
+        Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where so many would
+        take longer than half a lock: else the simulation had locks run out that the cluster's history does not show.
+
+    Returns
+    -------
+    Scenario
+        ``assumed`` lists in words what the evidence does not tell. Its members are called by their ids, where these
+        are known, and begin with the partitions that they have.
+
+    Raises
+    ------
+    InputError
+        There is no such group, or the name is needed, or nothing is known of its topics.
+    """
+    lag = _of_group(evidence.lag, _group(evidence, group))
+    name = lag[0]["group_id"]
+    assumed: list[str] = []
+    progress = {(row["topic_id"], row["partition"]): row for row in _of_group(evidence.progress, name)}
+    topics = _topics(evidence, lag, progress, batch_records, assumed)
+    members = _members(evidence, name, topics, assumed)
+    service = service or estimated.service(lag, progress, _holders(evidence, name, len(members)), assumed)
+    behaviour = behaviour or estimated.behaviour(_of_group(evidence.observed, name), assumed)
+    found = in_force(evidence.settings, name)
+    settings = settings_named((setting, value.value) for setting, value in found.items())
+    settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
+    polled = max_poll_records or estimated.polled(service, settings.limits.lock_duration_ms)
+    assumed.append(
+        f"record batches of {batch_records} and polls of {polled} records; one broker without racks, with latencies as "
+        "by default"
+    )
+    _note_what_is_not_taken_over(evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed)
+    unknown = [setting for setting in _SETTINGS if found[setting].source == "assumed"]
+    if unknown:
+        assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
+    return Scenario(
+        topics=tuple(topics),
+        members=tuple(
+            Member(one.name, 1, one.topics, one.rack, service, behaviour, polled, assigned=one.assigned)
+            for one in members
+        )
+        # Nobody is there, but whoever is added shall be like this.
+        or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
+        producers=tuple(estimated.producers(topics, progress, batch_records, assumed)),
+        settings=settings,
+        settled=True,
+        assignor=assignor,
+        duration_ms=duration_ms,
+        group_id=name,
+        begins_ms=round(evidence.as_of.timestamp() * _MS),
+        name=name,
+        about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
+        assumed=tuple(assumed),
+    )
+
+
+def _group(evidence: Evidence, group: str | None) -> str:
+    groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+    if group is None and len(groups) == 1:
+        return str(groups[0])
+    if group is None or group not in groups:
+        what = "choose one share group" if group is None else f"there is no share group {group!r}"
+        raise InputError(f"{what}: {', '.join(groups) or 'none has any state'}")
+    return group
+
+
+def _of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
+    return rows
+
+
+def _topics(
+    evidence: Evidence,
+    lag: list[dict[str, Any]],
+    progress: dict[tuple[str, int], dict[str, Any]],
+    batch_records: int,
+    assumed: list[str],
+) -> list[Topic]:
+    windows = dict(window_items(evidence.windows))
+    logs = {(row["topic_id"], row["partition"]): row for row in evidence.logs.to_pylist()}
+    by_topic: dict[tuple[str, str], dict[int, PartitionStart]] = {}
+    for row in lag:
+        if row["topic"] is None or row["end_offset"] is None:
+            assumed.append(
+                f"partition {row['partition']} of topic {row['topic'] or row['topic_id']} is left out: "
+                "the end of its log is not known"
+            )
+            continue
+        window = windows.get(SharePartition(row["group_id"], row["topic_id"], row["partition"]))
+        age = progress.get((row["topic_id"], row["partition"]), {}).get("age_ms")
+        start = _start(row, window, age, batch_records)
+        by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = start
+        if age is None and row["lag"]:
+            assumed.append(
+                f"the backlog of {row['topic']}:{row['partition']} arrived just now, since its age is not known"
+            )
+    if not by_topic:
+        raise InputError("the ends of the group's topics are not known there: nothing can be simulated")
+    topics = []
+    for (name, id_), starts in sorted(by_topic.items()):
+        count = max(starts) + 1
+        if len(starts) < count:
+            assumed.append(f"{count - len(starts)} partitions of {name} have no state: nothing arrives there")
+        retention = logs.get((id_, min(starts)), {}).get("retention_ms")
+        topics.append(
+            Topic(
+                name,
+                count,
+                id_,
+                starts=tuple(starts.get(number, PartitionStart()) for number in range(count)),
+                retention_ms=retention if retention is not None and retention > 0 else None,
+            )
+        )
+    return topics
+
+
+def _start(row: dict[str, Any], window: Window | None, age: int | None, batch_records: int) -> PartitionStart:
+    return PartitionStart(
+        end_offset=row["end_offset"],
+        log_start_offset=row["log_start_offset"] or 0,
+        window=window,
+        batch_records=batch_records,
+        oldest_age_ms=float(age or 0),
+    )
+
+
+def _members(evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]) -> list[_Known]:
+    known = {topic.name for topic in topics}
+    places = {(topic.id, number): (topic.name, number) for topic in topics for number in range(topic.partitions)}
+    rows = _of_group(evidence.members, group)
+    if not rows and not _of_group(evidence.groups, group):
+        count = max(topic.partitions for topic in topics)
+        assumed.append(f"{count} members, since the members of the group are not known")
+        return [_Known(f"member-{number}") for number in range(count)]
+    return [
+        _Known(
+            row["member_id"],
+            tuple(sorted(known & set(row["subscribed_topic_names"] or known))) or tuple(sorted(known)),
+            row["rack_id"],
+            tuple(places[held] for held in sorted(_held(row)) if held in places),
+        )
+        for row in sorted(rows, key=lambda row: row["member_id"])
+    ]
+
+
+def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str, int]]]:
+    """The partitions of each member; none where they are not known."""
+    rows = _of_group(evidence.members, group)
+    if not rows:
+        return [set() for _ in range(members)]
+    return [_held(row) for row in rows]
+
+
+def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
+    """The partitions of a member."""
+    return {(one["topic_id"], number) for one in row["assigned_partitions"] or () for number in one["partitions"]}
+
+
+def _note_what_is_not_taken_over(
+    evidence: Evidence, lag: list[dict[str, Any]], settings: Settings, reset: str, assumed: list[str]
+) -> None:
+    held = sum(row["window_unknown"] or 0 for row in lag)
+    if held:
+        assumed.append(f"offsets that may be acquired ({held}) can be delivered at once: who holds them is not known")
+    ids = {row["topic_id"] for row in lag}
+    logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
+    ends = {(row["topic_id"], row["partition"]): row["end_offset"] for row in lag}
+    open_ = [
+        row
+        for row in logs
+        if settings.isolation_level == "read_committed"
+        and row["last_stable_offset"] is not None
+        and row["last_stable_offset"] < (ends.get((row["topic_id"], row["partition"])) or 0)
+    ]
+    if open_:
+        assumed.append(f"open transactions, in {len(open_)} of {len(lag)} partitions, are committed at once")
+    if any("compact" in (row["cleanup_policy"] or "") for row in logs):
+        assumed.append("every offset of the backlog has a record, although topics are compacted")
+    if reset != settings.auto_offset_reset:
+        assumed.append(f"where nothing was read yet the group begins at the latest record, not at {reset}")

@@ -1,0 +1,101 @@
+"""How is a running cluster saved, so that it can be investigated later and elsewhere?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import AuthorizationError, TopicMissingError
+from sharelag.metrics.age import asked_offsets
+from sharelag.metrics.lag import lag_arrow
+from sharelag.sources.files.captures import CaptureInfo, check_place, share_records, write_capture
+from sharelag.sources.inputs import KafkaInput, RawInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.workbench import engine
+
+_LOG = logging.getLogger(__name__)
+#: At how many moments of the recorded time the ends of topics are asked for.
+_MOMENTS = 60
+
+
+def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -> CaptureInfo:
+    """Capture a running cluster: its records, and what else an investigation would ask it.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    folder : pathlib.Path
+        Must not exist, unless ``overwrite``.
+    overwrite : bool
+        Replace a capture that is there (nothing else is ever replaced).
+
+    Returns
+    -------
+    CaptureInfo
+
+    Raises
+    ------
+    InputError
+        When the folder is in the way.
+    ClusterError
+        One of its children.
+    """
+    check_place(folder, overwrite)
+    topics = {STATE_TOPIC: len(kafka.offset_ranges(config, STATE_TOPIC))}
+    try:
+        topics[GROUP_TOPIC] = len(kafka.offset_ranges(config, GROUP_TOPIC))
+    except TopicMissingError:
+        # Share groups keep their members there, but a topic of state alone is worth capturing, too.
+        topics[GROUP_TOPIC] = 0
+    cluster = kafka.cluster_id(config)
+
+    def finish(records: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
+        # Only now, after the state has been read: the other way round a lag could seem negative.
+        offsets = kafka.list_offsets(config, kafka.topic_ids(config))
+        asked = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
+        tables = {"offsets": offsets, **_extras(KafkaInput(config), records, offsets, asked)}
+        return tables, CaptureInfo(cluster, asked, topics, config.public())
+
+    records = (batch for topic, count in topics.items() if count for batch in share_records(config, topic))
+    return write_capture(folder, records, finish, overwrite)
+
+
+def _extras(source: KafkaInput, records: Path, offsets: pa.Table, asked: datetime) -> dict[str, pa.Table]:
+    """What may be missing: who is not allowed to ask for it still gets a capture."""
+    windows = engine.windows(RawInput(str(records)), "local").table
+    lag = lag_arrow(windows.select(schemas.WINDOWS.names), offsets)
+    ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))
+    named = sorted(set(lag.column("topic").drop_null().to_pylist()))
+    groups = sorted(set(windows.column("group_id").to_pylist()))
+    found: dict[str, pa.Table] = {}
+    asks: dict[str, Callable[[], pa.Table]] = {
+        "past_offsets": lambda: source.past_offsets(ids, _moments(records, asked)),
+        "logs": lambda: source.logs(ids),
+        "times": lambda: source.times(asked_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))),
+        "committed_times": lambda: source.times(asked_offsets(lag, schemas.LOGS.empty_table()), read_committed=True),
+        "settings": lambda: source.settings(groups, named),
+    }
+    for name, ask in asks.items():
+        try:
+            found[name] = ask()
+        except AuthorizationError as error:
+            _LOG.warning("the capture is without %s: %s", name, error)
+    return found
+
+
+def _moments(records: Path, until: datetime) -> list[datetime]:
+    """Moments from the first state record on, evenly."""
+    first = until
+    for batch in RawInput(str(records)).batches(STATE_TOPIC):
+        of_state = batch.filter(pc.equal(batch.column("topic"), STATE_TOPIC))
+        first = min(first, pc.min(of_state.column("timestamp")).as_py() or first)
+    step = max((until - first) / _MOMENTS, timedelta(milliseconds=1))
+    return [first + n * step for n in range(_MOMENTS) if first + n * step < until]

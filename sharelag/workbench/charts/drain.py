@@ -1,0 +1,218 @@
+"""When will nothing be left, if it goes on as it did? The forecast, with what the variation of the rates allows."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.metrics.rates import DRAINED, DRAINS, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table
+from sharelag.workbench.charts import rows, text
+from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.palette import Theme, line
+
+#: Columns of `sharelag.schemas.PROGRESS`, and how urgent the row is.
+DRAIN_FORECAST = pa.schema(
+    [
+        *rows.SHARE_PARTITION,
+        *[
+            schemas.PROGRESS.field(name)
+            for name in (
+                "drain",
+                "drain_ms",
+                "drain_low_ms",
+                "drain_high_ms",
+                "arrival_rate",
+                "completion_rate",
+                "as_of",
+            )
+        ],
+        ("urgency", pa.int8()),  # the order of the rows, highest first
+    ]
+)
+_URGENCY = {NOBODY: 6, STALLED: 5, NEVER: 4, PAUSED: 3, DRAINS: 2, UNKNOWN: 1, DRAINED: 0}
+
+
+def drain_records(progress: Arrow) -> pa.Table:
+    """The forecast for each share partition.
+
+    Parameters
+    ----------
+    progress : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.PROGRESS`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `DRAIN_FORECAST`: first those in whose group nobody is, then stalled ones, those that never drain, those of
+        which nothing was finished lately, those that drain (the longest first), unknown and drained ones.
+    """
+    schemas.require(progress, schemas.PROGRESS, "progress")
+    table = as_table(progress)
+    urgency = [_URGENCY.get(kind, _URGENCY[UNKNOWN]) for kind in table.column("drain").to_pylist()]
+    columns = {name: table.column(name) for name in DRAIN_FORECAST.names if name != "urgency"}
+    made = rows.conformed(columns | {"urgency": pa.array(urgency, pa.int8())}, DRAIN_FORECAST)
+    names = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    return made.sort_by([("urgency", "descending"), ("drain_ms", "descending"), *names])
+
+
+def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
+    """A point a share partition that drains, with the interval of 95 % confidence; words for the others, by group.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DRAIN_FORECAST`, as sorted.
+    theme : {"light", "dark"}
+    most : int
+        Lines to draw, from the first on.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    as_of = rows.latest(records)
+    unit = (
+        "Time until nothing is left, at the rates observed; the line is the interval of 95 % confidence for the rates."
+    )
+    if not len(records):
+        return empty(
+            "There is no share partition: choose other groups", Story("There is no forecast", as_of, unit), theme
+        )
+    lines = _lines(records)
+    names = [text.name(name, 2 * text.LABEL) for name, _, _ in lines[:most]]
+    plain = [first | {"row": row, "name": name} for row, (name, first, _) in enumerate(lines[:most])]
+    draining = [one for one in plain if one["drain"] == DRAINS and one["drain_ms"] is not None]
+    longest = max(
+        [one[name] or 0 for one in draining for name in ("drain_ms", "drain_low_ms", "drain_high_ms")], default=0
+    )
+    scale, words = text.time_unit(longest)
+    right = longest * 1.12 / scale or 1.0
+    look = line(0, theme)
+    told = [text.hover(one["name"], *_told(one)) for one in draining]
+    shared = {"y": [one["row"] for one in draining], "mode": "markers", "hovertext": told, "hoverinfo": "text"}
+    points = plotly().Scatter(
+        **shared,
+        x=[one["drain_ms"] / scale for one in draining],
+        name="drains in",
+        marker=look["marker"] | {"size": 10},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [_reach(one, "drain_high_ms", right * scale) / scale for one in draining],
+            "arrayminus": [_reach(one, "drain_low_ms", one["drain_ms"]) / scale for one in draining],
+            "color": look["marker"]["color"],
+            "thickness": 2,
+            "width": 6,
+        },
+    )
+    never = [one for one in draining if one["drain_high_ms"] is None]
+    open_end = plotly().Scatter(
+        x=[right] * len(never),
+        y=[one["row"] for one in never],
+        mode="markers",
+        name="may be never",
+        marker={"symbol": "triangle-right", "size": 13, "color": look["marker"]["color"]},
+        hoverinfo="skip",
+    )
+    notes = [
+        {"x": 0, "y": one["row"], "text": text.escaped(_words(one)), "showarrow": False, "xanchor": "left", "xshift": 8}
+        for one in plain
+        if one not in draining
+    ]
+    unknown = pc.sum(pc.equal(records.column("drain"), UNKNOWN)).as_py() or 0
+    story = Story(
+        title=_title(records),
+        as_of=as_of,
+        unit=unit,
+        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in words, without a point."
+        if unknown
+        else "",
+        facts=rows.left_out(sum(count for *_, count in lines[most:]), "share partition", "with less urgency"),
+    )
+    axis = {"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]}
+    return figure(
+        [points, open_end] if never else [points],
+        story,
+        theme,
+        rows_height(len(names)),
+        legend=bool(draining),
+        xaxis=axis if draining else axis | {"visible": False},
+        yaxis=row_axis(names),
+        annotations=notes,
+    )
+
+
+def _lines(records: pa.Table) -> list[tuple[str, dict[str, Any], int]]:
+    """What each line is called, a row of it, and of how many: share partitions of a group of which the same is said."""
+    several = len(pc.unique(records.column("group_id"))) > 1
+    together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in records.to_pylist():
+        point = row["drain"] == DRAINS and row["drain_ms"] is not None
+        own = (row["topic_id"], row["partition"]) if point else (_words(row),)
+        together.setdefault((row["group_id"], *own), []).append(row)
+    return [(_called(mine, several), mine[0], len(mine)) for mine in together.values()]
+
+
+def _called(mine: list[dict[str, Any]], several: bool) -> str:
+    if len(mine) == 1:
+        return text.share_partition(mine[0], several)
+    count = text.counted(len(mine), "share partition")
+    return f"{text.name(mine[0]['group_id'])}: {count}" if several else count
+
+
+def _reach(one: dict[str, Any], name: str, otherwise: float) -> float:
+    """How far the interval goes to one side; where it has no end, to the edge of the figure."""
+    if one[name] is None:
+        return max(otherwise - one["drain_ms"], 0) if name == "drain_high_ms" else 0.0
+    return float(abs(one[name] - one["drain_ms"]))
+
+
+def _told(one: dict[str, Any]) -> tuple[str, ...]:
+    high = "never" if one["drain_high_ms"] is None else text.span(one["drain_high_ms"])
+    return (
+        f"drains in {text.span(one['drain_ms'])}, at {text.moment(_at(one))}",
+        f"interval of 95 % confidence: {text.span(one['drain_low_ms'])} to {high}",
+        f"arrivals {text.number(one['arrival_rate'])}/s, completions {text.number(one['completion_rate'])}/s",
+    )
+
+
+def _at(one: dict[str, Any]) -> datetime:
+    at: datetime = one["as_of"] + timedelta(milliseconds=min(one["drain_ms"], 1e14))
+    return at
+
+
+def _words(one: dict[str, Any]) -> str:
+    kind = one["drain"] or UNKNOWN
+    words = f"{'? ' if kind == UNKNOWN else ''}{kind}: {DRAINS_OF.get(kind, '')}"
+    low = one["drain_low_ms"]
+    return words + (f" (at best in {text.span(low)})" if kind == NEVER and low is not None else "")
+
+
+def _title(records: pa.Table) -> str:
+    groups = rows.groups_of(records)
+    kinds = records.column("drain").to_pylist()
+    counts = {kind: kinds.count(kind) for kind in _URGENCY}
+    for kind, words in (
+        (NOBODY, "nobody is there to finish anything in"),
+        (STALLED, "nothing is finished in"),
+        (NEVER, "at these rates it never drains in"),
+        (PAUSED, "nothing was finished lately in"),
+    ):
+        if counts[kind]:
+            return f"{groups}: {words} {text.number(counts[kind])} of {text.counted(len(kinds), 'share partition')}"
+    spans = rows.floats(records.filter(pc.equal(records.column("drain"), DRAINS)), "drain_ms")
+    if len(spans) and not np.isnan(spans).all():
+        return f"{groups}: nothing will be left in {text.span(float(np.nanmax(spans)))}, at the rates observed"
+    if counts[DRAINED]:
+        rest = f"; {counts[UNKNOWN]} not known" if counts[UNKNOWN] else ""
+        return (
+            f"{groups}: {text.number(counts[DRAINED])} of {text.counted(len(kinds), 'share partition')} drained{rest}"
+        )
+    return f"{groups}: no forecast can be made"

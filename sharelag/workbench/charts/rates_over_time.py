@@ -1,0 +1,186 @@
+"""Did records arrive faster than they were finished, and when? From moment to moment of the timeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.metrics.columns import numbers
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import as_table
+from sharelag.workbench.charts import rows, text
+from sharelag.workbench.charts.layout import Story, empty, figure, plotly
+from sharelag.workbench.charts.palette import Theme, line
+
+#: Spans that are drawn.
+_MOST = 40
+#: One share partition between two moments that follow each other.
+RATES_OVER_TIME = pa.schema(
+    [
+        *rows.SHARE_PARTITION,
+        ("begin", schemas.TIMESTAMP),
+        ("as_of", schemas.TIMESTAMP),
+        ("arrived", pa.int64()),  # offsets by which the end moved; null: an end is not known, or it fell
+        ("finished", pa.int64()),  # by which start offset + delivery complete count moved; null likewise
+        ("arrival_rate", pa.float64()),  # offsets a second
+        ("completion_rate", pa.float64()),
+    ]
+)
+
+
+def rates_over_time_records(timeline: Arrow) -> pa.Table:
+    """What arrived and was finished from moment to moment.
+
+    Parameters
+    ----------
+    timeline : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.TIMELINE`, sorted by share partition and moment.
+
+    Returns
+    -------
+    pyarrow.Table
+        `RATES_OVER_TIME`, a row for every two moments of a share partition that follow each other.
+    """
+    schemas.require(timeline, schemas.TIMELINE, "timeline")
+    if timeline.num_rows < 2:
+        return RATES_OVER_TIME.empty_table()
+    code = rows.codes(timeline).indices.to_numpy()
+    later = np.flatnonzero(np.diff(code) == 0) + 1
+    time, _ = numbers(timeline, "as_of")
+    end = rows.floats(timeline, "end_offset")
+    done = rows.floats(timeline, "start_offset") + rows.floats(timeline, "delivery_complete_count")
+    arrived, finished = (_moved(values, later) for values in (end, done))
+    seconds = (time[later] - time[later - 1]) / 1000
+    table = as_table(timeline)
+    now, before = table.take(pa.array(later)), table.take(pa.array(later - 1))
+    columns = rows.names_of(now) | {
+        "begin": before.column("as_of"),
+        "as_of": now.column("as_of"),
+        "arrived": pa.array(arrived, from_pandas=True),
+        "finished": pa.array(finished, from_pandas=True),
+        "arrival_rate": pa.array(arrived / seconds, from_pandas=True),
+        "completion_rate": pa.array(finished / seconds, from_pandas=True),
+    }
+    return rows.conformed(columns, RATES_OVER_TIME)
+
+
+def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
+    """Arrivals and completions of all share partitions together, with a gap where one of them is not known.
+
+    Share partitions that are not known most of the time are left out altogether: a sum that some are missing from now
+    and then would seem to fall.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `RATES_OVER_TIME`.
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    as_of = rows.latest(records)
+    kept, out = _mostly_known(records)
+    unit = "Offsets a second: by which the end offset moved, and start offset + delivery complete count."
+    if not len(kept):
+        return empty("At no two moments are the offsets known", Story("No rate is known", as_of, unit), theme)
+    moments, sums = _summed(kept)
+    first = kept.column("begin").to_numpy().min()
+    edges, sums = _pooled(np.concatenate([[first], moments]).astype("datetime64[ms]"), sums)
+    middle = (edges[:-1] + (edges[1:] - edges[:-1]) / 2).astype(str)
+    words = {"arrival_rate": "arrivals", "completion_rate": "completions"}
+    traces = [
+        plotly().Scatter(
+            x=[one.replace("T", " ") for one in middle],
+            y=rows.optional(sums[name]),
+            mode="lines+markers",
+            connectgaps=False,
+            name=told,
+            hovertext=[
+                text.hover(f"{told} {text.number(value)} offsets/s", f"{begin} to {end}".replace("T", " ") + " UTC")
+                for value, begin, end in zip(
+                    sums[name].tolist(), edges[:-1].astype(str), edges[1:].astype(str), strict=True
+                )
+            ],
+            hoverinfo="text",
+            **line(number, theme),
+        )
+        for number, (name, told) in enumerate(words.items())
+    ]
+    gaps = int(np.isnan(sums["arrival_rate"]).sum()), int(np.isnan(sums["completion_rate"]).sum())
+    count = len(rows.codes(kept).dictionary)
+    story = Story(
+        title=_over_time_title(kept, sums, edges),
+        as_of=as_of,
+        unit=unit,
+        unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(middle)} each: gaps."
+        if any(gaps)
+        else "",
+        facts=(f"Sum of {text.counted(count, 'share partition')}.",)
+        + ((f"Left out: {text.counted(out, 'share partition')} not known most of the time.",) if out else ()),
+    )
+    axis = {"title": {"text": "offsets a second"}, "rangemode": "tozero"}
+    return figure(traces, story, theme, xaxis={"title": {"text": "time (UTC)"}, "type": "date"}, yaxis=axis)
+
+
+def _moved(values: Any, later: Any) -> Any:
+    """By how much a value grew since the row before; NaN where unknown, or where it fell: reset, or lost."""
+    moved = values[later] - values[later - 1]
+    return np.where(moved >= 0, moved, np.nan)
+
+
+def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
+    """The rows of share partitions whose rates are known at least half of the time, and how many others there are."""
+    if not len(records):
+        return records, 0
+    code = rows.codes(records).indices.to_numpy()
+    known = ~np.isnan(rows.floats(records, "arrival_rate") + rows.floats(records, "completion_rate"))
+    mostly = np.bincount(code, known) * 2 >= np.maximum(np.bincount(code), 1)
+    mostly &= np.bincount(code, known) > 0
+    return records.filter(pa.array(mostly[code])), int((~mostly).sum())
+
+
+def _summed(kept: pa.Table) -> tuple[Any, dict[str, Any]]:
+    """The moments, and the sum of each rate at them; NaN where one share partition's is missing."""
+    moments, at = np.unique(kept.column("as_of").to_numpy(), return_inverse=True)
+    size = len(rows.codes(kept).dictionary)
+    sums = {}
+    for name in ("arrival_rate", "completion_rate"):
+        rate = rows.floats(kept, name)
+        complete = np.bincount(at, ~np.isnan(rate), len(moments)) == size
+        sums[name] = np.where(complete, np.bincount(at, np.nan_to_num(rate), len(moments)), np.nan)
+    return moments, sums
+
+
+def _pooled(edges: Any, sums: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Few enough spans to see what happens: of each the mean, NaN where less than half of it is known."""
+    first = np.arange(0, len(edges) - 1, -(-(len(edges) - 1) // _MOST))
+    seconds = np.diff(edges).astype(float)
+    pooled = {}
+    for name, rate in sums.items():
+        known = np.add.reduceat(np.where(np.isnan(rate), 0, seconds), first)
+        moved = np.add.reduceat(np.nan_to_num(rate) * seconds, first)
+        enough = 2 * known >= np.add.reduceat(seconds, first)
+        pooled[name] = np.divide(moved, known, out=np.full(len(first), np.nan), where=enough)
+    return np.append(edges[first], edges[-1]), pooled
+
+
+def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
+    groups = rows.groups_of(kept)
+    known = ~np.isnan(sums["arrival_rate"] + sums["completion_rate"])
+    if not known.any():
+        return f"{groups}: at no moment are all rates known"
+    seconds = (edges[1:] - edges[:-1]).astype(float)[known]
+    arrival, completion = (float(np.average(sums[name][known], weights=seconds)) for name in sums)
+    over = "over this time"
+    if np.isclose(arrival, completion):
+        return f"{groups}: as much arrives as is finished {over}, {text.number(arrival)} offsets a second"
+    verb = "Lag grows" if arrival > completion else "Lag shrinks"
+    return (
+        f"{groups}: {verb.lower()} {over}, as {text.number(arrival)} offsets a second arrive and "
+        f"{text.number(completion)} are finished"
+    )

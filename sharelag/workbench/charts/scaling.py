@@ -1,0 +1,145 @@
+"""What does it cost to keep records from getting old? A point an autoscaler: member-hours against age."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag.whatif.autoscaling.cost import COST_AGAINST_AGE, cost_against_age
+from sharelag.workbench.charts import text
+from sharelag.workbench.charts.layout import Story, empty, figure, plotly
+from sharelag.workbench.charts.palette import Theme, line
+
+#: One variant: `sharelag.whatif.autoscaling.cost.COST_AGAINST_AGE`.
+SCALING_COST = COST_AGAINST_AGE
+
+
+def scaling_cost_records(runs: pa.Table) -> pa.Table:
+    """Means over the runs of each variant.
+
+    Parameters
+    ----------
+    runs : pyarrow.Table
+        ``variant`` and a summary of each run, such as ``Comparison.runs`` of `sharelag.whatif.compare`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `SCALING_COST`, the cheapest first.
+    """
+    return cost_against_age(runs)
+
+
+def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
+    """A numbered point a variant, with intervals of 95 % confidence; a line along those that no other beats.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `SCALING_COST`.
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    plain = records.to_pylist()
+    story = Story(
+        simulated=True,
+        title=_title(plain),
+        as_of=None,
+        unit=(
+            "Member-hours against the age of the oldest unfinished record (95th percentile over the run): means, with "
+            "intervals of 95 % confidence."
+        ),
+        unknown="Not known: how far the means are from the truth, with a single run each."
+        if plain and all(row["n"] == 1 for row in plain)
+        else "",
+        facts=(f"Runs of each variant: {text.listed(_counts(plain))}.",) if plain else (),
+    )
+    if not plain:
+        return empty("There is no run with an age: compare some variants first", story, theme)
+    scale, words = text.time_unit(max(row["age_p95_ms"] for row in plain))
+    front = [row for row in plain if row["is_on_front"]]
+    along = plotly().Scatter(
+        x=[row["member_hours"] for row in front],
+        y=[row["age_p95_ms"] / scale for row in front],
+        mode="lines",
+        name="no other is cheaper and quicker",
+        line=line(0, theme)["line"],
+        hoverinfo="skip",
+    )
+    points = [_point(row, number, scale, theme) for number, row in enumerate(plain, 1)]
+    return figure(
+        [along, *points],
+        story,
+        theme,
+        380,
+        xaxis={"title": {"text": "member-hours"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": f"age ({words})"}, "rangemode": "tozero"},
+    )
+
+
+def _point(row: dict[str, Any], number: int, scale: float, theme: Theme) -> Any:
+    marker = line(0 if row["is_on_front"] else 1, theme)["marker"]
+    return plotly().Scatter(
+        x=[row["member_hours"]],
+        y=[row["age_p95_ms"] / scale],
+        mode="markers+text",
+        name=text.escaped(f"{number}: {text.name(row['variant'])}"),
+        text=[str(number)],
+        textposition="top right",
+        hovertext=[text.hover(*_told(row))],
+        hoverinfo="text",
+        error_x=_bars(row, "member_hours", "member_hours_low", "member_hours_high", 1, marker["color"]),
+        error_y=_bars(row, "age_p95_ms", "age_p95_low_ms", "age_p95_high_ms", scale, marker["color"]),
+        marker=marker | {"size": 10},
+    )
+
+
+def _bars(row: dict[str, Any], mean: str, low: str, high: str, scale: float, colour: str) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0 if row[high] is None else (row[high] - row[mean]) / scale],
+        "arrayminus": [0 if row[low] is None else (row[mean] - row[low]) / scale],
+        "color": colour,
+        "thickness": 1.5,
+        "width": 4,
+    }
+
+
+def _told(row: dict[str, Any]) -> tuple[str, ...]:
+    between = "" if row["age_p95_low_ms"] is None else f", between {_span(row, 'low')} and {_span(row, 'high')}"
+    return (
+        text.name(row["variant"], None),
+        f"{text.number(row['member_hours'])} member-hours",
+        f"age {text.span(row['age_p95_ms'])}{between}",
+        f"drained in {text.number(row['drained'])} of {text.counted(row['n'], 'run')}",
+    )
+
+
+def _span(row: dict[str, Any], side: str) -> str:
+    return text.span(max(row[f"age_p95_{side}_ms"], 0))
+
+
+def _counts(plain: list[dict[str, Any]]) -> list[str]:
+    return [text.number(one) for one in sorted({row["n"] for row in plain})]
+
+
+def _title(plain: list[dict[str, Any]]) -> str:
+    if not plain:
+        return "There is no cost to compare"
+    front = [row for row in plain if row["is_on_front"]]
+    cheapest, quickest = front[0], min(front, key=lambda row: (row["age_p95_ms"], row["member_hours"]))
+    if cheapest is quickest:
+        return f"{text.name(cheapest['variant'])} is both the cheapest and the quickest: {_both(cheapest)}"
+    return (
+        f"From {text.name(cheapest['variant'])} ({_both(cheapest)}) to {text.name(quickest['variant'])} "
+        f"({_both(quickest)})"
+    )
+
+
+def _both(row: dict[str, Any]) -> str:
+    return f"{text.number(row['member_hours'])} member-hours, age {text.span(row['age_p95_ms'])}"

@@ -1,0 +1,179 @@
+"""How are causes told to people? In the same words on a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.lag import REASONS, rollup_arrow
+from sharelag.model import iso
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import rows_by_group
+from sharelag.workbench.show import duration, terminal
+
+#: What of each share partition is told.
+_DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
+_LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
+_STYLES = {"critical": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+@dataclass(frozen=True)
+class ToldCause:
+    """One cause in words; nothing in them acts on a terminal."""
+
+    rank: int
+    cause: str
+    severity: str
+    where: str  # topic and partitions, how much it holds, since when
+    summary: str
+    evidence: str  # what shows it
+    advice: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """One group in words: how it is, and why."""
+
+    group: str
+    state: str
+    causes: tuple[ToldCause, ...]
+
+
+def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
+    """Why the groups lag: for each group how it is, then its causes with what shows them.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    causes : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.CAUSES` of it.
+
+    Yields
+    ------
+    Told
+        Names are escaped for a terminal, not for HTML.
+    """
+    found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
+    lag = rows_by_group(evidence.lag, _LAGS)
+    emptied = {row["group_id"]: row["emptied"] for row in evidence.groups.to_pylist() if row["members"] == 0}
+    for group in rollup_arrow(evidence.lag, "group").to_pylist():
+        name = group["group_id"]
+        nobody = "nobody is in the group" if name in emptied else ""
+        if nobody and emptied[name]:
+            nobody += f" since {iso(emptied[name])}"
+        state = _state(group, progress[name], nobody)
+        if not found[name]:
+            state += f", {_nothing_found(lag[name], nobody)}"
+        yield Told(terminal(name), state, tuple(map(_told_cause, found[name])))
+
+
+def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
+    """The same as lines for a terminal, with colours where standard output is one.
+
+    Parameters
+    ----------
+    evidence, causes
+        As for `told`.
+
+    Yields
+    ------
+    str
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        force_terminal=sys.stdout.isatty(),
+        width=None if sys.stdout.isatty() else 120,
+        highlight=False,
+    )
+    for group in told(evidence, causes):
+        console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
+        for cause in group.causes:
+            _print(console, cause)
+    yield from (line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -> str:
+    ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
+    lag = "-" if group["lag"] is None else f"{group['lag']:,}"
+    unknown = f" (+{group['unknown_lags']} unknown)" if group["unknown_lags"] else ""
+    count = group["partitions"]
+    parts = [f"lag {lag}{unknown} in {count} share partition{'s' * (count != 1)}"]
+    if ages and max(ages):
+        parts.append(f"oldest {duration(max(ages))}")
+    if not nobody and (drain := _drain(progress)):
+        parts.append(drain)  # else the rates seen are of those who have left
+    return ", ".join(parts)
+
+
+def _nothing_found(lag: list[dict[str, Any]], nobody: str) -> str:
+    """Nothing is wrong only where everything is known, and somebody works on what there is."""
+    unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
+    reasons = sorted({REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS})
+    if unknown:
+        return f"{nobody or 'nothing found'}, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
+    # Nobody is missed where nothing waits.
+    return (any(row["effective_lag"] for row in lag) and nobody) or "nothing wrong"
+
+
+def _is_empty(row: dict[str, Any]) -> bool:
+    end, start = row["end_offset"], row["log_start_offset"]
+    return end is not None and start is not None and end <= start
+
+
+def _drain(rows: list[dict[str, Any]]) -> str:
+    """The slowest share partition decides; what chance may turn is not said."""
+    if any(row["drain"] == "stalled" for row in rows):
+        return "stalled"
+    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in rows):
+        return "does not drain at the rates seen"
+    spans = [row for row in rows if row["drain"] == "drains" and row["drain_ms"] is not None]
+    if not spans or any(row["drain"] not in ("drains", "drained") for row in rows):
+        return ""
+    slowest = max(spans, key=lambda row: row["drain_ms"])
+    high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])
+    return f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
+
+
+def _told_cause(row: dict[str, Any]) -> ToldCause:
+    evidence = {one["name"]: one["value"] for one in row["evidence"]}
+    partitions = evidence.pop("partitions")
+    where = f"{row['topic'] or row['topic_id']}:{partitions}"
+    held = "" if row["held"] is None else f", holds {row['held']:,}"
+    since = f", since {iso(row['since'])}" if row["since"] else ""
+    return ToldCause(
+        rank=row["rank"],
+        cause=row["cause"],
+        severity=row["severity"],
+        where=terminal(f"{where}{held}{since}"),
+        summary=terminal(row["summary"]),
+        evidence=terminal(", ".join(_shown(name, value) for name, value in evidence.items())),
+        advice=terminal(row["advice"]),
+    )
+
+
+def _shown(name: str, value: str) -> str:
+    if name.endswith(" ms"):
+        return f"{name.removesuffix(' ms')} {duration(float(value))}"
+    return f"{name} {value}"
+
+
+def _print(console: Console, cause: ToldCause) -> None:
+    console.print(
+        Text.assemble(
+            f"  {cause.rank}. ",
+            (f"{cause.severity}: {cause.cause}", _STYLES[cause.severity]),
+            f"  {cause.where}",
+        )
+    )
+    for line in (cause.summary, cause.evidence, f"-> {cause.advice}"):
+        if line:
+            console.print(Padding(Text(line), (0, 0, 0, 5)))

@@ -1,0 +1,206 @@
+"""Why is a share group behind? What can be known of it, gathered by one reading of the input, and what follows.
+
+Each answer works for now and for any moment of the record, on either engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.imbalance import trend as imbalance_trend
+from sharelag.metrics.placement import findings
+from sharelag.metrics.timeline import timeline_arrow
+from sharelag.model import milliseconds
+from sharelag.reading import ORDER, OVER, Reading, named
+from sharelag.replay.moment import Choice, Moment
+from sharelag.sources.inputs import Input
+from sharelag.sources.kafka.described import described_offsets
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench.engine import Answer, reading
+
+#: More moments than a person looks at, and a few requests to the cluster each.
+MOST_MOMENTS = 2_000
+#: Rows of a timeline that are held in one process.
+_MOST_ROWS = 5_000_000
+
+
+def gather(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Evidence:
+    """Everything that is known of some share groups.
+
+    Parameters
+    ----------
+    source : Input
+    engine : {"auto", "local", "spark"}
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+    over : timedelta
+        The span before that moment which rates are of; shorter where the records begin later.
+
+    Returns
+    -------
+    Evidence
+    """
+    with reading(source, engine, as_of, choice, over) as begun:
+        return begun.evidence
+
+
+def timeline(
+    source: Input,
+    every: timedelta,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    since: datetime | None = None,
+    over: timedelta | None = None,
+) -> Answer:
+    """The lag of the chosen share partitions at regular moments, as `sharelag.schemas.TIMELINE`.
+
+    Parameters
+    ----------
+    source, engine, as_of, choice
+        As for `gather`.
+    every : timedelta
+    since : datetime, optional
+        The first moment; without it, when the first record was written.
+    over : timedelta, optional
+        At most so long before the last moment.
+
+    Raises
+    ------
+    InputError
+        When that would be more than `MOST_MOMENTS` moments, or too many rows.
+    """
+    with reading(source, engine, as_of, choice) as begun:
+        return timeline_of(begun, every, since, over)
+
+
+def timeline_of(
+    begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
+) -> Answer:
+    """The same of a reading."""
+    first = since or begun.counted.first
+    ids, now = begun.topic_ids, begun.table("offsets")
+    asked = None if begun.as_of is not None else pc.max(now.column("as_of")).as_py()
+    last = asked or begun.end
+    first = max(first, last - over) if first and over else first
+    if first is None or first > last:
+        return Answer.of(begun, schemas.TIMELINE.empty_table())
+    if (last - first) / every > MOST_MOMENTS:
+        raise InputError(f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step")
+    moments = [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
+    rows = len(moments) * begun.table("windows").num_rows
+    if rows > _MOST_ROWS:
+        raise InputError(f"{rows:,} rows are too many to look at: choose a longer step, or fewer groups")
+    # The ends of the last moment are those that were asked for just now.
+    ends = pa.concat_tables([begun.source.past_offsets(ids, moments[:-1]), now])
+    table = lags_at(begun, ends, known_moments(ends, moments, every))
+    table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
+    return Answer.of(begun, begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")])))
+
+
+def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+    """The lag of every share partition at some moments whose end offsets are known, as `TIMELINE`."""
+    each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
+    return begun.over_history(each, schemas.TIMELINE)
+
+
+def trend(
+    source: Input,
+    every: timedelta,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    by: str | None = None,
+    over: timedelta | None = None,
+) -> Answer:
+    """How unevenly lag was spread over partitions and topics at regular moments, as `sharelag.schemas.IMBALANCE`."""
+    answer = timeline(source, every, engine, as_of, choice, over=over)
+    table = answer.table
+    moments = pc.unique(table.column("as_of")).to_pylist()
+    lags = {at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))) for at in moments}
+    rows = pa.Table.from_batches([imbalance_trend(lags, by=by)])
+    return Answer(rows, answer.rejected, answer.engine)
+
+
+def reconcile(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    described: str | None = None,
+    true: bool = False,
+) -> Answer:
+    """The lag in several ways, and why they differ, as `sharelag.schemas.comparisons.RECONCILED`.
+
+    Parameters
+    ----------
+    source, engine, as_of, choice
+        As for `gather`.
+    described : str, optional
+        What ``kafka-share-groups.sh --describe --offsets`` printed.
+    true : bool
+        Read the whole backlog, and count the records in it; of a running cluster, as of now.
+
+    Raises
+    ------
+    InputError
+        When the backlog cannot be read there, or the text is not that of the command.
+    """
+    with reading(source, engine, as_of, choice, history=False) as begun:
+        return reconcile_of(begun, described, true)
+
+
+def reconcile_of(begun: Reading, described: str | None = None, true: bool = False) -> Answer:
+    """The same of a reading."""
+    if true and (begun.as_of is not None or not hasattr(begun.source, "config")):
+        raise InputError("only the logs of a running cluster can be read, as of now: name it with --bootstrap-server")
+    told = None if described is None else described_offsets(described)
+    if told is not None and begun.choice.groups:
+        told = told.filter(pc.is_in(told.column("group_id"), pa.array(sorted(begun.choice.groups))))
+    return Answer.of(begun, begun.reconcile(told, true))
+
+
+def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
+    """How the state topic does.
+
+    Returns
+    -------
+    answer, findings
+        `sharelag.schemas.HEALTH`, and what should not be so as `sharelag.metrics.placement.FINDINGS`.
+    """
+    with reading(source, engine, health=True) as begun:
+        return health_of(begun)
+
+
+def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
+    """The same of a reading, which has to be of all groups as of now."""
+    table = begun.table("health")
+    found = findings(table, begun.table("windows"), begun.source.partitions(STATE_TOPIC))
+    return Answer.of(begun, table), found
+
+
+def known_moments(past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta) -> list[datetime]:
+    """The moments themselves; of an input that noted the ends at others, the last of those before each."""
+    noted = np.sort(
+        np.array([milliseconds(at) for at in pc.unique(past_offsets.column("as_of").drop_null()).to_pylist()], np.int64)
+    )
+    asked = np.array([milliseconds(at) for at in moments], np.int64)
+    place = np.searchsorted(noted, asked, side="right") - 1
+    near = (place >= 0) & (asked - noted[place] < every / timedelta(milliseconds=1)) if len(noted) else asked < 0
+    kept = np.where(near, noted[place] if len(noted) else asked, asked)
+    return pa.array(np.unique(kept)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]

@@ -1,0 +1,383 @@
+"""How is a table printed? As people read it, or as JSON lines, YAML or CSV.
+
+Group and topic names are hostile text: control characters are escaped before they reach a terminal, and
+cells that a spreadsheet would run as a formula are quoted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from numbers import Integral
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
+from sharelag.replay.state import window_items
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import without_timestamps
+from sharelag.wire.decode import Decoded
+from sharelag.wire.formatter import kafka_json, reject_json
+
+MISSING = "-"
+#: Between thousands, on pages and in figures.
+THIN_SPACE = "\u202f"
+#: From here on three digits are a whole number.
+_WHOLE = 999.5
+
+#: Headings as kafka-share-groups.sh prints them, then ours; the order of the columns on a terminal.
+LAG_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+    "END-OFFSET": "end_offset",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "UNKNOWN": "window_unknown",
+    "COMPLETE": "window_complete",
+    "NOTES": "notes",
+}
+ROLLUP_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "#PARTITIONS": "partitions",
+    "LAG": "lag",
+    "MAX-LAG": "max_lag",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "UNKNOWN": "window_unknown",
+    "COMPLETE": "window_complete",
+}
+WINDOW_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "STATE-EPOCH": "state_epoch",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "EFFECTIVE-START": "effective_start_offset",
+    "WINDOW-END": "window_end_offset",
+    "RUNS": "runs",
+}
+HISTORY_COLUMNS = {
+    "TIME": "record_timestamp",
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "RECORD": "record_kind",
+    "START-OFFSET": "start_offset",
+    "EFFECTIVE-START": "effective_start_offset",
+    "WINDOW-END": "window_end_offset",
+    "COMPLETE": "window_complete",
+    "AVAILABLE": "window_available",
+    "RUNS": "runs",
+    "MAX-DELIVERIES": "max_delivery_count",
+    "FINISHED": "finished",
+    "RELEASED": "released",
+    "ARCHIVED": "archived",
+    "PARTIAL": "partial",
+}
+RECONCILED_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "DESCRIBED": "described_lag",
+    "LAG": "lag",
+    "NAIVE": "naive_lag",
+    "EFFECTIVE": "effective_lag",
+    "TRUE": "true_lag",
+    "DIFFERENCES": "differences",
+}
+DIFF_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "CHANGE": "change",
+    "FINISHED": "finished",
+    "START-BEFORE": "start_offset_before",
+    "START-AFTER": "start_offset_after",
+    "WINDOW-END-BEFORE": "window_end_offset_before",
+    "WINDOW-END-AFTER": "window_end_offset_after",
+    "RUNS-BEFORE": "runs_before",
+    "RUNS-AFTER": "runs_after",
+}
+TIMELINE_COLUMNS = {
+    "TIME": "as_of",
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+    "END-OFFSET": "end_offset",
+    "UNREAD": "unread",
+    "AVAILABLE": "window_available",
+    "COMPLETE": "window_complete",
+    "WHY-UNKNOWN": "lag_reason",
+}
+IMBALANCE_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "OVER": "over",
+    "MEASURE": "measure",
+    "ITEMS": "items",
+    "TOTAL": "total",
+    "MAX": "max",
+    "MAX/MEAN": "max_mean",
+    "GINI": "gini",
+    "CV": "cv",
+    "TOP-SHARE": "top_share",
+    "JAIN": "jain",
+}
+PROGRESS_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "OLDEST-OFFSET": "oldest_offset",
+    "AGE": "age_ms",
+    "ARRIVE/S": "arrival_rate",
+    "FINISH/S": "completion_rate",
+    "REDELIVER/S": "redelivery_rate",
+    "DRAIN": "drain",
+    "FROM": "drain_low_ms",
+    "ABOUT": "drain_ms",
+    "TO": "drain_high_ms",
+    "MARGIN": "margin_ms",
+    "LOST": "lost",
+}
+SKEW_COLUMNS = {
+    "GROUP": "group_id",
+    "VERDICT": "verdict",
+    "FINDINGS": "findings",
+    "LAG": "lag",
+    "GINI": "lag_gini",
+    "MAX/MEAN": "lag_max_mean",
+    "#PARTITIONS": "partitions",
+    "UNATTENDED": "unattended_partitions",
+    "#MEMBERS": "members",
+    "IDLE": "idle_members",
+}
+FINDING_COLUMNS = {
+    "FINDING": "finding",
+    "GROUP": "group_id",
+    "TOPIC-ID": "topic_id",
+    "PARTITION": "partition",
+    "RECORD-PARTITION": "record_partition",
+    "BELONGS": "belongs",
+    "SUMMARY": "summary",
+}
+HEALTH_COLUMNS = {
+    "PARTITION": "partition",
+    "RECORDS": "records",
+    "SNAPSHOTS": "snapshots",
+    "UPDATES": "updates",
+    "TOMBSTONES": "tombstones",
+    "REJECTS": "rejects",
+    "MISSING": "missing",
+    "BYTES": "bytes",
+    "SHARE-PARTITIONS": "share_partitions",
+    "UPDATES/SNAPSHOT": "updates_per_snapshot",
+    "BYTES/FINISHED": "bytes_per_finished",
+    "MISPLACED": "misplaced",
+    "NEEDED-FROM": "needed_from",
+    "PRUNABLE": "prunable",
+    "PINNED-BY": "pinned_by",
+}
+_STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
+
+
+def plain_rows(table: Arrow) -> list[dict[str, Any]]:
+    """The rows of a table as plain values: times as text."""
+    return [_plain(row) for row in table.to_pylist()]
+
+
+def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The same one after another, for tables that are long."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from plain_rows(batch)
+
+
+def window_rows(table: Arrow) -> list[dict[str, Any]]:
+    """One object a share partition: the fields of `sharelag.Window`, then what we derive from them.
+
+    A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null where unknown.
+    """
+    rows = []
+    for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
+        derived = {
+            name: row[name]
+            for name in ("effective_start_offset", "window_end_offset", "from_snapshot", "rejected_records")
+        }
+        raw = {name: getattr(window, name) for name in window.__slots__}
+        batches = [list(batch) for batch in window.batches]
+        runs = [list(batch.values()) for batch in row["runs"]]
+        rows.append(
+            {"group_id": key.group_id, "topic": row.get("topic"), "topic_id": key.topic_id}
+            | {"partition": key.partition, **raw, "batches": batches, **derived, "runs": runs}
+        )
+    return rows
+
+
+def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
+    """Records in the shape of Kafka's formatters, then rejects, in the order of the log within each.
+
+    With ``columns`` every row has the same keys, as a table needs.
+    """
+    empty = dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
+    for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
+        yield empty | row
+
+
+def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Print rows.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        Plain values, as `plain_rows` and its siblings give them.
+    output : {"human", "json", "yaml", "csv"}
+    columns : mapping of heading to key
+        What ``human`` shows; without it, every key.
+
+    Yields
+    ------
+    str
+        Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
+    """
+    if output == "json":
+        yield from (json.dumps(row, ensure_ascii=False) for row in rows)
+    elif output == "yaml":
+        for row in rows:
+            yield yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None).rstrip()
+    elif output == "csv":
+        yield from _csv(rows)
+    else:
+        yield from _human(list(rows), columns)
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """What the lag of a group crowds around (a row of `sharelag.metrics.skew.SKEW`), in words."""
+    from sharelag.metrics.skew import VERDICTS
+
+    return VERDICTS.get(row["verdict"], "no lag is known")
+
+
+def duration(milliseconds: float) -> str:
+    """A span of time in its two largest units: 3m 20s."""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts: list[str] = []
+    for name, size in units:
+        count, seconds = divmod(seconds, size)
+        if parts or count:
+            parts.append(f"{count:.0f}{name}")
+    return " ".join(parts[:2])
+
+
+def number(value: float, thousands: str = "") -> str:
+    """A number for people: of three digits if it is small and not whole."""
+    if isinstance(value, Integral):
+        text = f"{value:,}"
+    else:
+        text = f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
+    return text.replace(",", thousands)
+
+
+def terminal(text: str) -> str:
+    """Escape what would act on a terminal instead of being read: control and direction characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# ---- people -------------------------------------------------------------------------------------------
+
+
+def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
+    if not rows:
+        return
+    shown = columns or {name.upper().replace("_", "-"): name for name in rows[0]}
+    table = [list(shown), *([cell(row, name) for name in shown.values()] for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
+    for line in table:
+        yield " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
+    """A value of a row for people: ``-`` where it is not known, names without what acts on a terminal.
+
+    Parameters
+    ----------
+    row : mapping
+        As `plain_rows` gives it.
+    name : str
+        The column. Some take others beside them into account, such as the topic's id where its name is not known.
+    thousands : str
+        Between the thousands of large numbers.
+    """
+    value = row.get(name)
+    if name == "start_offset" and value == UNINITIALIZED_START_OFFSET:
+        value = None
+    if name == "topic" and value is None:
+        value = row.get("topic_id")
+    if name == "partial":
+        value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
+    if name == "lag" and row.get("unknown_lags"):
+        value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
+    if name.startswith(("runs", "batches", "state_batches")) and isinstance(value, list):
+        value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
+    if name == "differences":
+        value = [_difference(one) for one in row[name]]
+    if isinstance(value, list):
+        value = ",".join(map(str, value)) or None
+    if name.endswith("_ms") and isinstance(value, int):
+        value = duration(value)
+    if name == "measure" and value == "finished":
+        value = "finished/hour"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value, thousands)
+    return MISSING if value is None else terminal(str(value))
+
+
+def _difference(one: Mapping[str, Any]) -> str:
+    """naive:complete_in_window:10, the naive lag being larger by that."""
+    return f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
+
+
+def _run(first: int, last: int, state: int, count: int) -> str:
+    """110-112:available/1, the number being the delivery count."""
+    offsets = str(first) if first == last else f"{first}-{last}"
+    return f"{offsets}:{_STATES.get(state, state)}/{count}"
+
+
+# ---- machines -----------------------------------------------------------------------------------------
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    writer = None
+    for row in rows:
+        buffer = io.StringIO()
+        if writer is None:
+            csv.writer(buffer, lineterminator="\n").writerow(row)
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow([_csv_cell(value) for value in row.values()])
+        yield buffer.getvalue().rstrip("\n")
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return value
+    return ("'" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else "") + terminal(value)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()}

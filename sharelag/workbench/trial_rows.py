@@ -1,0 +1,224 @@
+"""How are comparisons, searches and moves to share groups told? Rows for a terminal and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sharelag.workbench import show
+
+if TYPE_CHECKING:
+    from sharelag.whatif.compare import Comparison
+    from sharelag.whatif.consumer_group import Moving
+    from sharelag.whatif.search import Found
+
+#: What people are shown of a comparison when they choose no measures.
+SHOWN = (
+    "drain_ms",
+    "lag_p50",
+    "lag_p95",
+    "lag_max",
+    "age_p50_ms",
+    "age_p95_ms",
+    "latency_p95_ms",
+    "redeliveries",
+    "wasted",
+    "idle_members",
+    "moves_per_minute",
+    "fairness",
+    "member_hours",
+    "drain_over_optimal",
+    "age_p95_over_optimal",
+)
+COMPARED_COLUMNS = {
+    "MEASURE": "by",  # not `measure`, whose cells are not printed as they are
+    "VARIANT": "variant",
+    "MEAN": "mean",
+    "FROM": "low",
+    "TO": "high",
+    "DIFFERENCE": "difference",
+    "AT-LEAST": "difference_low",
+    "AT-MOST": "difference_high",
+    "RATIO": "ratio",
+    "VERDICT": "verdict",
+}
+PROBE_COLUMNS = {
+    "VARIANT": "variant",
+    "MEMBERS": "members",
+    "MEAN": "mean",
+    "AT-LEAST": "low",
+    "AT-MOST": "high",
+    "MET": "met",
+    "ANSWER": "answer",
+}
+MOVING_COLUMNS = {
+    "MEASURE": "by",
+    "VARIANT": "variant",
+    "CONSUMER-GROUP": "consumer_group",
+    "SHARE-GROUP": "share_group",
+    "DIFFERENCE": "difference",
+    "AT-LEAST": "low",
+    "AT-MOST": "high",
+    "BETTER": "better",
+}
+#: What is said of every move.
+MOVING = (
+    "the difference is the share group's less the consumer group's. Assumed: a consumer retries a failing record in "
+    "place and then skips it, commits every 5 s, and is missed 45 s after it crashed"
+)
+#: Of a number that has no interval, for all runs have it.
+IN_EVERY_RUN = "in every run"
+_RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
+AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
+
+
+def measures() -> tuple[str, ...]:
+    """What can be compared by."""
+    from sharelag.whatif.comparison.tables import MEASURED
+
+    return tuple(MEASURED)
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """What to know of a comparison."""
+    from sharelag.whatif.compare import each_level
+
+    variants = len(set(comparison.runs.column("variant").to_pylist()))
+    seeds = len(set(comparison.runs.column("seed").to_pylist()))
+    yield (
+        f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, compared seed by seed to "
+        f"{comparison.baseline}; intervals of {100 * comparison.confidence:g} %, corrected for the variants of a "
+        "measure but not for the measures: of many measures one differs by luck"
+    )
+    yield from too_few(comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1))
+    names = comparison.runs.column_names
+    if "error" in names and (told := comparison.runs.column("error").drop_null().to_pylist()):
+        yield f"runs that failed and are left out: {len(told)}; the first error is: {min(told)}"
+
+
+def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
+    """Where all runs differ by the same, only enough of them tell that from luck: says so if these are fewer.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        With a ``difference`` and its bound ``low``, as `Comparison.differences` and `Moving.answers` have them.
+    seeds : int
+    level : float
+        Confidence of each of the differences.
+    """
+    from sharelag.whatif.comparison.intervals import least_alike
+
+    least = least_alike(level)
+    if seeds < least and any(row["low"] is None and row["difference"] != 0 for row in rows):
+        yield (
+            f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict where all of them differ by the "
+            f"same, or a time is not known: give {least} or more"
+        )
+
+
+def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """One row a measure and variant, with its difference to the baseline, and whether it wins.
+
+    Measures that some run does not know come after the others.
+    """
+    against = {(row["measure"], row["variant"]): row for row in comparison.differences.to_pylist()}
+    winners: dict[str, str | None] = {}
+    rows = comparison.measures.to_pylist()
+    dark = {row["measure"] for row in rows if row["unknown"]}
+    for row in sorted(rows, key=lambda row: row["measure"] in dark):
+        measure = row["measure"]
+        if measures and measure not in measures:
+            continue
+        if measure not in winners:
+            winners[measure] = _winner(comparison, measure)
+        other = against.get((measure, row["variant"]), {})
+        yield {
+            "measure": measure,
+            "variant": row["variant"],
+            **{name: row[name] for name in ("n", "unknown", "failed", "mean", "low", "high", "median")},
+            "baseline": comparison.baseline,
+            "difference": other.get("difference"),
+            "difference_low": other.get("low"),
+            "difference_high": other.get("high"),
+            **{name: other.get(name) for name in sorted(_RATIOS)},
+            "better": other.get("better"),
+            "winner": winners[measure] == row["variant"],
+            "confidence": comparison.confidence,
+        }
+
+
+def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same row in words: times with their units, what is not known with its reason."""
+    amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
+    for name, low, high in (("mean", "low", "high"), ("difference", "difference_low", "difference_high")):
+        amounts |= _in_every_run(row, amounts, name, low, high)
+    if row["unknown"]:
+        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    words = {True: "better", False: "worse", None: None}
+    is_baseline = row["variant"] == row["baseline"]
+    verdict = [
+        "baseline" if is_baseline else words[row["better"]],
+        "winner" if row["winner"] else None,
+        f"{row['failed']} failed" if row["failed"] else None,
+    ]
+    return {**row, **amounts, "by": row["measure"], "verdict": ", ".join(filter(None, verdict)) or None}
+
+
+def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary of a run in words: times with their units."""
+    times = [name for name in measures() if name.endswith("_ms")]
+    return {**row, **{name: amount(name, row[name]) for name in times}}
+
+
+def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
+    """One row a number of members that was tried."""
+    for row in found.probes.to_pylist():
+        yield {"variant": variant, "goal": str(found.goal), **row, "answer": row["members"] == found.members}
+
+
+def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same row in words."""
+    measure = row["goal"].split()[0]
+    amounts = {name: amount(measure, row[name]) for name in ("mean", "low", "high")}
+    amounts |= _in_every_run(row, amounts, "mean", "low", "high")
+    if row["unknown"]:
+        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
+    return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
+
+
+def moving_rows(variant: str, moving: Moving) -> Iterator[dict[str, Any]]:
+    """One row a measure, as a consumer group and as a share group."""
+    for row in moving.answers.to_pylist():
+        yield {"variant": variant, **row}
+
+
+def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same row in words."""
+    names = ("consumer_group", "share_group", "difference", "low", "high")
+    return {**row, "by": row["measure"], **{name: amount(row["measure"], row[name]) for name in names}}
+
+
+def _winner(comparison: Comparison, measure: str) -> str | None:
+    from sharelag.whatif.comparison.tables import MEASURED
+
+    return None if MEASURED[measure].better is None else comparison.winner(measure)
+
+
+def _in_every_run(
+    row: Mapping[str, Any], amounts: Mapping[str, str | None], name: str, low: str, high: str
+) -> dict[str, str | None]:
+    """What to say instead of an interval from a number to itself."""
+    if row[name] is None or not row[low] == row[name] == row[high]:
+        return {}
+    return {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
+
+
+def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
+    """A value of a measure in words, with its unit where that is time; None where it is not known."""
+    if value is None:
+        return None
+    if measure.endswith("_ms"):
+        return f"{'-' if value < 0 else ''}{show.duration(abs(value))}"
+    return show.number(value, thousands)
