@@ -179,7 +179,10 @@ WORDS: dict[str, str | dict[str, str]] = {
         "generations": "kinds of records seen, such as update v0 with count",
     }
     | _OF_LOG,
-    "lag": {"as_of": "when the end offset was asked"},
+    "lag": {
+        "as_of": "when the end offset was asked",
+        "topic": "name of the topic; null where it is not known",
+    },
     "progress": {
         "oldest_timestamp": "when that record was produced",
         "oldest_from": "record: read from it; interpolated: between known times of its neighbours",
@@ -214,7 +217,8 @@ def meaning(table: str, column: str) -> str:
     here = WORDS.get(table)
     said = here.get(column) if isinstance(here, dict) else None
     general = WORDS.get(column)
-    return said or (general if isinstance(general, str) else None) or MEANINGS.get(column, "")
+    words = said or (general if isinstance(general, str) else None) or MEANINGS.get(column, "")
+    return words.replace("; - ", "; null ")  # the dash is what people see of a null
 
 
 def unit(field: pa.Field) -> str:

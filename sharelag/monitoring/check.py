@@ -21,7 +21,7 @@ from sharelag.monitoring.checks.judge import OK, UNKNOWN, WORST, Judged, judge, 
 from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
 from sharelag.monitoring.checks.past import as_of_now, before, past
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
-from sharelag.reading import OVER
+from sharelag.reading import OVER, Reading
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
 from sharelag.workbench import investigate
@@ -89,21 +89,26 @@ def check(
         A row a rule and group. Silences are those in force at the moment that is judged.
     """
     with reading(source, engine, as_of, choice, over) as begun:
-        evidence = begun.evidence
-        now = as_of_now(evidence)
-        spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
-        spans += [over for rule in rules.rules if rule.hysteresis]
-        rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
-        moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
-        rows: list[dict[str, Any]] = []
-        for rule in rules.rules:
-            if rule.measure == "state_topic":
-                rows.append(_state_topic(rule, source, evidence, as_of))
-                continue
-            is_cause = rule.measure == "cause"
-            rows += _rows(
-                rule, of_causes(rule, explain(evidence, rule.patience), now) if is_cause else series(rule, moments)
-            )
+        return check_reading(begun, rules)
+
+
+def check_reading(begun: Reading, rules: Rules) -> Checked:
+    """Judge what a reading holds; see `check`."""
+    evidence, over = begun.evidence, begun.over
+    now = as_of_now(evidence)
+    spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
+    spans += [over for rule in rules.rules if rule.hysteresis]
+    rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
+    moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
+    rows: list[dict[str, Any]] = []
+    for rule in rules.rules:
+        if rule.measure == "state_topic":
+            rows.append(_state_topic(rule, begun))
+            continue
+        is_cause = rule.measure == "cause"
+        rows += _rows(
+            rule, of_causes(rule, explain(evidence, rule.patience), now) if is_cause else series(rule, moments)
+        )
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
@@ -187,10 +192,13 @@ def _told(rule: Rule, value: float) -> str:
     return held[rule.measure].format(value)
 
 
-def _state_topic(rule: Rule, source: Input, evidence: Evidence, as_of: Moment) -> dict[str, Any]:
-    if as_of is not None:
+def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
+    if begun.as_of is not None:
         return _row(rule, _said(rule), summary="the state topic is judged as of now only")
-    _, findings = investigate.health(source, evidence.engine)
+    if begun.engine == "spark" and not begun.choice.groups:
+        _, findings = investigate.health_of(begun)
+    else:
+        _, findings = investigate.health(begun.source, begun.engine)
     told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
     values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
     nothing = np.array([None], object)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
 
 
@@ -24,7 +26,8 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     -------
     pyarrow.Table
     """
-    return frame.select(schema.names).toArrow().cast(schema)
+    with _files_there():
+        return frame.select(schema.names).toArrow().cast(schema)
 
 
 def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -41,9 +44,10 @@ def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         In the order of the DataFrame.
     """
     packed = frame.select(schema.names).mapInArrow(_packed, "rows binary")
-    for row in packed.toLocalIterator(prefetchPartitions=True):
-        for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
-            yield one_batch(as_table(batch).cast(schema))
+    with _files_there():
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
+                yield one_batch(as_table(batch).cast(schema))
 
 
 def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
@@ -52,6 +56,20 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
     if not batch.num_rows:
         return spark.createDataFrame([], schemas.spark_schema(batch.schema))
     return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
+
+
+@contextmanager
+def _files_there() -> Iterator[None]:
+    """Say what to do where an archive has replaced the files that a DataFrame names."""
+    try:
+        yield
+    except Exception as error:  # Spark raises it as one of several kinds, by how rows were asked for
+        if "FILE_NOT_EXIST" not in str(error):
+            raise
+        raise InputError(
+            "files that were read before are gone: an archive that is followed replaces its files after a quarter of "
+            "an hour. Read it again: bench.refresh(), or sharelag.open(...)"
+        ) from error
 
 
 def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

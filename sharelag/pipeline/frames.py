@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -34,8 +34,9 @@ class Frames:
 
     They are lazy, but for what has to be known before: naming ``lag`` of a cluster, for example, reads the windows,
     then asks for end offsets, so that a lag never seems negative. Tables of a row a share partition are kept in
-    Spark's cache until the workbench that they are of is gone. They are of the chosen groups and the moment;
-    topics are chosen in ``lag progress imbalance``, as only offsets tell their names.
+    Spark's cache until the workbench is closed or gone. They are of the chosen groups and the moment, but for ``raw
+    rejects gaps health``, which are of all that the input holds, and ``group_records``, of any time; topics are
+    chosen in ``lag progress imbalance``, as only offsets tell their names.
     """
 
     def __init__(self, reading: SparkReading, kept: list[DataFrame]) -> None:
@@ -149,9 +150,8 @@ class Frames:
         if self._is_stream:
             from sharelag.pipeline import stream
 
-            source = self._reading.source
-            ends = source.ends() if isinstance(source, FrameInput) else self.offsets
-            return self.chosen(stream.lag(self.windows, ends))
+            source = cast("FrameInput", self._reading.source)
+            return self.chosen(stream.lag(self.windows, source.ends()))
         return self._keep("lag", lambda: self.chosen(answers.lag(self.windows, self.offsets)))
 
     @property
@@ -197,8 +197,10 @@ class Frames:
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
         # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their places.
         views = ", ".join(f"{name} AS (SELECT * FROM {{sharelag_{name}}})" for name in named)  # noqa: S608
-        text = query.strip().rstrip(";").replace("{", "{{").replace("}", "}}")
-        return self._reading.spark.sql(f"WITH {views} ({text})" if named else text, args=args, **given)
+        text = query.strip().rstrip(";")
+        if named:  # braces stand for DataFrames then; the line's end closes a comment of the query's
+            text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
+        return self._reading.spark.sql(text, args=args, **given)
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in TABLES:
@@ -286,6 +288,11 @@ class Frames:
 
     def _keep(self, name: str, made: Any) -> DataFrame:
         """A DataFrame that Spark keeps once it was computed."""
+        if self._is_stream:
+            raise InputError(
+                f"{name} of a stream cannot be kept: use frames.windows and frames.lag with writeStream, or open a "
+                "table of the records"
+            )
 
         def kept() -> DataFrame:
             frame: DataFrame = made().persist()

@@ -144,16 +144,17 @@ class SparkReading(Reading):
         scanned = self._scanned(config) if true and config is not None else None
         return collected(answers.reconcile(frames.lag, told, scanned), RECONCILED).sort_by(ORDER)
 
-    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
+    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
         """The state after each record; of too many rows the latest."""
-        frame = self.history_frame(since)
+        frame = _of_group(self.history_frame(since), group)
         is_cut = most is not None and self.counted.records > most
         if is_cut:
             frame = frame.orderBy(F.desc("record_timestamp"), F.desc("record_offset")).limit(int(most or 0))
         table = collected(frame, _HISTORY).sort_by([*ORDER, ("record_offset", "ascending")])
         total = table.num_rows
         if is_cut and total == most:
-            total = self._named(_since(self.frames.records, "timestamp", since)).count()
+            records = _of_group(_since(self.frames.records, "timestamp", since), group)
+            total = self._named(records).count()
         return Rows(table, total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
@@ -252,6 +253,10 @@ class SparkReading(Reading):
 
 def _since(frame: DataFrame, column: str, since: datetime | None) -> DataFrame:
     return frame if since is None else frame.where(F.col(column) >= F.lit(since))
+
+
+def _of_group(frame: DataFrame, group: str | None) -> DataFrame:
+    return frame if group is None else frame.where(F.col("group_id") == group)
 
 
 def _times(records: DataFrame, *beside: str) -> DataFrame:

@@ -109,11 +109,13 @@ class QuickReading(Reading):
         scanned = scan(config, windows, offsets) if true and config is not None else None
         return as_table(reconcile_arrow(lag_arrow(windows, offsets), described, scanned))
 
-    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
+    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
         """The state after each record."""
         table = self._history
         if since is not None:
             table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
+        if group is not None:
+            table = table.filter(pc.equal(table.column("group_id"), group))
         table = self.choice.of(named(table, self.table("offsets")))
         total = table.num_rows
         if most is not None and total > most:

@@ -139,8 +139,11 @@ class Reading(ABC):
         """The lag in several ways, as `sharelag.schemas.comparisons.RECONCILED`."""
 
     @abstractmethod
-    def history(self, since: datetime | None = None, most: int | None = None) -> Rows:
-        """The state after each record as `sharelag.schemas.HISTORY`, from a time on; of too many rows the latest."""
+    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
+        """The state after each record as `sharelag.schemas.HISTORY`, from a time on, of one group or all.
+
+        Of more rows than ``most`` the latest.
+        """
 
     @abstractmethod
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.check import CHECKED, check
+from sharelag.monitoring.check import CHECKED, check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_time
 from sharelag.reports.secrets import PROPERTIES
@@ -106,7 +106,7 @@ def read(
     _require(evidence)
     judged = CHECKED.empty_table()
     if rules:
-        judged = check(bench.source, read_rules(Path(rules)), evidence.engine, asked, bench.choice).table
+        judged = check_reading(bench.reading, read_rules(Path(rules))).table
     return Case(bench, evidence, judged, _previous(previous))
 
 

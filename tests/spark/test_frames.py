@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from sharelag.pipeline.collecting import collected
 from sharelag.pipeline.tables import TABLES
 from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
+from sharelag.sources.spark.frames import FrameInput
 from sharelag.workbench import engine
 from tests.support.synthetic import capture_of
 
@@ -122,6 +124,8 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
         assert found[0].text == "{braces}"
         assert [tuple(row) for row in spark.table("lag").collect()] == [("mine", 1)]
         assert bench.sql("select count(*) as n from owners").first().n == 2
+        assert bench.sql("select '{as it is}' as text from owners").first().text == "{as it is}"
+        assert bench.sql("select count(*) as n from lag -- of all groups").first().n == 32
     finally:
         spark.catalog.dropTempView("lag")
         spark.catalog.dropTempView("owners")
@@ -164,6 +168,78 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
     assert pc.sum(then.column("lag")).as_py() > 0
 
 
+def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(spark: SparkSession) -> None:
+    """Spark's ``current_timestamp()`` has microseconds; a table that is appended to has many rows a partition."""
+    raw, ends = own(spark)
+    later = ends.withColumn("as_of", F.expr("as_of + interval 123 microseconds"))
+    older = ends.withColumn("as_of", F.expr("as_of - interval 1 minute")).withColumn("end_offset", F.lit(0))
+    both = older.unionByName(later).unionByName(older)
+    wanted = sharelag.open("demo", engine="local").evidence().lag
+    records, _ = sharelag.decode(raw)
+    lag = sharelag.lag(sharelag.windows(records), both)
+    assert rows(collected(lag, schemas.LAG)) == rows(wanted)
+    assert sharelag.open(raw=raw, offsets=both).evidence().lag.to_pylist() == wanted.to_pylist()
+
+
+def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(spark: SparkSession) -> None:
+    raw, ends = own(spark)
+    seconds = spark.range(600).select(F.col("id").alias("second"))
+    many = ends.crossJoin(seconds).withColumn("as_of", F.expr("as_of - make_interval(0, 0, 0, 0, 0, 0, second)"))
+    many = many.withColumn("end_offset", F.col("end_offset") - F.col("second")).drop("second")
+    source = FrameInput(raw, many)
+    (ids,) = ends.select(F.collect_set("topic_id")).first()
+    last = ends.agg(F.max("as_of")).first()[0].astimezone(UTC)
+    moments = [last - timedelta(seconds=60 * n) for n in range(10)][::-1]
+    found = source.past_offsets(ids, moments)
+    partitions = ends.count()
+    assert partitions * 10 <= found.num_rows <= partitions * 2 * 10
+    by_moment = found.filter(pc.is_in(found.column("as_of"), pa.array(moments, schemas.TIMESTAMP)))
+    assert by_moment.num_rows == partitions * 10  # of each moment the end that was noted then
+
+
+def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    raw, ends = own(spark)
+    raw.limit(5).write.parquet(str(tmp_path / "raw"))
+    ends.write.parquet(str(tmp_path / "ends"))
+    stream = spark.readStream.schema(raw.schema).parquet(str(tmp_path / "raw"))
+    with pytest.raises(InputError, match="of a stream cannot be kept"):
+        sharelag.open(raw=stream).frames.members  # noqa: B018
+    moving = spark.readStream.schema(ends.schema).parquet(str(tmp_path / "ends"))
+    with pytest.raises(InputError, match="offsets cannot be a stream"):
+        sharelag.open(raw=raw, offsets=moving)
+
+
+def test_a_closed_workbench_leaves_nothing_in_sparks_cache(spark: SparkSession) -> None:
+    with sharelag.open("demo", spark=spark) as bench:
+        bench.lag()
+        kept = list(bench.reading.frames.kept)
+        assert kept
+        assert all(frame.is_cached for frame in kept)
+    assert not any(frame.is_cached for frame in kept)
+    assert bench.lag().table.num_rows == 32  # and reads again when it is asked
+
+
+def test_files_that_an_archive_has_replaced_are_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    copy = shutil.copytree(CAPTURE, tmp_path / "capture")
+    bench = sharelag.open(copy, spark=spark)
+    bench.lag()
+    shutil.rmtree(copy / "records")
+    with pytest.raises(InputError, match=r"files that were read before are gone.*bench\.refresh\(\)"):
+        bench.history()
+
+
+def test_of_many_records_each_group_has_its_own_latest(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 50)
+    for of in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
+        every = engine.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
+        for group in ("billing", "shipping"):
+            assert len(of.history(group)) == min(every.count(group), 50)
+        monkeypatch.setattr("sharelag.workbench.bench.MOST_WINDOWS", 60)
+        moments = of.moments("shipping").table
+        assert 6 <= moments.num_rows <= 60
+        assert len(pc.unique(moments.column("as_of"))) == 10
+
+
 def test_without_offsets_windows_are_known_and_lag_is_not(spark: SparkSession) -> None:
     bench = sharelag.open(raw=own(spark)[0])
     lag = bench.evidence().lag
@@ -179,11 +255,11 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
     raw, ends = own(spark)
     with pytest.raises(InputError, match=r"raw records: .*key: expected binary"):
         sharelag.open(raw=ends)
-    with pytest.raises(InputError, match="give raw=DataFrame"):
+    with pytest.raises(InputError, match="give either what to open or raw=DataFrame"):
         sharelag.open("demo", raw=raw)
-    with pytest.raises(InputError, match="give raw=DataFrame"):
+    with pytest.raises(InputError, match="offsets=DataFrame can only be given together with raw"):
         sharelag.open(offsets=ends)
-    with pytest.raises(InputError, match="read on Spark"):
+    with pytest.raises(InputError, match="can only be read on Spark: remove engine='local'"):
         sharelag.open(raw=raw, engine="local")
 
 

@@ -44,6 +44,8 @@ class FrameInput(RecordsOnly):
         schemas.require(self.raw, schemas.RAW, "raw records")
         if self.given_offsets is not None:
             schemas.require(self.given_offsets, schemas.OFFSETS, "offsets")
+            if self.given_offsets.isStreaming:
+                raise InputError("offsets cannot be a stream: write it to a table and pass spark.read of that")
 
     @property
     def holds_both(self) -> bool:
@@ -68,7 +70,7 @@ class FrameInput(RecordsOnly):
         """The offsets as they were given; nothing where none were."""
         if self.given_offsets is None:
             return self.raw.sparkSession.createDataFrame([], schemas.spark_schema(schemas.OFFSETS))
-        return self.given_offsets.select(schemas.OFFSETS.names)
+        return in_milliseconds(self.given_offsets.select(schemas.OFFSETS.names))
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """The last known end of each partition of these topics, up to a moment."""
@@ -77,21 +79,25 @@ class FrameInput(RecordsOnly):
         is_time = isinstance(as_of, datetime)
         rows = self.ends().where(f.col("topic_id").isin(*topic_ids))
         rows = rows.where(f.col("as_of") <= f.lit(as_of)) if is_time else rows
-        when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
-        last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
-        found = rows.groupBy("topic_id", "partition").agg(last).select("last.*").toArrow()
-        table = found.select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
+        table = latest_ends(rows).toArrow().select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
         # Offsets of the state topic tell no time, so they have no end offsets to go with.
         return table if as_of is None or is_time else _without_ends(table)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """All ends of these topics in the span of the moments."""
+        """The ends of these topics in the span of the moments: between two of them the first and the last one."""
         from pyspark.sql import functions as f
 
         if not moments:
             return schemas.OFFSETS.empty_table()
+        asked = f.lit(sorted(round(moment.timestamp() * 1000) for moment in moments))
         rows = self.ends().where(f.col("as_of").between(f.lit(min(moments)), f.lit(max(moments))))
-        found = rows.where(f.col("topic_id").isin(*topic_ids)).toArrow()
+        rows = rows.where(f.col("topic_id").isin(*topic_ids))
+        time = f.unix_millis("as_of")
+        rows = rows.withColumn("step", f.size(f.filter(asked, lambda moment: moment < time)))
+        row = f.struct(*schemas.OFFSETS.names)
+        ends = f.array(f.min_by(row, "as_of"), f.max_by(row, "as_of"))
+        steps = rows.groupBy("topic_id", "partition", "step").agg(f.array_distinct(ends).alias("ends"))
+        found = steps.select(f.inline("ends")).toArrow()
         return of_topics(found.select(schemas.OFFSETS.names).cast(schemas.OFFSETS), topic_ids)
 
     def size(self) -> int:
@@ -102,6 +108,23 @@ class FrameInput(RecordsOnly):
         """What it is."""
         told = "" if self.given_offsets is not None else ", without offsets"
         return f"a DataFrame of raw records{told}"
+
+
+def in_milliseconds(offsets: DataFrame) -> DataFrame:
+    """Offsets with ``as_of`` in whole milliseconds, as Kafka's times are; Spark's own have microseconds."""
+    from pyspark.sql import functions as f
+
+    return offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
+
+
+def latest_ends(offsets: DataFrame) -> DataFrame:
+    """The last known row of each topic partition; one without a time comes before all others."""
+    from pyspark.sql import functions as f
+
+    when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
+    last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
+    rows = in_milliseconds(offsets).groupBy("topic_id", "partition").agg(last)
+    return rows.select("last.*").select(schemas.OFFSETS.names)
 
 
 def _without_ends(offsets: pa.Table) -> pa.Table:
