@@ -1,0 +1,91 @@
+"""Is `sharelag.offsets` what the cluster tells of its topics, now and of the past?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+
+import sharelag
+from sharelag import schemas
+from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import client_config
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.workload import create_topics, end_offsets, log_start_offsets, topic_ids
+
+#: Record n of a partition was written n seconds later.
+BEGUN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+COUNT, DELETED = 20, 4
+
+
+@pytest.fixture(scope="module")
+def topic(broker: KafkaBroker) -> str:
+    """Two partitions of 20 records, the first four of one deleted; and another topic without records."""
+    name = f"offsets-{uuid4().hex[:8]}"
+    # Its records are years old: retention would delete them as soon as it looks.
+    create_topics(broker.bootstrap_servers, {name: 2, f"{name}-empty": 1}, {"retention.ms": "-1"})
+    # Idempotent, so that the order survives when the leader of a new topic is not ready.
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    for n in range(COUNT):
+        for partition in (0, 1):
+            at = BEGUN + timedelta(seconds=n)
+            producer.produce(name, b"v", b"k", partition, timestamp=int(at.timestamp() * 1000))
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_records([TopicPartition(name, 1, DELETED)])[TopicPartition(name, 1)].result(30)
+    return name
+
+
+def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    """All but when they were asked for, sorted."""
+    schemas.require(frame, schemas.OFFSETS, "offsets")
+    return sorted(tuple(row)[:-1] for row in frame.select(schemas.OFFSETS.names).collect())
+
+
+def test_they_are_what_kafka_tells(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+    servers, names = broker.bootstrap_servers, [topic, f"{topic}-empty"]
+    rows = _rows(sharelag.offsets(spark, servers, topics=names))
+    first, end = log_start_offsets(servers, names), end_offsets(servers, names)
+    ids = topic_ids(servers, names)
+    assert [row[:5] for row in rows] == sorted(
+        (name, ids[name], partition, first[name, partition], end[name, partition]) for name, partition in end
+    )
+    assert [row[3:5] for row in rows] == [(0, COUNT), (DELETED, COUNT), (0, 0)]
+    config = client_config(servers)
+    told = kafka.list_offsets(config, {name: kafka.topic_ids(config)[name] for name in names})
+    assert rows == sorted(tuple(row.values())[:-1] for row in told.to_pylist())
+
+
+def test_topics_are_chosen(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+    servers = broker.bootstrap_servers
+    one = _rows(sharelag.offsets(spark, servers, topics=topic))
+    assert [row[0] for row in one] == [topic, topic]
+    whole = _rows(sharelag.offsets(spark, servers))
+    assert {row[0] for row in whole} == set(kafka.topic_ids(client_config(servers)))
+    assert set(one) < set(whole)
+    assert _rows(sharelag.offsets(spark, client_config(servers), topics=[topic])) == one
+    with pytest.raises(InputError, match=f"there is no topic '{topic}-gone'"):
+        sharelag.offsets(spark, servers, topics=[topic, f"{topic}-gone"])
+
+
+def test_of_the_past(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+    servers, then = broker.bootstrap_servers, BEGUN + timedelta(seconds=9.5)
+    frame = sharelag.offsets(spark, servers, topics=topic, as_of=then)
+    # Where a log began then is not known; ten records had been written to each partition.
+    assert [row[2:5] for row in _rows(frame)] == [(0, None, 10), (1, None, 10)]
+    moments = {row.ms for row in frame.selectExpr("unix_millis(as_of) as ms").collect()}
+    assert moments == {int(then.timestamp() * 1000)}
+    deleted = sharelag.offsets(spark, servers, topics=topic, as_of=BEGUN + timedelta(seconds=1.5))
+    assert [row[4] for row in _rows(deleted)] == [2, None]
+    with pytest.raises(InputError, match="has no time zone"):
+        sharelag.offsets(spark, servers, topics=topic, as_of=then.replace(tzinfo=None))
+
+
+def test_nobody_answers(spark: SparkSession) -> None:
+    with pytest.raises(BrokerUnreachableError):
+        sharelag.offsets(spark, "127.0.0.1:1", timeout=1.0)
