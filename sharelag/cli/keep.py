@@ -58,6 +58,9 @@ def capture(
 
 
 def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
+    from sharelag.sources.spark import require_pyspark
+
+    require_pyspark()
     from pyspark.errors import StreamingQueryException
 
     from sharelag.errors import ClusterError

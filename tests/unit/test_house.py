@@ -84,12 +84,19 @@ def test_the_lock_file_pins_every_dependency() -> None:
     assert names - locked == {"sharelag"}
 
 
+def test_what_runs_on_spark_unless_told_otherwise_is_installed_with_it() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert "sharelag[spark]" in extras["notebook"]
+    assert "sharelag[spark]" in extras["report"]
+    assert "sharelag[notebook]" in extras["dashboard"]
+
+
 def test_the_wheel_holds_both_packages_and_their_data(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"sharelag/__init__.py", "sharelag/page.html.j2", "sharelag_widgets/__init__.py"} <= names
+    assert {"sharelag/__init__.py", "sharelag/workbench/page.html.j2", "sharelag_widgets/__init__.py"} <= names
     assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
 
 

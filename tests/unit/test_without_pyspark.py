@@ -48,6 +48,50 @@ def test_the_command_line_answers(command: list[str], shown: str) -> None:
     assert shown in done.stdout
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["lag", "--capture", str(CAPTURE), "--engine", "spark"],
+        ["capture", "--follow", "--bootstrap-server", "127.0.0.1:1", "out/never"],
+        ["simulate", "--scenario", "idle-members", "--duration", "5", "--sweep", "out/never"],
+    ],
+)
+def test_a_command_on_spark_says_what_to_install(command: list[str]) -> None:
+    done = run(_COMMAND, *command)
+    assert done.returncode == 1
+    assert "Spark is not installed here: pip install 'sharelag[spark]'" in done.stderr
+    assert "unexpected" not in done.stderr
+
+
+def test_whatever_is_on_spark_says_what_to_install() -> None:
+    asked = (
+        "sharelag.open('demo').lag()",
+        "sharelag.open('demo').frames",
+        "sharelag.open('demo', spark=object()).lag()",
+        "sharelag.open('demo', engine='local').frames",
+        "here.to_spark()",
+        "sharelag.decode",
+        "sharelag.stream",
+        "__import__('sharelag.pipeline.sweep')",
+    )
+    code = f"""
+import sharelag
+here = sharelag.open('demo', engine='local').lag()
+for each in {asked}:
+    try:
+        eval(each)
+    except Exception as error:
+        print(type(error).__name__, error)
+print(len(here))
+"""
+    *said, rows = run(code).stdout.splitlines()
+    assert int(rows) > 0
+    assert len(said) == len(asked)
+    assert {line.partition(",")[0] for line in said} == {
+        "SetupError Spark is not installed here: pip install 'sharelag[spark]'"
+    }
+
+
 def test_a_session_says_what_to_install() -> None:
     done = run("from sharelag.sources.spark import session; session()")
     assert "SetupError: Spark is not installed here: pip install 'sharelag[spark]'" in done.stderr
