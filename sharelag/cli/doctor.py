@@ -41,7 +41,11 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
     Check
         As soon as each is known; a check that fails ends only those that need it.
     """
-    yield _java()
+    java = _java()
+    if java.verdict == "fail" and not _needs_java():
+        advice = f"Spark on this machine would need Java {OLDEST_JAVA} or newer; nothing else does"
+        java = java._replace(verdict="warn", advice=advice)
+    yield java
     yield _spark()
     if config is None:
         yield Check("warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster")
@@ -75,10 +79,22 @@ def _java() -> Check:
     return Check("ok", "java", f"{found[1]} at {java}")
 
 
-def _spark() -> Check:
+def _needs_java() -> bool:
+    """Whether Spark would start here: it is installed, more than its client, and not elsewhere."""
+    is_elsewhere = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
+    return _installed("pyspark") is not None and not is_elsewhere
+
+
+def _installed(package: str) -> str | None:
     try:
-        found = version("pyspark")
+        return version(package)
     except ImportError:
+        return None
+
+
+def _spark() -> Check:
+    found = _installed("pyspark") or _installed("pyspark-client")
+    if found is None:
         advice = "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine local works without"
         return Check("warn", "spark", "pyspark is not installed", advice)
     remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.cli import doctor
+from sharelag.cli import doctor, keep
 from sharelag.cli.doctor import Check, checks
 from sharelag.errors import BrokerUnreachableError, ClusterError
 from sharelag.sources.kafka.config import client_config
@@ -58,6 +58,7 @@ def test_java(
 ) -> None:
     home = _fake_java(tmp_path / "jdk", says, modules)
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
     if through == "JAVA_HOME":
         monkeypatch.setenv("JAVA_HOME", str(home))
@@ -72,6 +73,7 @@ def test_java(
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
     if home:  # wins over the PATH, in Spark too
         monkeypatch.setenv("JAVA_HOME", home)
         monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "jdk", JAVA_17) / "bin"))
@@ -82,7 +84,30 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | No
     assert "--engine local works without" in check.advice
 
 
+@pytest.mark.parametrize("packages", [["pyspark"], ["pyspark-client"], []])
+@pytest.mark.parametrize("remote", ["", "local[2]", "sc://spark:15002/;token=x"])
+def test_java_is_missed_only_where_spark_would_start_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: list[str], remote: str
+) -> None:
+    def installed(name: str) -> str:
+        if name not in packages:
+            raise PackageNotFoundError(name)
+        return "4.2.0"
+
+    monkeypatch.setattr(doctor, "version", installed)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SPARK_REMOTE", remote)
+    java, spark, *_ = checks()
+    needed = packages == ["pyspark"] and not remote.startswith("sc:")
+    assert java.verdict == ("fail" if needed else "warn")
+    assert "17 or newer" in java.advice
+    assert spark.verdict == ("ok" if packages else "warn")
+    assert keep.doctor.main([], standalone_mode=False) == int(needed)
+
+
 def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
     assert Check("ok", "spark", version("pyspark")) in list(checks())
 
     def missing(name: str) -> str:

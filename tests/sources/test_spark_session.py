@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,7 +19,8 @@ from sharelag.sources.spark import daemon, is_connect, session, sessions
 from sharelag.sources.spark.settings import given, home
 from tests.support.connect import connect_server, no_session
 
-_NAMES = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled")
+_WAIT = "spark.python.authenticate.socketTimeout"
+_NAMES = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled", _WAIT)
 _SCRIPT = f"""
 from sharelag.sources.spark import is_connect, session
 made = session("ours", spark_sql_shuffle_partitions="5")
@@ -72,15 +74,15 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     # The script's own argument wins over --conf, --conf over what we would choose.
-    assert "told: False local[1] Asia/Tokyo 5 false" in done.stdout, done.stderr[-2000:]
+    assert "told: False local[1] Asia/Tokyo 5 false 180s" in done.stdout, done.stderr[-2000:]
 
 
 def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
-        "# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"
+        f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n{_WAIT} 99s\n"
     )
     done = run(_SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
-    assert "told: False local[3] Asia/Tokyo 5 false" in done.stdout, done.stderr[-2000:]
+    assert "told: False local[3] Asia/Tokyo 5 false 99s" in done.stdout, done.stderr[-2000:]
 
 
 def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
@@ -97,8 +99,43 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     """The server's master, address of the UI and all else stay its own; it gets what a session may choose."""
     code = _SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
     done = run(code, {"SPARK_REMOTE": remote})
-    assert "told: True local[1] UTC 5 false" in done.stdout, done.stderr[-2000:]
+    assert "told: True local[1] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
     assert "Failed to set" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "settings", "wait"),
+    [
+        ({"MASTER": "spark://cluster:7077"}, {}, "180s"),
+        ({"MASTER": "spark://cluster:7077"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
+        ({"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, None),
+        ({"SPARK_REMOTE": "local[2]"}, {}, "180s"),
+        ({"SPARK_REMOTE": "local[2]"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
+        ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, None),
+        ({"SPARK_REMOTE": "sc://server"}, {}, None),
+        ({"PYSPARK_GATEWAY_PORT": "1"}, {}, "180s"),
+        ({"PYSPARK_GATEWAY_PORT": "2"}, {}, None),
+    ],
+)
+def test_workers_are_waited_for_on_every_spark_that_we_start(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], settings: dict[str, str], wait: str | None
+) -> None:
+    """None: Spark hears nothing of us, and takes what the user or the server's owner has set."""
+    asked: list[dict[str, str]] = []
+
+    def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
+        asked.append(wanted)
+        return SimpleNamespace(conf=SimpleNamespace(getAll=sessions.ours.RUNTIME))
+
+    submitted = {_WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
+    monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]} | environment)
+    monkeypatch.setattr(sessions, "existing", lambda: None)
+    monkeypatch.setattr(sessions, "_require_java", lambda: None)
+    monkeypatch.setattr(sessions, "_made", made)
+    monkeypatch.setattr(sessions, "_submitted", lambda: submitted)
+    monkeypatch.setattr(sessions.ours, "given", lambda: given(environment))
+    session(**settings)
+    assert [wanted.get(_WAIT) for wanted in asked] == [wait]
 
 
 def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:

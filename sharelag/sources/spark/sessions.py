@@ -103,8 +103,10 @@ def _only_connect(wanted: dict[str, str]) -> bool:
 
 def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
     """Somebody else's Spark: of Spark Connect, or of who submitted us."""
-    if not remote.startswith("sc:"):  # pyspark may start a server on this machine
+    if not remote.startswith("sc:"):  # pyspark may start Spark or a server of it here
         _set_environment(remote or "local")
+        said = _submitted() if "PYSPARK_GATEWAY_PORT" in os.environ and not remote else ours.given()
+        wanted = {name: value for name, value in ours.STARTED.items() if name not in said} | wanted
     with notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()):
         made = _made(app_name, wanted)
         before = made.conf.getAll
@@ -114,6 +116,14 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
     return made
 
 
+def _submitted() -> dict[str, str]:
+    """What ``spark-submit`` was told, in files as in arguments: the JVM that waits for us has it."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
 def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
     """Spark where the user's files say, or else on this machine."""
     _require_java()
@@ -121,7 +131,8 @@ def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
     master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
     here = master.startswith("local")
     _set_environment(master)
-    chosen = {name: value for name, value in (ours.local() if here else ours.RUNTIME).items() if name not in given}
+    suits = ours.local() if here else ours.RUNTIME | ours.STARTED
+    chosen = {name: value for name, value in suits.items() if name not in given}
     with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
         return _made(app_name, chosen | wanted)
 

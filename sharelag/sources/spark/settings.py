@@ -20,6 +20,13 @@ RUNTIME = {
     # toArrow and createDataFrame move columns, not rows.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+#: What whoever starts Spark has to say, on a cluster as well.
+STARTED = {
+    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless told
+    # otherwise: too short where both share few cores with others. Who has ended is noticed at once,
+    # however long this is.
+    "spark.python.authenticate.socketTimeout": "180s",
+}
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 #: Java's second compiler begins ten times later than it would: on two cores it costs a short question a quarter of
 #: its time, and what runs for minutes still gets it.
@@ -40,16 +47,13 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     # Progress bars and informational lines would mix with the tables we print.
     "spark.ui.showConsoleProgress": "false",
-    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless told otherwise:
-    # too short where both share few cores with others. Who has ended is noticed at once, however long this is.
-    "spark.python.authenticate.socketTimeout": "180s",
 }
 
 
 def local() -> dict[str, str]:
     """All that a session on this machine gets."""
     java = [_LOGGING, *_COMPILER, *class_data.options()]
-    chosen = RUNTIME | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
+    chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
     if sys.platform == "linux" and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
         # Workers begin with what we need imported: on two cores the first task with Python in it comes in half the
         # time. Elsewhere than on Linux it cannot be told whether a process may be forked then.
