@@ -90,7 +90,7 @@ class Seconds(click.FloatRange):
         """Read and check it; comparisons let NaN through."""
         seconds = float(super().convert(value, param, ctx))
         if math.isnan(seconds):
-            self.fail(f"{value!r} is no span of time.", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
         return seconds
 
 

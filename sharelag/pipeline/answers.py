@@ -55,6 +55,9 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
 
 def rollup(lag: DataFrame, by: str) -> DataFrame:
     """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
+    if by not in ROLLUP_KEYS:
+        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
+    schemas.require(lag, schemas.LAG, "lag")
     counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
     sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
     rolled = counted.groupBy(*ROLLUP_KEYS[by]).agg(F.count("partition").alias("partitions"), *sums)

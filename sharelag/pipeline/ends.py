@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import frame_of
+from sharelag.replay.moment import with_zone
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
 
@@ -55,8 +56,7 @@ def offsets(
     ClusterError
         One of its children.
     """
-    if as_of is not None and as_of.tzinfo is None:
-        raise InputError(f"{as_of} has no time zone: add tzinfo=UTC")
+    with_zone(as_of)
     config = bootstrap_server
     if not isinstance(config, ClientConfig):
         file = Path(command_config) if command_config else None

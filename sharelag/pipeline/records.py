@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.replay.moment import Moment
+from sharelag.replay.moment import Moment, with_zone
 from sharelag.schemas.arrow import for_spark
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
@@ -77,6 +77,7 @@ def missing_offsets(raw: DataFrame) -> DataFrame:
 
 def written_by(moment: datetime | Any) -> Column:
     """Whether a record had been written by a moment that is a time, or offsets of the state topic."""
+    with_zone(moment)  # Spark would take it for a time of the driver's zone
     if isinstance(moment, datetime):
         return F.col("timestamp") <= F.lit(moment)
     each = [

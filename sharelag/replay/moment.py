@@ -82,6 +82,19 @@ def parse_time(text: str, alternative: str = "") -> datetime:
     return moment.astimezone(UTC)
 
 
+def with_zone(moment: Moment) -> Moment:
+    """A moment as it is, unless it is a time that may mean any zone.
+
+    Raises
+    ------
+    InputError
+        When it is a time without its zone.
+    """
+    if isinstance(moment, datetime) and moment.tzinfo is None:
+        raise InputError(f"{moment} has no time zone: add tzinfo=UTC")
+    return moment
+
+
 def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
     offsets = dict(pairs)
     if len(offsets) < len(pairs):

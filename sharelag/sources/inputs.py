@@ -7,7 +7,7 @@ of. Nothing here looks into a record.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -247,9 +247,14 @@ class CaptureInput:
 
 @dataclass(frozen=True)
 class RawInput(RecordsOnly):
-    """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table."""
+    """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table.
+
+    ``not_there`` is what to say of a name that is neither; without it, what reading it as Parquet
+    says.
+    """
 
     path: str
+    not_there: str = field(default="", repr=False, compare=False)
 
     @property
     def holds_both(self) -> bool:
@@ -259,8 +264,13 @@ class RawInput(RecordsOnly):
         return _parquet_batches(self._dataset())
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        is_table = not Path(self.path).exists() and "/" not in self.path and spark.catalog.tableExists(self.path)
+        from sharelag.sources.spark.files import is_table_of
+
+        is_there = Path(self.path).exists()
+        is_table = not is_there and "/" not in self.path and is_table_of(spark, self.path)
         if not is_table and "://" not in self.path:
+            if self.not_there and not is_there:
+                raise InputError(self.not_there)
             self._dataset()  # tells what is wrong with a path in one line
         frame = spark.read.table(self.path) if is_table else parquet_frame(spark, [self.path])
         schemas.require(frame, schemas.RAW, self.path)
@@ -286,7 +296,7 @@ class RawInput(RecordsOnly):
             first = str(error).splitlines()[0]
             raise InputError(
                 f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of them, or the name of "
-                "a Spark table with --engine spark"
+                'a Spark table with --engine spark (engine="spark")'
             ) from error
         schemas.require(dataset.schema, schemas.RAW, self.path)
         return dataset

@@ -15,7 +15,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.reading import OVER, Each, Reading, named
 from sharelag.reading.once import Once
-from sharelag.replay.moment import Choice, Moment, parse_moment, parse_time
+from sharelag.replay.moment import Choice, Moment, parse_moment, parse_time, with_zone
 from sharelag.sources.inputs import Input
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, gaps, investigate, rendering
@@ -64,7 +64,7 @@ class Workbench:
 
     def at(self, moment: str | Moment) -> Workbench:
         """The same at another moment: a time with its zone, or offsets of the state topic's partitions."""
-        return replace(self, as_of=parse_moment(moment) if isinstance(moment, str) else moment)
+        return replace(self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment))
 
     def refresh(self) -> Workbench:
         """The same, read again; where the input holds what it held before, the answers are kept."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharelag.errors import InputError
 from sharelag.reading import OVER
-from sharelag.replay.moment import Choice, Moment, parse_moment
+from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
@@ -100,7 +100,7 @@ def open_workbench(
         source, sample = _source(where, command_config, properties or {}, timeout, engine)
     return Workbench(
         source,
-        as_of=parse_moment(as_of) if isinstance(as_of, str) else _with_zone(as_of),
+        as_of=parse_moment(as_of) if isinstance(as_of, str) else with_zone(as_of),
         choice=chosen(groups, topics),
         engine=engine,
         spark=spark,
@@ -113,9 +113,11 @@ def open_workbench(
 
 def _of_frames(where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str) -> Input:
     if raw is None or where is not None:
-        raise InputError("give raw=DataFrame, with offsets=DataFrame or without, or one input to be read; not both")
+        raise InputError(
+            "give either what to open or raw=DataFrame; offsets=DataFrame can only be given together with raw"
+        )
     if engine == "local":
-        raise InputError("a DataFrame is read on Spark: leave engine='local' out")
+        raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
     from sharelag.sources.spark.frames import FrameInput
 
     return FrameInput(raw, offsets)
@@ -129,12 +131,6 @@ def chosen(groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[st
     if not isinstance(topics, Mapping):
         topics = dict.fromkeys(topics, ())
     return Choice(frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()})
-
-
-def _with_zone(as_of: Moment) -> Moment:
-    if isinstance(as_of, datetime) and as_of.tzinfo is None:
-        raise InputError(f"{as_of} has no time zone: add tzinfo=UTC")
-    return as_of
 
 
 def _source(
@@ -155,14 +151,19 @@ def _source(
     if named or (isinstance(where, str) and not path.exists() and _ADDRESSES.fullmatch(where)):
         return KafkaInput(client_config(str(where) if where else None, file, properties, timeout)), ""
     if file or properties:
-        raise InputError(f"client settings are for clusters, and {where} is none: name it as HOST:PORT")
+        raise InputError(
+            f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, or remove the settings"
+        )
     if where is not None and (path.exists() or isinstance(where, Path)):
         return _at(path), ""
     text = DEMO if where is None else str(where)
     if folder_of(text).is_dir() and text in samples():
         return CaptureInput(folder_of(text)), text
-    if "://" in text or (engine == "spark" and _SPARK_TABLE.fullmatch(text)):
+    if "://" in text:
         return RawInput(text), ""
+    if engine == "spark" and where is not None and _SPARK_TABLE.fullmatch(text):
+        # Whether there is such a table only Spark knows, which is not asked before the first question.
+        return RawInput(text, _not_there(where)), ""
     raise InputError(_not_there(where))
 
 
@@ -191,5 +192,5 @@ def _not_there(where: object) -> str:
     known = f", or one of the samples: {', '.join(samples())}" if samples() else ""
     return (
         f"there is nothing at {str(where)!r}: give a cluster as HOST:PORT, a folder that `sharelag capture` wrote, "
-        f"Parquet files, a broker's log directory{known}"
+        f'Parquet files, the name of a Spark table (engine="spark"), a broker\'s log directory{known}'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,8 +91,13 @@ def test_spark_connect_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch,
         pass
 
     Session.__module__ = "pyspark.sql.connect.session"
-    with pytest.raises(InputError, match=r"Spark Connect .* nothing of this reaches: do otherwise$"):
-        require_streams(Session(), "do otherwise")
+
+    class TheirOwn(Session):  # as platforms make one of it
+        pass
+
+    for session in (Session(), TheirOwn()):
+        with pytest.raises(InputError, match=r"Spark Connect .* nothing of this reaches: do otherwise$"):
+            require_streams(session, "do otherwise")
     with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) again and again"):
         stream.watch("127.0.0.1:1", spark=Session())
     monkeypatch.setattr(follow, "session", Session)
@@ -103,9 +109,24 @@ def test_spark_connect_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch,
 def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
     code = (
         "import sys, pyspark.sql.datasource; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
-        "from sharelag.sources import follow, spark_stream\n"
+        "from sharelag.sources.spark import data_source_stream, follow\n"
         "from sharelag.pipeline import stream\n"
-        "spark_stream.require_admission_control()"
+        "data_source_stream.require_admission_control()"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "SetupError: streams of a topic need pyspark 4.2 or newer" in answer.stderr
+    assert "`sharelag capture` without --follow, and for spark.read" in answer.stderr
+
+
+def test_modules_are_there_with_the_client_of_spark_connect_alone() -> None:
+    code = (
+        "import pyspark; del pyspark.TaskContext\n"
+        "from sharelag.sources.spark import follow\n"
+        "from sharelag.pipeline import stream\n"
+        "print(pyspark.util.is_remote_only(), follow.follow.__name__)"
+    )
+    # pyspark takes itself for its client then.
+    client = os.environ | {"SPARK_SKIP_CONNECT_COMPAT_TESTS": "1"}
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(command, env=client, capture_output=True, text=True, check=False)
+    assert answer.stdout == "True follow\n", answer.stderr

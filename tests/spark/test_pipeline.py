@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -174,3 +174,35 @@ def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> Non
         sharelag.decode(frame)
     with pytest.raises(InputError, match=r"records: .*group_id"):
         sharelag.windows(frame)
+    with pytest.raises(InputError, match=r"lag: .*group_id"):
+        sharelag.rollup(frame, "group")
+
+
+def test_a_sum_by_something_else_names_what_there_is(spark: SparkSession) -> None:
+    lag = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
+    with pytest.raises(InputError, match="cannot sum up by 'member': choose one of group, topic"):
+        sharelag.rollup(lag, by="member")
+
+
+def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
+    records = spark.createDataFrame([], schemas.spark_schema(schemas.RECORDS))
+    of_groups = spark.createDataFrame([], schemas.spark_schema(schemas.GROUP_RECORDS))
+    asked = {sharelag.windows: records, sharelag.members: of_groups, sharelag.groups: of_groups}
+    for ask, frame in asked.items():
+        with pytest.raises(InputError, match="2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"):
+            ask(frame, as_of=datetime(2026, 11, 21))
+
+
+@pytest.mark.parametrize("name", ["demoo", "no.such.table", "none.of.these.tables", "report.parquet"])
+def test_a_mistyped_name_is_told_with_what_there_is(spark: SparkSession, name: str) -> None:
+    with pytest.raises(InputError, match=rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "):
+        sharelag.open(name, spark=spark).lag()
+
+
+def test_the_name_of_a_table_is_read_from_spark(spark: SparkSession) -> None:
+    raw = spark.read.parquet(str(CAPTURE / "records")).limit(20)
+    raw.createOrReplaceTempView("records_of_mine")
+    try:
+        assert sharelag.open("records_of_mine", spark=spark).frames.raw.count() == 20
+    finally:
+        spark.catalog.dropTempView("records_of_mine")

@@ -146,7 +146,7 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 
 def test_what_is_no_stream_is_told(spark: SparkSession) -> None:
     records = spark.createDataFrame([], schemas.spark_schema(schemas.RECORDS))
-    with pytest.raises(InputError, match=r"no stream: use sharelag\.windows"):
+    with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
         stream.windows(records)
 
 

@@ -111,10 +111,10 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
     [
         ("no-such-thing", {}, "nothing at 'no-such-thing'.*HOST:PORT.*poison"),
         (Path("no/such/folder"), {}, None),
-        ("poison", {"properties": {"sasl.mechanism": "PLAIN"}}, "client settings are for clusters"),
+        ("poison", {"properties": {"sasl.mechanism": "PLAIN"}}, "only apply to a cluster, and poison is not one"),
         ("poison", {"engine": "flink"}, "unknown engine 'flink': choose one of auto, local, spark"),
         ("poison", {"as_of": "yesterday"}, "'yesterday' is no moment"),
-        ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone"),
+        ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone: add tzinfo=UTC"),
         ("broker:99999", {}, "is no broker address"),
     ],
 )
@@ -191,6 +191,8 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
     assert then.windows().table != demo.windows().table
     assert any("settings, retention" in one for one in then.lag().unknown) or not demo.evidence().settings.num_rows
     assert demo.at({0: 10}).windows().table.num_rows < demo.windows().table.num_rows
+    with pytest.raises(InputError, match="has no time zone: add tzinfo=UTC"):
+        demo.at(middle.replace(tzinfo=None))
 
 
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
@@ -239,7 +241,7 @@ def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench
 
 @pytest.mark.parametrize("wrong", ["soon", 0, "-1min", timedelta(0)])
 def test_a_span_that_is_none_is_told(wrong: Any) -> None:
-    with pytest.raises(InputError, match="is no span of time"):
+    with pytest.raises(InputError, match=r"is not a .*duration: give one"):
         span(wrong)
 
 

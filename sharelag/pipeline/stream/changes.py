@@ -64,7 +64,7 @@ def windows(records: DataFrame) -> DataFrame:
     """
     schemas.require(records, schemas.RECORDS, "records")
     if not records.isStreaming:
-        raise InputError("the records are no stream: use sharelag.windows, or read them with spark.readStream")
+        raise InputError("the records are not a stream: use sharelag.windows, or read them with spark.readStream")
     packed = records.select(_REPLAYED.names).mapInArrow(_pack, schemas.spark_schema(_PACKED))
     state = "records binary"
     kept = packed.groupBy(*KEY).applyInPandasWithState(_keep, state, state, "update", "NoTimeout")

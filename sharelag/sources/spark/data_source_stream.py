@@ -63,8 +63,9 @@ def require_admission_control() -> None:
     """
     if find_spec("pyspark.sql.streaming.datasource") is None:
         raise SetupError(
-            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: install a newer one, or "
-            "read the topic in batches, with spark.read"
+            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: install a "
+            "newer one; this one does for `sharelag capture` without --follow, and for spark.read in "
+            "place of spark.readStream"
         )
 
 

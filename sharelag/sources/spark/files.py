@@ -49,6 +49,14 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return frame
 
 
+def is_table_of(spark: SparkSession, name: str) -> bool:
+    """Whether Spark has a table or a view of this name."""
+    try:
+        return spark.catalog.tableExists(name)
+    except AnalysisException:  # the name has parts that no catalog of this Spark can have
+        return False
+
+
 def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
     """Read a topic from a broker's log directory, a task a partition.
 

@@ -25,7 +25,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -198,6 +197,8 @@ def _aside(scratch: Path, name: str, table: pa.Table) -> dict[str, Path]:
 
 def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the records of one task to a file; report it and the gaps. A task's rows are of one topic partition."""
+    from pyspark import TaskContext  # not there where only the client of Spark Connect is installed
+
     path = Path(scratch) / f"{uuid4().hex}.parquet"
     gaps: list[pa.RecordBatch] = []
     topics: set[str] = set()

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt
 
 from sharelag.errors import InputError, SetupError
+from sharelag.sources.spark import is_connect
 from sharelag.sources.spark.data_source_stream import require_admission_control
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ def require_streams(spark: SparkSession, instead: str) -> None:
     SetupError
         When pyspark is too old for streams of ours.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise InputError(f"Spark Connect handles micro-batches on its server, where nothing of this reaches: {instead}")
     require_admission_control()
 
