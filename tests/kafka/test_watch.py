@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,8 +16,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import CapturedIO, capture_output
 from pyspark.sql import SparkSession
+from traitlets.config import Config
 
+import sharelag as api
 from sharelag.errors import ClusterError, InputError, TopicMissingError
 from sharelag.pipeline import stream
 from sharelag.sources.kafka.config import client_config
@@ -24,7 +31,16 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.workbench import show
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker, parse_describe
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
+from tests.notebooks.shipped import read
 from tests.unit.test_replay import row
 
 PARTITIONS = 2
@@ -32,13 +48,17 @@ PARTITIONS = 2
 
 @pytest.fixture
 def group(broker: KafkaBroker) -> str:
+    return _lagging(broker.bootstrap_servers)
+
+
+def _lagging(servers: str) -> str:
     """A group that has taken 20 of the 30 records of a topic of the same name."""
     name = f"watched-{uuid4().hex[:8]}"
-    create_topics(broker.bootstrap_servers, {name: PARTITIONS})
-    set_group_config(broker.bootstrap_servers, name, share_auto_offset_reset="earliest")
-    produce(broker.bootstrap_servers, name, numbered(20, PARTITIONS))
-    share_consume(broker.bootstrap_servers, name, [name], accept, until=20)
-    produce(broker.bootstrap_servers, name, numbered(10, PARTITIONS))
+    create_topics(servers, {name: PARTITIONS})
+    set_group_config(servers, name, share_auto_offset_reset="earliest")
+    produce(servers, name, numbered(20, PARTITIONS))
+    share_consume(servers, name, [name], accept, until=20)
+    produce(servers, name, numbered(10, PARTITIONS))
     return name
 
 
@@ -161,3 +181,75 @@ def test_what_goes_wrong_is_told(broker: KafkaBroker, spark: SparkSession, group
         assert "no longer current: the stream was stopped" in live._repr_html_()
         assert _total(live.lag) == 10
     assert spark.streams.active == []
+
+
+# ---- the cell of the notebook -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """What runs cells in a kernel; it takes the place of ``__main__`` meanwhile."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    yield InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    InteractiveShell.clear_instance()
+
+
+def _cell() -> str:
+    code = [cell.source for cell in read("10_your_own_cluster").cells if cell.cell_type == "code"]
+    (source,) = [source for source in code if "stream.watch" in source]
+    return source
+
+
+def _shown(captured: CapturedIO) -> list[int]:
+    """The lag that each table has in all, in the order in which they were shown."""
+    return [_in_table(output.data["text/plain"]) for output in captured.outputs]
+
+
+def _in_table(text: str) -> int:
+    lines = [line.split() for line in text.splitlines()]
+    (heads,) = [line for line in lines if line[:1] == ["GROUP"]]
+    return sum(int(line[heads.index("LAG")]) for line in lines if line[:1] and "watched-" in line[0])
+
+
+def test_the_cell_of_the_notebook_shows_lag_that_moves(spark: SparkSession, shell: InteractiveShell) -> None:
+    """As it is shipped, while records come in; each comes once the lag is shown that the last one led to."""
+    with KafkaBroker() as alone, capture_output() as captured, ThreadPoolExecutor(1) as beside:
+        servers = alone.bootstrap_servers
+        group = _lagging(servers)
+        shell.push({"sharelag": api, "bench": api.open(servers), "watch_seconds": 120})
+
+        def go_on() -> None:
+            for lag in (10, 16, 22):
+                wait_until(_is_last(captured, lag), f"a lag of {lag} is shown", timeout=100)
+                produce(servers, group, numbered(6, PARTITIONS))
+            wait_until(_is_last(captured, 28), "a lag of 28 is shown", timeout=100)
+            shell.user_ns["live"].stop()  # as who has seen enough does
+
+        producing = beside.submit(go_on)
+        shell.run_cell(_cell()).raise_error()
+        producing.result()
+    shown = _shown(captured)
+    assert list(dict.fromkeys(shown)) == [10, 16, 22, 28]
+    assert shown == sorted(shown)
+    first, *updates = captured._outputs
+    assert {update["transient"]["display_id"] for update in updates} == {first["transient"]["display_id"]}
+    assert all(update["update"] for update in updates)  # in place
+    assert "no longer current: it was stopped" in updates[-1]["data"]["text/html"]
+    assert (captured.stdout, captured.stderr) == ("", "")
+    assert spark.streams.active == []
+
+
+def _is_last(captured: CapturedIO, lag: int) -> Callable[[], bool]:
+    return lambda: _shown(captured)[-1:] == [lag]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("demo", "This needs a running cluster"), ("127.0.0.1:1", "Nothing is watched: set `watch_seconds`")],
+)
+def test_the_cell_says_why_it_shows_nothing(where: str, said: str, shell: InteractiveShell) -> None:
+    shell.push({"sharelag": api, "bench": api.open(where), "watch_seconds": 0})
+    with capture_output() as captured:
+        shell.run_cell(_cell()).raise_error()
+    assert captured.stdout.startswith(said)
+    assert (captured.outputs, captured.stderr) == ([], "")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -134,14 +134,20 @@ class Live:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        return str(self._shown().to_text())
+
     def _repr_html_(self) -> str:
+        return str(self._shown().to_html())
+
+    def _shown(self) -> Any:
         # Tables that show themselves are made in a layer above, which is needed only where somebody looks.
         bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
         columns = import_module("sharelag.workbench.show").LAG_COLUMNS
         lag, notes = self._lag, []
         if self._failure is not None or self._stopped.is_set():
             notes.append("no longer current: " + (str(self._failure) if self._failure else "it was stopped"))
-        shown = bench.Result(
+        return bench.Result(
             title=f"Lag of {len(lag):,} share partition{'s' * (len(lag) != 1)}, live",
             table=lag,
             columns=columns,
@@ -152,7 +158,6 @@ class Live:
             notes=tuple(notes),
             order="lag",
         )
-        return str(shown.to_html())
 
     def wait(self, number: int = 0, until: float | None = None) -> int:
         """Wait for another lag than the one of that number, or a monotonic time; the number of the new one, or 0.
