@@ -108,10 +108,10 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     [
         ({"MASTER": "spark://cluster:7077"}, {}, "180s"),
         ({"MASTER": "spark://cluster:7077"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
-        ({"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, None),
+        ({"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, "99s"),
         ({"SPARK_REMOTE": "local[2]"}, {}, "180s"),
         ({"SPARK_REMOTE": "local[2]"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
-        ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, None),
+        ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, "99s"),
         ({"SPARK_REMOTE": "sc://server"}, {}, None),
         ({"PYSPARK_GATEWAY_PORT": "1"}, {}, "180s"),
         ({"PYSPARK_GATEWAY_PORT": "2"}, {}, None),
@@ -120,11 +120,12 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
 def test_workers_are_waited_for_on_every_spark_that_we_start(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], settings: dict[str, str], wait: str | None
 ) -> None:
-    """None: Spark hears nothing of us, and takes what the user or the server's owner has set."""
-    asked: list[dict[str, str]] = []
+    """None: Spark hears nothing of it from us or the user, and takes what it has been started with."""
+    asked: list[str | None] = []
 
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
-        asked.append(wanted)
+        # A server that pyspark starts here refuses it of a session, so there it is an argument.
+        asked.append((given(os.environ) | wanted).get(_WAIT))
         return SimpleNamespace(conf=SimpleNamespace(getAll=sessions.ours.RUNTIME))
 
     submitted = {_WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
@@ -135,7 +136,8 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     monkeypatch.setattr(sessions, "_submitted", lambda: submitted)
     monkeypatch.setattr(sessions.ours, "given", lambda: given(environment))
     session(**settings)
-    assert [wanted.get(_WAIT) for wanted in asked] == [wait]
+    assert asked == [wait]
+    assert os.environ.get("PYSPARK_SUBMIT_ARGS") == environment.get("PYSPARK_SUBMIT_ARGS")
 
 
 def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,17 +105,37 @@ def _only_connect(wanted: dict[str, str]) -> bool:
 
 def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
     """Somebody else's Spark: of Spark Connect, or of who submitted us."""
+    arguments = ""
     if not remote.startswith("sc:"):  # pyspark may start Spark or a server of it here
         _set_environment(remote or "local")
-        said = _submitted() if "PYSPARK_GATEWAY_PORT" in os.environ and not remote else ours.given()
-        wanted = {name: value for name, value in ours.STARTED.items() if name not in said} | wanted
-    with notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()):
+        if remote or _only_connect(wanted):
+            said = ours.given() | wanted
+            missing = (f"--conf {name}={value} " for name, value in ours.STARTED.items() if name not in said)
+            arguments = "".join(missing)
+        else:
+            said = _submitted()
+            wanted = {name: value for name, value in ours.STARTED.items() if name not in said} | wanted
+    with notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()), _started_with(arguments):
         made = _made(app_name, wanted)
         before = made.conf.getAll
         for name, value in ours.RUNTIME.items():
             if name not in before and name not in wanted:
                 made.conf.set(name, value)
     return made
+
+
+@contextmanager
+def _started_with(arguments: str) -> Iterator[None]:
+    """Give arguments to a server that pyspark starts here; of a session it would not take them."""
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{arguments}{before or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 def _submitted() -> dict[str, str]:
