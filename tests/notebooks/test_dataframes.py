@@ -20,6 +20,10 @@ NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
 OF_THEIR_START = re.compile(
     r"WARNING: Using incubator modules: .*\n|Setting default log level to .*\n|To adjust logging level use .*\n"
+    r"|Using Spark's default log4j profile: .*\n"
+    r"|.* WARN Utils: (Your hostname, .* resolves to a loopback address|Set SPARK_LOCAL_IP if).*\n"
+    r"|.* WARN Utils: Service 'SparkUI' could not bind on port .*\n"
+    r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library .*\n"
 )
 
 
