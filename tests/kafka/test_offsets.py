@@ -25,7 +25,7 @@ COUNT, DELETED = 20, 4
 
 @pytest.fixture(scope="module")
 def topic(broker: KafkaBroker) -> str:
-    """Two partitions of 20 records, the first four of one deleted; and another topic without records."""
+    """Two partitions of 20 records, the first four of one deleted; and a topic without any."""
     name = f"offsets-{uuid4().hex[:8]}"
     # Its records are years old: retention would delete them as soon as it looks.
     create_topics(broker.bootstrap_servers, {name: 2, f"{name}-empty": 1}, {"retention.ms": "-1"})

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from nbformat import NotebookNode
@@ -14,7 +18,8 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
 from tests.browser.jupyter import jupyter_lab
 from tests.notebooks.running import Ran, Running
-from tests.notebooks.shipped import complaints, copy_of, texts
+from tests.notebooks.shipped import complaints, copy_of, read, texts
+from tests.support.connect import no_session
 
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
@@ -80,3 +85,24 @@ def test_the_plan_has_the_steps_that_are_told(ran: Ran) -> None:
         "BroadcastExchange",  # of the offsets,
         "Exchange",  # one row a topic partition
     ]
+
+
+def test_workers_do_not_run_a_python_that_lacks_what_they_need(tmp_path: Path) -> None:
+    """As where the system's ``python3`` has no package of ours: here it is one that has nothing at all."""
+    python3 = tmp_path / "python3"
+    python3.write_text("#!/bin/sh\necho no package here >&2\nexit 1\n")
+    python3.chmod(0o755)
+    code = [cell.source for cell in read(NAME).cells if cell.cell_type == "code"]
+    (last,) = [number for number, text in enumerate(code) if "sharelag.decode(raw)" in text]
+    script = tmp_path / "cells.py"
+    script.write_text("\n".join(code[: last + 1]) + "\nprint(records.count())\n")
+    env = no_session() | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"):
+        env.pop(name, None)
+    answer = subprocess.run(
+        [sys.executable, str(script)], env=env, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    assert int(answer.stdout.split()[-1]) > 1000
+    assert "[Stage" not in answer.stderr
