@@ -26,6 +26,7 @@ from sharelag.pipeline.meeting import meet
 from sharelag.pipeline.records import map_arrow
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
+from sharelag.sources.spark.frames import latest_ends
 
 #: An earlier end offset beside the lag.
 _PAST = pa.field("past_end_offset", pa.int64())
@@ -39,7 +40,7 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
     windows : pyspark.sql.DataFrame
         `sharelag.schemas.WINDOWS`, read before the offsets.
     offsets : pyspark.sql.DataFrame
-        `sharelag.schemas.OFFSETS`.
+        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``.
 
     Returns
     -------
@@ -48,7 +49,7 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    ends = offsets.select(OFFSET_COLUMNS).dropDuplicates(OFFSET_KEYS)
+    ends = latest_ends(offsets).select(OFFSET_COLUMNS)
     joined = windows.select(schemas.WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
     return map_arrow(joined, lambda batch: [lag_columns(batch)], schemas.LAG)
 

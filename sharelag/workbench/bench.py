@@ -39,6 +39,8 @@ _STEPS = 60
 MOST_ROWS = 20_000
 #: Moments of windows, when nobody says how many.
 MOST_MOMENTS = 240
+#: Windows of a past that are brought into this process.
+MOST_WINDOWS = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,6 +76,19 @@ class Workbench:
         if version is not None and version == fresh.source.version():
             object.__setattr__(fresh, "_once", self._once)
         return fresh
+
+    def close(self) -> None:
+        """Take what Spark keeps of this workbench out of its cache; a later question reads again."""
+        for name in ("reading", "frames"):
+            if name in self._once:
+                self._once(name, self._read).close()
+        object.__setattr__(self, "_once", Once())
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def only(self, *groups: str) -> Workbench:
         """The same with these groups alone."""
@@ -131,7 +146,10 @@ class Workbench:
         """What happened to every share partition, record by record, from a time on."""
         begin = parse_time(since) if isinstance(since, str) else since
         evidence = self.evidence(group)
-        rows = self._ask(("history", begin), lambda: self.reading.history(begin, MOST_ROWS))
+        # What is few is read once for all groups; of many records each group has its own latest ones.
+        few = self.reading.counted.records <= MOST_ROWS
+        mine = None if few else group
+        rows = self._ask(("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine))
         frame = self._frame(lambda read: _of_group(read.history_frame(begin), group))
         base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
         return answers.history(rows, group, base)
@@ -145,11 +163,12 @@ class Workbench:
         topic : str, optional
             Only this one.
         most : int
-            Moments; of more, as many that are evenly apart.
+            Moments; of more, as many that are evenly apart. Fewer where that were more than `MOST_WINDOWS` windows.
         """
         lag = self.evidence(group).lag
         if topic is not None:
             lag = lag.filter(pc.equal(lag.column("topic"), topic))
+        most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
         table = self._ask(("moments", group, topic, most), lambda: self.reading.windows_at(lag, most))
         return answers.windows(named(table, lag), self._base())
 
@@ -213,8 +232,16 @@ class Workbench:
         def asked() -> tuple[Answer, pa.Table]:
             if self.reading.engine == "spark" and self.as_of is None and not self.choice.groups:
                 return investigate.health_of(self.reading)
-            with engines.reading(self.source, self.engine, health=True) as whole:
-                return investigate.health_of(whole)
+            if self.reading.engine == "spark":
+                from sharelag.pipeline.reading import SparkReading
+
+                whole = SparkReading(self.source, spark=self._session())
+                try:
+                    return investigate.health_of(whole)
+                finally:
+                    whole.close()
+            with engines.reading(self.source, self.engine, health=True) as whole_here:
+                return investigate.health_of(whole_here)
 
         answer, findings = self._ask("health", asked)
         return answers.health(answer, findings, self._base(gathered=False))

@@ -30,6 +30,7 @@ from sharelag.replay.columns import KEY
 from sharelag.replay.state import drop_superseded, latest, replay_arrow
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
+from sharelag.sources.spark.frames import latest_ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,7 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
     """
     schemas.require(windows, WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    ends = offsets.select(OFFSET_COLUMNS).dropDuplicates(OFFSET_KEYS)
+    ends = latest_ends(offsets).select(OFFSET_COLUMNS)
     joined = windows.select(WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
     return joined.mapInArrow(_lag, schemas.spark_schema(LAG))
 
