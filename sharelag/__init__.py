@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         stream,
         windows,
     )
-    from sharelag.workbench import Result, Workbench, samples, told
+    from sharelag.workbench import Result, Workbench, charts, samples, told
     from sharelag.workbench import open_workbench as open
     from sharelag.workbench.investigate import gather
 
@@ -47,6 +47,7 @@ __all__ = [
     "Window",
     "Workbench",
     "__version__",
+    "charts",
     "decode",
     "explain",
     "gather",
@@ -69,7 +70,12 @@ __all__ = [
 ]
 
 #: Modules by their public names.
-_MODULES = {"replay": "sharelag.replay", "stream": "sharelag.pipeline.stream", "wire": "sharelag.wire"}
+_MODULES = {
+    "charts": "sharelag.workbench.charts",
+    "replay": "sharelag.replay",
+    "stream": "sharelag.pipeline.stream",
+    "wire": "sharelag.wire",
+}
 _HOMES = {
     "sharelag.pipeline": (
         "Decoded",
