@@ -1,4 +1,4 @@
-"""How does a value of a lower layer show itself in a notebook? As `sharelag.told` tells it."""
+"""Values of lower layers that show themselves in a notebook, by `sharelag.told`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Which sharelag is this?"""
+"""The version of sharelag."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Is one question asked, and has each option that was given a part in it? What would be ignored is wrong usage."""
+"""Refuse options that the question at hand would ignore: they are wrong usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what is asked for come to an end? Work is estimated before it begins."""
+"""Limits on work: estimate it before it begins, and refuse what would not come to an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far is something that takes its time?"""
+"""Progress of long work, on standard error."""
 
 from __future__ import annotations
 

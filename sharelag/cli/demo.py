@@ -1,4 +1,4 @@
-"""What does sharelag show? A run over the cluster recorded in ``data/captures/demo``."""
+"""The demo: the lag of the cluster recorded in ``data/captures/demo``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Will sharelag work here? Checks of this machine and of a cluster, each with what to do when it fails."""
+"""Checks of this machine and of a cluster, each with what to do when it fails."""
 
 from __future__ import annotations
 

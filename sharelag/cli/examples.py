@@ -1,4 +1,4 @@
-"""Where are the examples that come with sharelag: a rule file, a Grafana dashboard, a KEDA ScaledObject?"""
+"""The examples that come with sharelag: a rule file, a Grafana dashboard, a KEDA ScaledObject."""
 
 from __future__ import annotations
 

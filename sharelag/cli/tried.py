@@ -1,4 +1,4 @@
-"""What is simulated? Options for a scenario, for what is tried of it, and what they stand for."""
+"""Options of `simulate`: the scenario, what is tried of it, and what the options stand for."""
 
 from __future__ import annotations
 

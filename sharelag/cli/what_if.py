@@ -1,4 +1,4 @@
-"""What if the group were another one? Simulations, from a cluster's state, by name, or from a file."""
+"""``sharelag simulate`` and ``assign``: what-ifs from a cluster's state, by name, or from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long has the oldest unfinished record of each share partition been waiting?
+"""Age of the lag: how long the oldest unfinished record of each share partition has been waiting.
 
 Its time is that of the record at the effective start offset, where it was read; otherwise it is interpolated between
 the moments at which the end of the topic partition is known. Where only transaction markers or compacted offsets are

@@ -1,4 +1,4 @@
-"""Why is there lag? The causes in words, and what to do; `finders` finds them, `explain` ranks them."""
+"""The causes of lag in words, with what to do; `finders` finds them, `explain` ranks them."""
 
 from __future__ import annotations
 

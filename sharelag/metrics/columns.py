@@ -1,4 +1,4 @@
-"""How do columns become numbers?"""
+"""Arrow columns as NumPy arrays of numbers."""
 
 from __future__ import annotations
 

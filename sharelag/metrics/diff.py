@@ -1,4 +1,4 @@
-"""What changed between two moments? The states of each share partition side by side."""
+"""Differences between two moments: the states of each share partition side by side."""
 
 from __future__ import annotations
 

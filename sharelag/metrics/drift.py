@@ -1,4 +1,4 @@
-"""Which members do not fetch yet what the assignor wants them to? Target assignment less current assignment.
+"""Members that do not fetch yet what the assignor wants: target assignment less current assignment.
 
 A member is told its target with its next heartbeat, and then has the group's assignment epoch as its own
 (KIP-932, "Member epoch"): seconds of drift are normal, minutes are not. Partitions of topics that a member does not

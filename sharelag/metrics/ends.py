@@ -1,4 +1,4 @@
-"""Where did a topic partition end at any moment, and when did it reach an offset? By the moments at which it is known.
+"""End offsets of topic partitions over time, interpolated between the moments at which they are known.
 
 Between two known ends we draw a straight line. Before the first and after the last nothing is said.
 """

@@ -1,4 +1,4 @@
-"""What is there to judge by? Everything that was gathered about some share groups as of one moment."""
+"""Evidence: everything that was gathered about some share groups as of one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which causes explain the lag of each group, the weightiest first?"""
+"""Rank the causes that explain the lag of each group, the weightiest first."""
 
 from __future__ import annotations
 

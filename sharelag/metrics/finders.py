@@ -1,4 +1,4 @@
-"""Where does each cause of lag hold? One plain function a cause; `sharelag.metrics.causes` puts them into words.
+"""Finders: one plain function a cause of lag; `sharelag.metrics.causes` puts them into words.
 
 Each looks at all share partitions at once. Whatever is not known speaks for no cause. What cannot be known from the
 state topic (who holds a record, why it was archived) is not claimed.

@@ -1,4 +1,4 @@
-"""How well is the state topic itself? Its records counted in one pass, and what keeps it from being pruned.
+"""Health of the state topic: its records counted in one pass, and what keeps it from being pruned.
 
 Counts of any pieces of the topic add up, in any order: `health_counts` of each piece, `combine` of several,
 `health_arrow` of all. Each record has to be in one piece only.

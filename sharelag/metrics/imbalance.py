@@ -1,4 +1,4 @@
-"""Is the load of a share group spread badly? Figures over its partitions, topics and members, now and in the past.
+"""Imbalance of a share group over partitions, topics and members, now and in the past.
 
 What is spread (the measure) over what:
 

@@ -1,4 +1,4 @@
-"""What would Kafka's own metrics say? The group coordinator's gauges from its records, under Kafka's names.
+"""The group coordinator's own gauges from its records, under Kafka's names.
 
 To hold a dashboard over JMX against what the records tell, and to read the names of MBeans in a dump.
 """

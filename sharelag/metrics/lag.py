@@ -1,4 +1,4 @@
-"""How far behind is each share partition, and what is the distance made of?
+"""Share-partition lag, term by term (KIP-1226).
 
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 

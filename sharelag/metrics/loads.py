@@ -1,4 +1,4 @@
-"""What does each partition, topic and member of a share group carry? The numbers whose spread is an imbalance.
+"""Loads of the partitions, topics and members of a share group: the numbers whose spread is an imbalance.
 
 Each measure is a column of float64, null where it is not known. Members stand in the group records only, the others
 in the lag table, the history and the offsets; they meet here by group, topic id and partition.

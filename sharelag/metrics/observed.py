@@ -1,4 +1,4 @@
-"""What happened to each share partition in a span of time? Thousands of rows of history as one row.
+"""History of a span of time, summed up: one row a share partition instead of thousands.
 
     history   first row         breaks: not follows, or partial             end
               |                     |                                        |

@@ -1,4 +1,4 @@
-"""Is every share partition's state where Kafka's hash puts it, and which coordinators carry the most?"""
+"""Placement of states: whether each is where Kafka's hash puts it, and which coordinators carry the most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How old is the lag of each share partition, will it go away, and will Kafka keep its records for so long?
+"""Age, rates, forecast and retention of the lag of each share partition.
 
 `sharelag.metrics.age` and `sharelag.metrics.rates` answer the first two; retention is answered here.
 """

@@ -1,4 +1,4 @@
-"""How fast do offsets arrive and get finished, and when will nothing be left?
+"""Arrival, completion and redelivery rates, and the time to drain.
 
     arrival_rate    = (end now - end at the beginning) / time between
     completion_rate = finished / span                       redelivery_rate = redelivered / span

@@ -1,4 +1,4 @@
-"""How much of each log is every share group past, so that it could be deleted if nobody else reads the topic?
+"""Log that could be deleted: what every share group is past, if nobody else reads the topic.
 
 KIP-932 leaves that to the future (log cleaning that knows start offsets): Kafka deletes by retention alone, whatever
 share groups have finished. Consumer groups and other readers of a topic are not known here, so the answer is one for

@@ -1,4 +1,4 @@
-"""Why do two ways of measuring the same lag differ? Each difference is a sum of reasons.
+"""Reconcile several measures of the same lag: each difference is a sum of reasons.
 
     described = lag + ...             Kafka's command, against the same formula over what is persisted
     naive     = lag + ...             end - start: the lag of a consumer group that had committed the start offset

@@ -1,4 +1,4 @@
-"""How many offsets of each window are in some states? Sums over the runs of many windows at once."""
+"""Sums over the runs of many windows at once: how many offsets are in some states."""
 
 from __future__ import annotations
 

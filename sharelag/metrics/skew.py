@@ -1,4 +1,4 @@
-"""Why is the lag of a share group spread unevenly? Data skew, consumer starvation, or assignment skew.
+"""Why lag is spread unevenly: data skew, consumer starvation, or assignment skew.
 
 Each of the three names partitions (or members) that differ in something other than lag, and holds when the lag
 crowds there: their part of the lag is larger than their part of the partitions (or members) by `EXCESS` or more.

@@ -1,4 +1,4 @@
-"""How unevenly are numbers spread? Figures of inequality, for many segments of a column at once.
+"""Figures of inequality, for many segments of a column at once.
 
 For the n known numbers x of a segment, sorted, with mean m and total t:
 

@@ -1,4 +1,4 @@
-"""How did the lag come about? The lag of every share partition at several moments, from its history."""
+"""The lag of every share partition at several moments, from its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the lag would be archived if share groups gave records up at an age?
+"""Lag that would be archived if share groups gave records up at an age.
 
 KIP-932 leaves such a record TTL to the future; Kafka archives by the delivery limit and by the log's retention.
 

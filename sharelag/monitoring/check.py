@@ -1,4 +1,4 @@
-"""Is anything wrong with the share groups, by the rules that their people made? Decided from one run.
+"""Judge share groups by rules, from one reading.
 
 rules ──► what each looks at, now and in the past ──► levels that lasted ──► rows, and the worst of them
 """

@@ -1,4 +1,4 @@
-"""How do many runs get done? As one Spark job, on all cores of a laptop or of a cluster; what was done stays done.
+"""Sweep: many runs as one Spark job, on a laptop or a cluster; what was done stays done.
 
     from sharelag.pipeline.sweep import sweep
 

@@ -1,4 +1,4 @@
-"""What was the state of every share partition at each of many moments? One replay for all of them."""
+"""The state of every share partition at each of many moments, by one replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does Kafka make of the state batches it has and the batches that arrive?
+"""Combine state batches with arriving ones, as Kafka's ``PersisterStateBatchCombiner`` does.
 
 A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), down to the batches it leaves unmerged. `combine` is
 the readable form; `combine_rows` is the same algorithm over an integer matrix, compiled, for replay.

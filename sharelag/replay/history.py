@@ -1,4 +1,4 @@
-"""What happened, record by record? The state of each share partition after every one of its records.
+"""History: the state of each share partition after every one of its records.
 
 Nothing is bridged silently: where records are missing, what changed is null and the state is marked partial
 until the next snapshot, which makes it whole again.

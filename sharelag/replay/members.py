@@ -1,4 +1,4 @@
-"""Who consumes, and what was each member told to fetch? What Kafka's group coordinator knows of share groups.
+"""Members and groups as Kafka's group coordinator knows them: who consumes, and what each was told to fetch.
 
 It holds the last record of each key (record types 10 to 15 of ``__consumer_offsets``, as
 ``GroupMetadataManager.replay`` reads them), so nothing is merged here: the last records are found for whole

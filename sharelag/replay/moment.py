@@ -1,4 +1,4 @@
-"""Which records count? Those of some groups, up to a moment: a time, or offsets of the state topic's partitions."""
+"""The records that count: those of some groups, up to a time or to offsets of the state topic's partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which state do these records leave behind? The same answer as Kafka's share coordinator, in Arrow.
+"""Replay records to the state they leave behind, as Kafka's share coordinator does, in Arrow.
 
 `replay` is for a handful of records in hand, `replay_arrow` for whole tables, and `drop_superseded` throws
 away what cannot matter any more, in any subset of the records and in any order.

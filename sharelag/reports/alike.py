@@ -1,4 +1,4 @@
-"""What is wrong in several places at once? Each cause and each broken rule once, with all the places that have it."""
+"""Findings in several places: each cause and each broken rule once, with all the places that have it."""
 
 from __future__ import annotations
 

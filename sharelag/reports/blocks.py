@@ -1,4 +1,4 @@
-"""How does a part of a report look? As HTML for pages and notebooks, as text for all else; names are escaped."""
+"""Parts of a report as HTML for pages and notebooks, and as text for all else; names are escaped."""
 
 from __future__ import annotations
 

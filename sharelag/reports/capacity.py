@@ -1,4 +1,4 @@
-"""Do the groups keep up with what arrives? What would more members, or another assignor, do, simulated from now on?"""
+"""Capacity: whether groups keep up, and what more members or another assignor would do, simulated from now on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a report speak of? Everything that was gathered of some share groups, and what was said of them before."""
+"""The case of a report: what was gathered of some share groups, and what was said of them before."""
 
 from __future__ import annotations
 

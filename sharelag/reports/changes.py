@@ -1,4 +1,4 @@
-"""What has changed since the report before? Plain values, for JSON."""
+"""Changes since the report before, as plain values for JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which cluster is an input? Clusters may have the same names, and are not compared with each other."""
+"""The cluster that an input is of: clusters may share names, and are not compared with each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns do the tables of a report have? By heading, in their order."""
+"""The columns of a report's tables, by heading, in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When is a report made? Cron's five fields, written so that every scheduler understands the same by them.
+"""Cron's five fields, written so that every scheduler understands the same by them.
 
 Crontabs, robfig/cron (Kubernetes), croniter (Airflow, jupyter-scheduler) and systemd agree on numbers, lists, ascending
 ranges and steps of them. What only some know is written out where it means the same, and refused where it does not.

@@ -1,4 +1,4 @@
-"""How is a notebook run? By papermill, in a kernel of this very Python, with client settings beside the parameters."""
+"""Run a notebook by papermill, in a kernel of this Python, with client settings beside the parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has happened since a moment? How the lag moved, what was the first sign of trouble, and what began."""
+"""An incident: how the lag moved since a moment, the first sign of trouble, and what began."""
 
 from __future__ import annotations
 

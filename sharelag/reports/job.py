@@ -1,4 +1,4 @@
-"""What is to be made regularly, and how is that said on a command line? Parameters as words, and the other way."""
+"""Regular jobs as words on a command line: parameters as arguments, and the other way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would Kafka keep if it knew of share groups? Logs without what all are past, groups without what is too old."""
+"""What Kafka keeps and could delete: logs that all groups are past, groups that are too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does Kubernetes make a report? As a CronJob; what it needs of this machine's files is mounted, or refused."""
+"""CronJobs of Kubernetes; what they need of this machine's files is mounted, or refused."""
 
 from __future__ import annotations
 

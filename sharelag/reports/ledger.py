@@ -1,4 +1,4 @@
-"""Which reports were made, of what, and how did they turn out? A line a run, for ever, and a page of the newest lines.
+"""The ledger of reports: a line a run, for ever, and a page of the newest lines.
 
 Programs read `LEDGER`, people `INDEX`, which has no script. Secrets are in neither.
 """

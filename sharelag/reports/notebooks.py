@@ -1,4 +1,4 @@
-"""Which reports are there, and which parameters do they take?"""
+"""The report notebooks, and the parameters they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How did it come about? The lag and the windows of a case at regular moments, from one reading each."""
+"""The lag and the windows of a case at regular moments, from one reading each."""
 
 from __future__ import annotations
 

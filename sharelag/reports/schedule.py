@@ -1,4 +1,4 @@
-"""How is a report made every night? As a definition for the scheduler that is there already.
+"""Schedule reports: definitions for the scheduler that is there already.
 
 Whatever a name or a path holds, it is quoted as the definition's language does: shell, systemd, YAML, Python, JSON.
 """

@@ -1,4 +1,4 @@
-"""What is left of an executed notebook without secrets? Its texts are searched for them; its structure stays.
+"""Remove secrets from an executed notebook: its texts are searched for them, its structure stays.
 
 A secret may be called like a key of nbformat, a MIME type or a level: masked there, the notebook could not be read.
 """

@@ -1,4 +1,4 @@
-"""What must not appear in any output? The secrets that we were given, taken out of all that a run leaves behind.
+"""The secrets we were given, taken out of everything that a run leaves behind.
 
 Client settings reach the notebook's kernel through its environment, never as a parameter of papermill, which writes
 parameters down. This is the second fence: whatever a library says of itself is searched for them.

@@ -1,4 +1,4 @@
-"""Where do reports lie, so that a reader finds a whole one at any moment, whenever a run is killed?
+"""Where reports lie: a reader finds a whole one at any moment, whenever a run is killed.
 
 OUT/index.html, ledger.jsonl      past reports, for people and for programs
 OUT/NAME/runs/RUN_ID/             one run: report.html, notebook.ipynb, verdict.json, mail.html, run.json, figures/

@@ -1,4 +1,4 @@
-"""What do the report notebooks say? Each function is one part of the story, short enough for a cell.
+"""The story of the report notebooks: one function a part, short enough for a cell.
 
 case = story.read(capture="incident-42")
 told = story.verdict(case)

@@ -1,4 +1,4 @@
-"""Why is the lag of some share partitions not known, and does somebody have to do something about it?"""
+"""Unknown lags: why they are not known, and whether somebody has to act."""
 
 from __future__ import annotations
 

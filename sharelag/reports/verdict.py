@@ -1,4 +1,4 @@
-"""How is each share group, in a word, and what is known of it? Plain values, for JSON."""
+"""The verdict: each share group in a word, and what is known of it, as plain values for JSON."""
 
 from __future__ import annotations
 

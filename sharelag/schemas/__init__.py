@@ -1,4 +1,4 @@
-"""What columns does each table have? Declared once, in Arrow; Spark's schema is derived from it.
+"""The columns of every table, declared once, in Arrow; Spark's schema is derived from it.
 
 Nulls mean *unknown* (or *not part of this kind of record*), never zero. Offsets called ``end`` are
 exclusive. All timestamps are UTC milliseconds, as Kafka's are.

@@ -1,4 +1,4 @@
-"""How do Arrow tables take the form that the next step wants, and rows of one find their partners in another?"""
+"""Arrow tables in the form that the next step needs, and lookups of rows of one in another."""
 
 from __future__ import annotations
 

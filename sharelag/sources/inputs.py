@@ -1,4 +1,4 @@
-"""What can a user point at? A cluster, a capture, raw Parquet, a broker's files: all answer the same questions.
+"""Inputs: a cluster, a capture, raw Parquet, a broker's files. All answer the same questions.
 
 Each input gives raw records for either engine, and the offsets of the topics that its share partitions are
 of. Nothing here looks into a record.

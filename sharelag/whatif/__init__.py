@@ -1,4 +1,4 @@
-"""What if the group were another one? Try assignors, members and settings on it, in virtual time.
+"""What-ifs: try assignors, members and settings on a share group, in virtual time.
 
     scenario = named("uneven")  # or sharelag.whatif.from_cluster.scenario_from(evidence)
     simulate(scenario, seed=0).summary

@@ -1,4 +1,4 @@
-"""Who adds and removes members while a scenario runs? Autoscalers as frozen values; `Scenario.autoscaler` takes one.
+"""Autoscalers, which add and remove members while a scenario runs, as frozen values for `Scenario.autoscaler`.
 
     scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1, max_replica_count=20))
     simulate(scenario).scaling          # what it saw, wanted and did

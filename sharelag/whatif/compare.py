@@ -1,4 +1,4 @@
-"""Which variant of a group is better, and is that more than luck? Simulates each under the same chance, and compares.
+"""Compare variants of a group: simulate each under the same chance, and tell differences from luck.
 
     tried = variants(scenario, assignors=["simple", "lag-aware-sticky"], members=[8, 16])
     comparison = compare(tried, seeds=range(20))

@@ -1,4 +1,4 @@
-"""Consumer group or share group? The same producers, backlog, members and work in each record, as a consumer group.
+"""A share group's producers, backlog, members and work, simulated as a consumer group.
 
     consumer_group_twin(scenario, seed=0).summary       # beside simulate(scenario, seed=0).summary
     should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order, duplicates ...

@@ -1,4 +1,4 @@
-"""Who does the work? Members of the group: how long they take, what they make of records, and what befalls them."""
+"""Members of a group: how long they take, what they make of records, and what befalls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an assignment a good one? Checks that every assignor has to pass, and figures to compare assignors by.
+"""Checks that every assignment has to pass, and figures to compare assignors by.
 
 Both take members and topics as `sharelag.whatif.assign` does, and the answer of any assignor, registered or not.
 """

@@ -1,4 +1,4 @@
-"""What is the difference between a group as it is, and the same under an assignment made by hand?
+"""Compare a group as it is with the same under an assignment made by hand.
 
     what_if(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(5))
 

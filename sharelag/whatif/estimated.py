@@ -1,4 +1,4 @@
-"""What do the rates of a group say of its members and producers? Estimates, each with the words for it."""
+"""Estimates of members and producers from a group's rates, each with the words for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would happen if the members had just these partitions? An assignment made by hand, tried out.
+"""Try out an assignment made by hand: what happens if the members have just these partitions.
 
     edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(5))
     simulate(edited, seed=3)

@@ -1,4 +1,4 @@
-r"""Which scenario continues what a cluster is in? Its windows, lag, members, settings and rates, and what was assumed.
+r"""A scenario that continues what a cluster is in: windows, lag, members, settings and rates, and what was assumed.
 
 evidence = gather(CaptureInput(folder))
 scenario = scenario_from(evidence, "payments")

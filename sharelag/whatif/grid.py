@@ -1,4 +1,4 @@
-"""Which runs does a question need? Each variant with each seed, and each different run once, under a stable id."""
+"""Grids of runs: each variant with each seed, and each different run once, under a stable id."""
 
 from __future__ import annotations
 

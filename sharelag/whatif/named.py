@@ -1,4 +1,4 @@
-"""Which situations are worth a try? Scenarios by name."""
+"""Scenarios by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records would a share coordinator write for what happens in a simulation?
+"""The records that a share coordinator writes for what happens in a simulation.
 
 `StateTopic` answers like Kafka's ``ShareCoordinatorShard`` (one for each partition of ``__share_group_state``) and
 keeps the records it would have written, as bytes: decoding, replay, history and lag run on them as on a cluster's.

@@ -1,4 +1,4 @@
-"""What is simulated? A share group with its topics, producers, members, settings and accidents, as frozen values.
+"""Scenarios: a share group with its topics, producers, members, settings and accidents, as frozen values.
 
 Times are milliseconds from the begin of the simulation unless they say otherwise.
 """

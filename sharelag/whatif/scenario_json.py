@@ -1,4 +1,4 @@
-"""Where can a scenario be kept? In JSON: to be edited by people, sent to other machines, and told apart by its text.
+"""Scenarios as JSON: to be edited by people, sent to other machines, and told apart by their text.
 
     Path("mine.json").write_text(to_json(scenario, indent=2))
     from_json(Path("mine.json").read_text()) == scenario

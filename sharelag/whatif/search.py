@@ -1,4 +1,4 @@
-"""How many members are enough? The fewest that keep a measure on the right side of a limit.
+"""The fewest members that keep a measure on the right side of a limit.
 
     found = fewest_members(scenario, goal=Goal("age_p95_ms", 30_000))
     found.members       # None: not even the most do

@@ -1,4 +1,4 @@
-"""Are the epochs of share sessions one after the other? A broker refuses a request whose epoch is another.
+"""Epochs of share sessions: a broker refuses a request that is not the next one.
 
 0 opens a session, each ``ShareFetch`` or ``ShareAcknowledge`` has the next epoch, -1 closes it (KIP-932).
 """

@@ -1,4 +1,4 @@
-"""What would the broker that leads a share partition do?
+"""The share partition as the broker that leads it runs it.
 
 The state machine of ``kafka.server.share.SharePartition`` (Kafka 4.3.1), with time passed in: no clock, no threads,
 no chance. Given the same calls it answers, holds in memory and writes what Kafka's class does, with two

@@ -1,4 +1,4 @@
-"""What would happen? Runs a scenario in virtual time, brokers and clients as Kafka has them, chance from a seed.
+"""Run a scenario in virtual time: brokers and clients as Kafka has them, chance from a seed.
 
     result = simulate(scenario, seed=0)
     result.summary, result.timeline      # Arrow tables

@@ -1,4 +1,4 @@
-"""What comes in? Topics as a simulation finds them, and the producers that go on writing to them.
+"""Topics as a simulation finds them, and the producers that go on writing to them.
 
 Times are milliseconds from the begin of the simulation unless they say otherwise, rates are a second's.
 """

@@ -1,4 +1,4 @@
-"""What do these bytes say? Whole Arrow batches of raw Kafka records in, typed columns out.
+"""Decode raw Kafka records: whole Arrow batches in, typed columns out.
 
 No record is lost: ``rows in = records + rejects + skipped``. A record that cannot be decoded becomes a
 reject with its place, its bytes and the reason; a record of another kind (an offset commit, a consumer

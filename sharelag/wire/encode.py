@@ -1,4 +1,4 @@
-"""How would Kafka write these records? The inverse of `decode`, from the same field tables.
+"""Encode records as Kafka writes them: the inverse of `decode`, from the same field tables.
 
 It serves tests, synthetic data and simulations; nothing is ever written to a cluster.
 """

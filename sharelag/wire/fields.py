@@ -1,4 +1,4 @@
-"""Which fields does each record have, in which order and encoding?
+"""The fields of each record, in their order and encoding.
 
 One table a record kind, in Kafka's names and order, from the schema files of Kafka's share and group
 coordinators (``ShareSnapshotValue.json`` and its siblings). Decoder, encoder and JSON formatter all walk

@@ -1,4 +1,4 @@
-"""How does Kafka's own formatter print these records? The same JSON, one object a record.
+"""Records as Kafka's own formatter prints them: the same JSON, one object a record.
 
 The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus the place of
 the record; a tagged field at its default is left out, as Kafka does.

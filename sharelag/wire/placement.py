@@ -1,4 +1,4 @@
-"""Which partition of ``__share_group_state`` holds the records of a share partition?"""
+"""The partition of ``__share_group_state`` that holds the records of a share partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a field table become something a compiled kernel can follow?
+"""Flatten field tables into a program that a compiled kernel follows.
 
 A table is flattened into a *program*: an integer matrix with one row an instruction. The kernel in
 `kernels` runs it over the bytes of each record and puts every value into a *slot*: one int64 column.

@@ -1,4 +1,4 @@
-"""Which table, charts and gaps belong to each question? One function a question, from evidence to a `Result`."""
+"""Answers: one function a question, from evidence to a `Result` with table, charts and gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of something that was opened? Every question once; its answer is kept."""
+"""`Workbench`: everything that can be asked of an input. Each question is worked out once; its answer is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a running cluster saved, so that it can be investigated later and elsewhere?"""
+"""Save a running cluster, so that it can be investigated later and elsewhere."""
 
 from __future__ import annotations
 

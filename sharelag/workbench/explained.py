@@ -1,4 +1,4 @@
-"""How are causes told to people? In the same words on a terminal and in a notebook."""
+"""Causes in words, the same on a terminal and in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not known, and why? Sentences about what is missing in an answer."""
+"""What is not known, and why: sentences about what is missing in an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why is a share group behind? What can be known of it, gathered by one reading of the input, and what follows.
+"""Answers about a share group that is behind: everything known of it, from one reading of the input.
 
 Each answer works for now and for any moment of the record, on either engine.
 """

@@ -1,4 +1,4 @@
-"""What does a column mean, and in which unit is it? Words for the help of tables and dashboards."""
+"""Meaning and unit of each column, for the help of tables and dashboards."""
 
 from __future__ import annotations
 

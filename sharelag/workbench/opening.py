@@ -1,4 +1,4 @@
-"""What is it that somebody points at? A cluster, a capture, an archive, Parquet files, a log directory, or a sample."""
+"""`sharelag.open`: a cluster, a capture, an archive, Parquet files, a log directory, or a sample."""
 
 from __future__ import annotations
 

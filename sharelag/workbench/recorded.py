@@ -1,4 +1,4 @@
-"""Which recorded clusters come along, to learn on without one's own?"""
+"""The recorded clusters that come along, to learn on without one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a result look in a notebook, and how as plain text? Both are made of the same cells.
+"""Results in a notebook and as plain text, both made of the same cells.
 
 Names are hostile text: control and direction characters are escaped by `show`, and jinja escapes the rest.
 """

@@ -1,4 +1,4 @@
-"""How is a table printed? As people read it, or as JSON lines, YAML or CSV.
+"""Print tables: as people read them, or as JSON lines, YAML or CSV.
 
 Group and topic names are hostile text: control characters are escaped before they reach a terminal, and
 cells that a spreadsheet would run as a formula are quoted.

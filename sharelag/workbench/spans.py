@@ -1,4 +1,4 @@
-"""How long is that? Spans of time as people write them."""
+"""Spans of time as people write them."""
 
 from __future__ import annotations
 

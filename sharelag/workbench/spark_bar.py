@@ -1,4 +1,4 @@
-"""How far has Spark come? A bar over the tasks of its jobs, for who waits in a notebook."""
+"""Progress of Spark's jobs, for whoever waits in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are comparisons, searches and moves to share groups told? Rows for a terminal and for a notebook."""
+"""Rows of comparisons, searches and moves to share groups, for a terminal and for a notebook."""
 
 from __future__ import annotations
 

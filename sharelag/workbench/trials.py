@@ -1,4 +1,4 @@
-"""What is in a value that is no `Result`? What simulations take and find, and evidence, as one that shows itself."""
+"""Results of values that are none: simulations, what they take and find, and evidence."""
 
 from __future__ import annotations
 

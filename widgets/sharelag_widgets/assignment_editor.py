@@ -1,4 +1,4 @@
-"""What if other members had these partitions? An assignment to edit by hand, and to try out."""
+"""An assignment to edit by hand, and to try out."""
 
 from __future__ import annotations
 

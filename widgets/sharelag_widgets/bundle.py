@@ -1,4 +1,4 @@
-"""How do several JavaScript modules become the one that anywidget takes? They are put one after the other.
+"""Put several JavaScript modules one after the other, as anywidget takes only one.
 
 anywidget loads a view's module from a blob, where `import "./shared/dom.js"` means nothing. The files stay plain
 modules with plain imports, so that node's test runner and people read them as they are; here the imports between them

@@ -1,4 +1,4 @@
-"""How do the columns of a table reach the browser? As bytes that typed arrays can lie over, with a small JSON head.
+"""Columns of a table for the browser: bytes that typed arrays can lie over, with a small JSON head.
 
 A number is a float64 (NaN is unknown), a time is milliseconds, a text is a code and a list of the distinct texts.
 Arrow's own format would need its reader in every page: ten times the size of a view.

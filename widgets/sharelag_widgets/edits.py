@@ -1,4 +1,4 @@
-"""Who has which partitions after some edits? The same as ``editor_math.js`` does in the browser.
+"""Apply edits of an assignment, as ``editor_math.js`` does in the browser.
 
 An edit is a mapping with an ``id``, what it ``do``es (``assign``, ``take``, ``move``, ``add``, ``remove``, ``set``,
 ``reset``) and to whom. Partitions are numbers of rows, as ranges (``0-2,7``), so that a thousand of them stay small.

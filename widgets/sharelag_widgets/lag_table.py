@@ -1,4 +1,4 @@
-"""Which rows are there? A table that sorts, filters and scrolls at any length, and copies as CSV."""
+"""A table that sorts, filters and scrolls at any length, and copies as CSV."""
 
 from __future__ import annotations
 

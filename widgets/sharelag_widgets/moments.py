@@ -1,4 +1,4 @@
-"""What did windows look like, moment by moment? Tables of windows as the columns that `WindowStrip` draws.
+"""Windows at many moments as the columns that `WindowStrip` draws.
 
 A moment is one row: where the window begins and ends, and its runs, if the table has them. `sharelag.schemas.WINDOWS`
 has; `sharelag.schemas.HISTORY` has numbers only, which are shown as numbers, without a place.

@@ -1,4 +1,4 @@
-"""Where in a cluster is the backlog? Every share partition as a cell, by one measure at a time."""
+"""Every share partition of a cluster as a cell, by one measure at a time."""
 
 from __future__ import annotations
 

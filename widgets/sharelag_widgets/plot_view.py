@@ -1,4 +1,4 @@
-"""How does a plotly figure get into a notebook without five megabytes an instance?
+"""Plotly figures in a notebook, without five megabytes an instance.
 
 `plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save what it shows. Here plotly.js
 crosses once a page, when the first figure asks for it; a figure's arrays cross as bytes, the rest of it as JSON.

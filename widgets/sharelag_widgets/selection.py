@@ -1,4 +1,4 @@
-"""What did people pick? One selection for all views that share it: share partitions, offsets, a moment."""
+"""One selection for all views that share it: share partitions, offsets, a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a share partition's window look like, offset by offset, now and back in time?"""
+"""A share partition's window, offset by offset, now and back in time."""
 
 from __future__ import annotations
 

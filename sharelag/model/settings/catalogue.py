@@ -1,4 +1,4 @@
-"""Which settings do share groups have? One row a setting, as Kafka 4.3.1 declares them, and as the drafts did.
+"""The settings of share groups, one row each, as Kafka 4.3.1 declares them and as the drafts did.
 
 Kafka's rows are those of ``GroupCoordinatorConfig``, ``ShareGroupConfig``, ``ShareCoordinatorConfig`` (brokers)
 and ``GroupConfig`` (groups); the drafts' are those of KIP-932 while it was under discussion.

@@ -1,4 +1,4 @@
-"""Which properties of a consumer mean nothing, or are refused, once it is a share consumer?"""
+"""Consumer properties that mean nothing, or are refused, once the consumer is a share consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings does a group work with? Its own within the brokers' bounds, else theirs, else Kafka's defaults."""
+"""Settings in force: a group's own within the brokers' bounds, else theirs, else Kafka's defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May a setting have this value? Answered as Kafka's own classes answer, with everything that is wrong at once."""
+"""Validate values of settings as Kafka's own classes do, with everything that is wrong at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a rule broken, for how long, and how sure is that?
+"""Judge one rule: whether it is broken, for how long, and how sure that is.
 
 A level begins when it is reached and ends when the value is better than it by the rule's hysteresis. It counts when
 it has lasted, at every moment looked at, for as long as the rule says. What is not known neither breaks a rule nor

@@ -1,4 +1,4 @@
-"""What does a rule look at? One plain function a measure; larger is worse, so that margins count negative."""
+"""The measures of rules, one plain function each; larger is worse, so that margins count negative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How was it at earlier moments? The same evidence of them as of now, from one more reading of the records.
+"""Evidence of earlier moments, from one more reading of the records.
 
 So one run knows for how long a level has been passed, and no run has to remember anything. What the records do not
 reach back to is bounded where that can be done: nobody unfinishes records, so that an earlier start offset was no

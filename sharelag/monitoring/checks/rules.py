@@ -1,4 +1,4 @@
-"""Which rules does a check go by? A YAML file, validated with the line and column of everything that is wrong in it.
+"""Rule files: YAML, validated with the line and column of everything that is wrong.
 
 A rule compares one measure of the groups that it names with a level to warn and a critical one:
 

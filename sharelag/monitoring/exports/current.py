@@ -1,4 +1,4 @@
-"""What are windows and lag now, for everybody who reads tables? Two Delta tables that are replaced again and again.
+"""Windows and lag of now as two Delta tables that are replaced again and again.
 
 ``FOLDER/windows`` and ``FOLDER/lag`` hold a row a share partition that exists. Each commit replaces a whole table, so
 a reader sees one state or the next, and a table is one file: the rows are so few that finding out which ones to

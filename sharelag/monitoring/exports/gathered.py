@@ -1,4 +1,4 @@
-"""What is exported now? Gathered again and again beside those who ask, so that asking is cheap and never waits.
+"""What is exported now, gathered in the background, so that a request is cheap and never waits.
 
 A cluster is asked once every so many seconds, however many scrape, and whether it answers, is slow, or does not.
 """

@@ -1,4 +1,4 @@
-"""What was it like on each night? A folder of Parquet files a run, or Delta tables that grow by each run."""
+"""Tables of each run: a folder of Parquet files a run, or Delta tables that grow by each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which metrics does Prometheus get? Those of share groups, and how gathering them goes.
+"""Prometheus metrics: those of share groups, and how gathering them goes.
 
 What is not known is a series that is not there: -1 and 0 would be numbers that somebody adds up.
 """

@@ -1,4 +1,4 @@
-"""How much work waits for more consumers? The lag of a group, and what of it more consumers would not finish."""
+"""Work that waits for more consumers: the lag of a group, and what of it more consumers would not finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks over the network? Prometheus for metrics, KEDA for a group's numbers; nobody gets more than that.
+"""HTTP server for Prometheus and KEDA: metrics, a group's numbers, and nothing else.
 
 Without a token only this machine is answered, and only under its own name, so that no page in a browser on it can
 ask for another site. What went wrong with the cluster is in the log, not in an answer.

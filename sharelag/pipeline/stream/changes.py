@@ -1,4 +1,4 @@
-"""How do windows and lag stay up to date while records come in? The pipeline as a Spark stream.
+"""Windows and lag as Spark streams, up to date after each micro-batch.
 
 After each micro-batch come the rows that it changed, and what they say is exactly what `sharelag.pipeline` says of
 all records so far: the state that Spark keeps of a share partition is its records since the last snapshot, the same

@@ -1,4 +1,4 @@
-"""What do windows and lag look like now, while records come in? Tables in this process that a stream keeps current.
+"""Windows and lag of now: tables in this process that a stream keeps current.
 
 The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has nothing to continue, so
 nothing can be stale when it begins again. After each micro-batch, and again and again while there is none, end

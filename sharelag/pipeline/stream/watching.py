@@ -1,4 +1,4 @@
-"""How does somebody see lag move? One call, in a notebook or a program."""
+"""Watch lag in a notebook or a program, with one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did the topics hold, also what Kafka has pruned since? An archive that `sharelag.sources.spark.follow` keeps.
+"""Archives: what the topics held, also what Kafka has pruned since. `sharelag.sources.spark.follow` writes them.
 
     capture.json                                  of which cluster, which topics, by what: no secrets
     data/records/source=TOPIC/day=DAY/*.parquet   raw records, with the columns of Spark's own Kafka source

@@ -1,4 +1,4 @@
-"""What is an archive of, and may it be continued? Its capture.json, written once, when it is begun."""
+"""An archive's capture.json, written once when it is begun: what it is of, and whether it may be continued."""
 
 from __future__ import annotations
 

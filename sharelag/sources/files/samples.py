@@ -1,4 +1,4 @@
-"""What were the end offsets at a moment between two samples? Known where both agree, since offsets only grow."""
+"""End offsets between two samples: known where both agree, since offsets only grow."""
 
 from __future__ import annotations
 

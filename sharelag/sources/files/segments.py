@@ -1,4 +1,4 @@
-"""What do a broker's own files say? Its log directory, read without the broker: for forensics, and backups.
+"""A broker's log directory, read without the broker: for forensics and backups.
 
 Beside the segments a broker keeps small files that make the picture whole: the topic id of each partition
 (``partition.metadata``), log starts and high watermarks (``*-checkpoint``, written every few seconds).

@@ -1,4 +1,4 @@
-"""How do files come into a folder all at once, or not at all? By views: folders of links, and one link to the last.
+"""Views of a folder, so that files appear all at once or not at all: folders of links, and one link to the last.
 
     data -> .views/000000000042     what readers open; moved to the next view in one step
     .views/000000000041/...         earlier ones, for readers that are still at it

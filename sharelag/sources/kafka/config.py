@@ -1,4 +1,4 @@
-"""How do we connect? Java-style client properties, as for Kafka's own commands, in our client's terms."""
+"""Client settings: Java-style properties, as for Kafka's own commands, in our client's terms."""
 
 from __future__ import annotations
 

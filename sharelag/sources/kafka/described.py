@@ -1,4 +1,4 @@
-"""What did Kafka's own command say? Reads what ``kafka-share-groups.sh --describe --offsets`` printed.
+"""Read what ``kafka-share-groups.sh --describe --offsets`` printed.
 
 ``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH with ``--verbose`` only, LAG
 since Kafka 4.2 (KIP-1226), a dash for what is not known. Topics have no blanks and group ids may, so lines are taken

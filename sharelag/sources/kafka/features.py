@@ -1,4 +1,4 @@
-"""Which Kafka is this, and are share groups on? Asked with one ApiVersions request.
+"""The Kafka version, and whether share groups are on, from one ApiVersions request.
 
 librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody has
 authenticated, so a socket and the message classes of kafka-python do.

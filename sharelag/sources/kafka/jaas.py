@@ -1,4 +1,4 @@
-"""What does a ``sasl.jaas.config`` say? Kafka's Java clients keep user and password in it.
+"""Parse ``sasl.jaas.config``, in which Kafka's Java clients keep user and password.
 
 Source of the grammar: ``org.apache.kafka.common.security.JaasConfig``, which reads with Java's
 ``StreamTokenizer``: ``LoginModuleClass controlFlag key=value key="value" ... ;``

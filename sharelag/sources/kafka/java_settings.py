@@ -1,4 +1,4 @@
-"""What is a Java client's setting called in librdkafka? Users bring the properties files of Kafka's own commands.
+"""Java client settings in librdkafka's terms: users bring the properties files of Kafka's own commands.
 
 Names that are neither in a table here nor ignored are handed to librdkafka, which knows its own.
 """

@@ -1,4 +1,4 @@
-"""What else must be asked of the cluster? How far logs can be read, how long they are kept, where they ended before."""
+"""Logs of the cluster: how far they can be read, how long they are kept, where they ended before."""
 
 from __future__ import annotations
 

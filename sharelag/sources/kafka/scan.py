@@ -1,4 +1,4 @@
-"""What do the offsets that are lag really hold? Reads them: records, aborted ones, or nothing at all.
+"""Read the offsets that are lag, and count what they hold: records, aborted ones, or nothing.
 
 Kafka's lag counts offsets. Some hold no record that anybody will be given: markers of transactions, records that
 compaction removed, and, for a read_committed group, records of aborted transactions.

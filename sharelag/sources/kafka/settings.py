@@ -1,4 +1,4 @@
-"""Which settings are in force on the cluster? Asked of its brokers, for groups, topics and the brokers themselves."""
+"""Settings of groups, topics and brokers, as the brokers tell them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When was a record produced? Its timestamp, read with as little as a fetch can bring."""
+"""Timestamps of records, read with as little as a fetch can bring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the cluster hold? Records and offsets, read with confluent-kafka in this process."""
+"""Records and offsets of a cluster, read with confluent-kafka in this process."""
 
 from __future__ import annotations
 

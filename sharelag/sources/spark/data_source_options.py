@@ -1,4 +1,4 @@
-"""What does a query on our Spark source ask for? Its options, named as Spark's own Kafka source names them."""
+"""Options of our Spark source, named as Spark's own Kafka source names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic as a Spark stream: which offsets does the next micro-batch read, and what was pruned before it could?
+"""A topic as a Spark stream: the offsets of the next micro-batch, and what was pruned before it was read.
 
 ``spark.readStream.format("sharelag_kafka")`` counts its progress as Spark's own Kafka source does, by topic and
 partition, the next offset to read. ``maxOffsetsPerTrigger`` is dealt out in proportion to what each partition

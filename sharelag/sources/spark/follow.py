@@ -1,4 +1,4 @@
-"""How does everything the topics ever held come into an archive, exactly once? A Structured Streaming job.
+"""Follow topics into an archive, exactly once: a Structured Streaming job.
 
 Spark's checkpoint numbers the micro-batches and keeps the offsets of each before it runs. A micro-batch reads its
 offsets, writes its files aside, and adds all of them to the archive in one step (`sources.files.views`), together

@@ -1,4 +1,4 @@
-"""How far has Spark come, and how is it stopped? Asked of classic sessions and of Spark Connect alike.
+"""Progress of Spark's jobs, and stopping them, on classic sessions and Spark Connect alike.
 
 Classic Spark has a status tracker, which is asked for the tasks of jobs; through Spark Connect the session tells
 of its queries while they run. `Tasks` counts everything that a session does, `Own` what one thread of ours does.

@@ -1,4 +1,4 @@
-"""Can this session run a stream, has one begun, and has it ended? What Spark makes harder than it seems."""
+"""Streaming queries: whether a session can run one, and whether it has begun or ended."""
 
 from __future__ import annotations
 

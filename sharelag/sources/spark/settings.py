@@ -1,4 +1,4 @@
-"""Which settings does a session get from us, each with its reason, and which has the user made before?"""
+"""Settings of the sessions that we make, each with its reason, and those that the user has made before."""
 
 from __future__ import annotations
 

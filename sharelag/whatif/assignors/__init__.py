@@ -1,1 +1,1 @@
-"""Who should fetch what? One function an assignor; `sharelag.whatif.assignors.registry` knows them by name."""
+"""Assignors, one function each; `sharelag.whatif.assignors.registry` knows them by name."""

@@ -1,4 +1,4 @@
-"""When would each partition be drained under an assignment? A forecast that treats records as a fluid."""
+"""Forecast when each partition is drained under an assignment, treating records as a fluid."""
 
 from __future__ import annotations
 

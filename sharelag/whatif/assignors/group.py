@@ -1,4 +1,4 @@
-"""What does an assignor get to know? A share group with its members, topics and what is going on in them.
+"""What an assignor gets to know: a share group with its members, topics and what is going on in them.
 
 `Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a `Group`.
 """

@@ -1,4 +1,4 @@
-"""How does the group coordinator hold members, subscriptions and target assignments? In sets whose order decides.
+"""Members, subscriptions and target assignments as the group coordinator holds them: in sets whose order decides.
 
 The shapes are those of ``TargetAssignmentBuilder``, ``ShareGroupMember``, ``TopicIds`` and ``Assignment.fromRecord``.
 """

@@ -1,4 +1,4 @@
-"""In which order does Java walk through a hash map? Kafka's assignor decides by it who gets what.
+"""The iteration order of Java's hash maps, by which Kafka's assignor decides who gets what.
 
 Written from the documented behaviour of ``java.util.HashMap`` of Java 17: a table of bins, whose number doubles
 beyond three quarters; `JavaMap.put` appends to a bin and ``computeIfAbsent`` (`JavaMap.setdefault`) goes before its

@@ -1,4 +1,4 @@
-"""In which order does Java walk through an overfull bin of a hash map?
+"""The iteration order of an overfull bin of a Java hash map.
 
 Such a bin is a red-black tree (Cormen, Leiserson, Rivest: Introduction to Algorithms) and a list at the same time,
 and is walked through as the list. The tree matters because its shape decides the order of the list: a new node

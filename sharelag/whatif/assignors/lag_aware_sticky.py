@@ -1,4 +1,4 @@
-"""Could an assignor follow the lag without moving people about all the time? Our proposal for KIP-1226's future work.
+"""An assignor that follows the lag without moving members all the time: a proposal for KIP-1226's future work.
 
 A partition *weighs* what is to be done in it soon, and its members share that equally:
 

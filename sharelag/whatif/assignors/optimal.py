@@ -1,4 +1,4 @@
-"""How good could an assignment be at best? A bound for the other assignors, from a linear or an integer program.
+"""A bound for the other assignors: the best assignment, from a linear or an integer program.
 
 Let ``z`` be one over the time in which everything is drained, and ``y`` the part of a member's time that it gives
 to a place. Then

@@ -1,4 +1,4 @@
-"""Could members fetch from their own rack? As balanced as `balanced`, and as local as that allows."""
+"""Rack-aware assignment: as balanced as `balanced`, and as local as that allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which assignors are there, and what does one answer? Users add functions of their own by name."""
+"""The assignors by name; users add functions of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does Kafka's own assignor, ``simple``, answer? The same as ``SimpleAssignor`` of Kafka 4.3.1, order included.
+"""Kafka's own assignor ``simple``: the same answers as ``SimpleAssignor`` of Kafka 4.3.1, order included.
 
 When all members subscribe to the same names, all topics are assigned together; otherwise each topic for itself,
 among its subscribers. With M members and P partitions, every partition is to have ``ceil(M / P)`` members (its

@@ -1,4 +1,4 @@
-"""What did ``simple`` answer in Kafka 4.1, when share groups were a preview? Another algorithm: it hashes.
+"""The ``simple`` assignor of Kafka 4.1, when share groups were a preview: another algorithm, which hashes.
 
 Every member first gets the one partition that its id's hash points at; then people keep what they had, and what
 nobody has is dealt out in turn. Order included, as in 4.1.1.

@@ -1,4 +1,4 @@
-"""What does it cost to keep records from getting old? Member-hours against age, over autoscalers."""
+"""The cost of keeping records from getting old: member-hours against age, over autoscalers."""
 
 from __future__ import annotations
 

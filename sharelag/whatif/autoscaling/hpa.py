@@ -1,4 +1,4 @@
-"""How many replicas does the HorizontalPodAutoscaler set, given what its metric wants?
+"""The replicas that the HorizontalPodAutoscaler sets, given what its metric wants.
 
 As ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go`` recommends, ``horizontal.go`` stabilizes
 and limits. Times are microseconds.

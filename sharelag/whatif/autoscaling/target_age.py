@@ -1,4 +1,4 @@
-"""How many members keep records from getting too old? See `sharelag.whatif.autoscale.TargetAge` for the formula."""
+"""The members that keep records from getting too old; see `sharelag.whatif.autoscale.TargetAge` for the formula."""
 
 from __future__ import annotations
 

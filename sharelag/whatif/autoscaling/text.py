@@ -1,4 +1,4 @@
-"""How is an autoscaler written on a command line?
+"""Autoscalers as text on a command line.
 
     keda:threshold=100,min=1,max=20,metric=lag_excluding_stuck
     target-age:goal=30,max=50

@@ -1,4 +1,4 @@
-"""Which variants of a scenario are there? Every combination of assignors, numbers of members and settings."""
+"""Variants of a scenario: every combination of assignors, numbers of members and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between which bounds is a mean, and is one variant better than another? Nothing is said that the runs do not say.
+"""Confidence intervals of means and differences, and tests between variants.
 
 Numbers are one a run, NaN where a run does not know.
 """

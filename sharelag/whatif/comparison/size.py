@@ -1,4 +1,4 @@
-"""How much work is a simulation? An estimate before it begins, so that nobody waits for what does not end."""
+"""Estimate the work of a simulation before it begins, so that nobody waits for what does not end."""
 
 from __future__ import annotations
 

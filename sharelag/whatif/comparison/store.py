@@ -1,4 +1,4 @@
-"""Where do runs wait for their sweep to end? In a folder, a Parquet file each, so that nothing is lost with the sweep.
+"""Runs of a sweep that is not finished: a folder with a Parquet file each, so that nothing is lost.
 
 runs/<id>.parquet     one run, written by whoever made it
 sweep.parquet         all of the last sweep, when it has ended

@@ -1,4 +1,4 @@
-"""What is measured of a run, and which tables does a comparison leave?"""
+"""The measures of a run, and the tables of a comparison."""
 
 from __future__ import annotations
 

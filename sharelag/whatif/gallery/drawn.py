@@ -1,4 +1,4 @@
-"""Which scenarios does nobody choose? Drawn ones: what a claim about assignors or settings is to be held against.
+"""Scenarios drawn at random, to hold claims about assignors or settings against.
 
 `drawn` takes a number and gives a scenario, the same one on every machine. One run takes a fraction of a second.
 

@@ -1,4 +1,4 @@
-"""Which scenarios show what goes wrong in practice?"""
+"""Scenarios that show what goes wrong in practice."""
 
 from __future__ import annotations
 

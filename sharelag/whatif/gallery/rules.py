@@ -1,4 +1,4 @@
-"""Which scenarios show one rule of Kafka each?"""
+"""Scenarios that show one rule of Kafka each."""
 
 from __future__ import annotations
 

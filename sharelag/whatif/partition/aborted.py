@@ -1,4 +1,4 @@
-"""What happens to records of aborted transactions that a group with ``read_committed`` acquires?"""
+"""Records of aborted transactions that a group with ``read_committed`` acquires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do acknowledgements and the end of a share session change, and what is written of it?"""
+"""Acknowledgements and the end of a share session: what they change, and what is written of it."""
 
 from __future__ import annotations
 

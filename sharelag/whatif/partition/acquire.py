@@ -1,4 +1,4 @@
-"""Which records does a fetch acquire, and where does the next one begin?"""
+"""Acquire records for a fetch, and find where the next one begins."""
 
 from __future__ import annotations
 

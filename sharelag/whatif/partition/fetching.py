@@ -1,4 +1,4 @@
-"""In which order does a fetch take its share partitions, and who may fetch one now?"""
+"""The order in which a fetch takes its share partitions, and who may fetch one now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a new leader make of persisted state batches?"""
+"""Load persisted state batches, as a new leader does."""
 
 from __future__ import annotations
 

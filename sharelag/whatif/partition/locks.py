@@ -1,4 +1,4 @@
-"""What happens when acquisition locks run out, and when is the next one due?"""
+"""Acquisition locks that run out, and when the next one is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When does the start offset move, and what is archived on the way?"""
+"""Move the start offset, and archive on the way."""
 
 from __future__ import annotations
 

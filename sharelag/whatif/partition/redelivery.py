@@ -1,4 +1,4 @@
-"""How many records of a batch that failed before are delivered together?
+"""How many records of a batch that failed before are delivered together.
 
 A batch that failed often is delivered in ever smaller parts, so that one bad record does not archive its neighbours
 (poison records), and a record at its last attempt is delivered alone.

@@ -1,4 +1,4 @@
-"""What does a share partition hold in memory?
+"""What a share partition holds in memory.
 
 As in ``kafka.server.share.SharePartition``: in-flight batches in offset order, each with one state for all its
 offsets or, once it was split, a state for every offset. Here a split batch keeps runs of equal neighbours, so that

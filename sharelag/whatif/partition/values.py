@@ -1,4 +1,4 @@
-"""What goes into a share partition, and what comes out of it?"""
+"""Inputs and outputs of a share partition, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in flight, and in which state is an offset?"""
+"""What is in flight, and the state of any offset."""
 
 from __future__ import annotations
 

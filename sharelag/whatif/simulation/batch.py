@@ -1,4 +1,4 @@
-"""What does a member make of the records of one poll: how long does it take, and what does it acknowledge when?"""
+"""What a member makes of the records of one poll: how long it takes, and what it acknowledges when."""
 
 from __future__ import annotations
 

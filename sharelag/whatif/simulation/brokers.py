@@ -1,4 +1,4 @@
-"""What do brokers answer to share fetches and acknowledgements, and when?
+"""The brokers' answers to share fetches and acknowledgements, and when they come.
 
 As ``SharePartitionManager`` and ``DelayedShareFetch``: a fetch locks the share partitions that it can acquire from,
 spends one budget of records on them in the order of its session, and waits while there is nothing: for records, for

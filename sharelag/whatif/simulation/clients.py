@@ -1,4 +1,4 @@
-"""What does a share consumer do? It polls one broker after the other, works, and acknowledges with its next poll.
+"""Share consumers: they poll one broker after the other, work, and acknowledge with the next poll.
 
 As ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
 """

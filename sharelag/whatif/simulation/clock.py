@@ -1,4 +1,4 @@
-"""What happens next? Actions in the order of their times, and of their scheduling where times are equal."""
+"""Virtual time: actions in the order of their times, and of their scheduling where times are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in the group, and who shall fetch what? The group coordinator's answers to heartbeats.
+"""The group coordinator's answers to heartbeats: who is in the group, and who fetches what.
 
 Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or subscribes to
 other topics makes the group epoch one more, the next heartbeat finds that the target assignment is older than that,

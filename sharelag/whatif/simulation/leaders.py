@@ -1,4 +1,4 @@
-"""Which brokers are there, and who leads next when one of them is down?"""
+"""The brokers of a simulation, and who leads next when one of them is down."""
 
 from __future__ import annotations
 

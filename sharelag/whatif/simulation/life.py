@@ -1,4 +1,4 @@
-"""What becomes of a member, whatever kind of consumer it is? It joins, works, hangs, crashes, and leaves."""
+"""The life of a member, whatever kind of consumer it is: it joins, works, hangs, crashes, and leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a leader load of a share partition, and where does what it writes go?"""
+"""What a leader loads of a share partition, and where what it writes goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the log of a topic partition, and from when on? Known for the whole run before it begins.
+"""The log of a topic partition, known for the whole run before it begins.
 
 Producers do not react to consumers, so all record batches to come are drawn at once.
 """

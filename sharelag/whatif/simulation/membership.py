@@ -1,4 +1,4 @@
-"""Who is in a group? Members join, are heard of, and leave or time out, as every group coordinator sees it."""
+"""Membership as every group coordinator sees it: members join, are heard of, and leave or time out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do members come and go by an autoscaler? KEDA, the HPA and the Deployment between them, in virtual time."""
+"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a broker keep of a share partition beside its state, and of a fetch on its way?"""
+"""What a broker keeps of a share partition beside its state, and of a fetch on its way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the share coordinator get to write in a run? Kept in order; made into records only when asked for."""
+"""What the share coordinator writes in a run, kept in order; made into records only when asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does chance come from? From streams that do not disturb each other.
+"""Named streams of random numbers that do not disturb each other.
 
 Each question has a stream of its own, numbered by what it is about and not by when it is asked: the work in a record
 is the same whoever gets it. So two runs differ by what was changed and by nothing else (common random numbers).

@@ -1,4 +1,4 @@
-"""Which offsets of the lag would more members not finish?
+"""Offsets of the lag that more members would not finish.
 
 What `sharelag export` finds from the records of a cluster, found here from what the share coordinator was told
 and from the log. The rules are those of `sharelag.metrics.finders`; a test holds both against each other.

@@ -1,4 +1,4 @@
-"""How did a simulation go, in one row?"""
+"""A simulation in one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables does a simulation leave? Their columns, and how counters become rows."""
+"""The tables that a simulation leaves: their columns, and how counters become rows."""
 
 from __future__ import annotations
 

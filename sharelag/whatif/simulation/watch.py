@@ -1,4 +1,4 @@
-"""What does an autoscaler get to see of a share group? Lag as Kafka's command tells it, from the records written."""
+"""What an autoscaler sees of a share group: lag as Kafka's command tells it, from the records written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do all members have in common, and what is a share session to them?"""
+"""What all members have in common, and what a share session is to them."""
 
 from __future__ import annotations
 

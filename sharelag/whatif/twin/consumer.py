@@ -1,4 +1,4 @@
-"""What does a consumer of a consumer group do? It fetches ahead, works on what a poll returns, and commits at times.
+"""A consumer of a consumer group: it fetches ahead, works on what a poll returns, and commits at times.
 
 As the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``: heartbeats go on while it works, and
 partitions are given up and taken within a poll.

@@ -1,4 +1,4 @@
-"""Who is in a consumer group, and who may have which partition now?
+"""Members of a consumer group, and who may have which partition now.
 
 The group coordinator of KIP-848 (``group.protocol=consumer``): members are told their part of the target assignment
 with their own heartbeats, and get a partition when whoever had it has given it up.

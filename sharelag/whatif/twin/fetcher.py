@@ -1,4 +1,4 @@
-"""How do records get to a consumer? It asks each broker for what it has nothing left of, while it works on the rest.
+"""Fetches of a consumer: it asks each broker for what it has nothing left of, while it works on the rest.
 
 As ``FetchRequestManager`` and ``FetchCollector`` of the Java client.
 """

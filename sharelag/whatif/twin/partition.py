@@ -1,4 +1,4 @@
-"""What is known of one partition of a consumer group: what was committed, delivered, and is done?"""
+"""One partition of a consumer group: what was committed, delivered, and is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a consumer group set up? Kafka's defaults."""
+"""Settings of a consumer group: Kafka's defaults."""
 
 from __future__ import annotations
 

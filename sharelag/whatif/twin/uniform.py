@@ -1,4 +1,4 @@
-"""Who gets which partition in a consumer group? One member each."""
+"""Assign the partitions of a consumer group, one member each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a consumer make of the records of one poll? It works on one after the other, and retries in place."""
+"""Work of a consumer on the records of one poll: one after the other, with retries in place."""
 
 from __future__ import annotations
 

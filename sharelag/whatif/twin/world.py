@@ -1,4 +1,4 @@
-"""What do all members of a consumer group have in common?"""
+"""What all members of a consumer group have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which causes of lag are there, since when, and how much do they hold?"""
+"""Causes of lag: since when, and how much they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is another variant better, and is it sure? A point a variant with its interval, left of or right of the baseline."""
+"""Variants against a baseline: a point each with its interval, left or right of the baseline."""
 
 from __future__ import annotations
 

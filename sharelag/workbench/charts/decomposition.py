@@ -1,4 +1,4 @@
-"""What is the distance from start offset to end offset made of?"""
+"""The distance from start offset to end offset, by what it is made of."""
 
 from __future__ import annotations
 

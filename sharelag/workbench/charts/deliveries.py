@@ -1,4 +1,4 @@
-"""How often were offsets delivered that are in the windows? Those near the limit will be archived."""
+"""Delivery counts of the offsets in the windows; those near the limit will be archived."""
 
 from __future__ import annotations
 

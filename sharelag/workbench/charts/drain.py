@@ -1,4 +1,4 @@
-"""When will nothing be left, if it goes on as it did? The forecast, with what the variation of the rates allows."""
+"""Time to drain, with what the variation of the rates allows."""
 
 from __future__ import annotations
 

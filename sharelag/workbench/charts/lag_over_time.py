@@ -1,4 +1,4 @@
-"""How did the lag come about, in offsets and in time?
+"""Lag over time, in offsets and as an age.
 
 The age is that of the oldest unfinished offset, by the straight line between the moments at which the end of its topic
 partition is known. What had been produced before the first of them is older than we can say.

@@ -1,4 +1,4 @@
-"""What does every figure say of itself? The finding as a sentence, as of when, in which unit, and what is not known."""
+"""Layout of every figure: the finding as a sentence, as of when, in which unit, and what is not known."""
 
 from __future__ import annotations
 

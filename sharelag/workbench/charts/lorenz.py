@@ -1,4 +1,4 @@
-"""How unevenly is lag spread? The Lorenz curve, and the Gini coefficient that it stands for."""
+"""The Lorenz curve of lag, and the Gini coefficient that it stands for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who fetches from where? Members of one group beside its share partitions, coloured by lag."""
+"""Members of one group beside its share partitions, coloured by lag."""
 
 from __future__ import annotations
 

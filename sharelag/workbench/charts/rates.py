@@ -1,4 +1,4 @@
-"""Do records arrive faster than they are finished, and in which share partitions?"""
+"""Arrival against completion rates, a point a share partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did records arrive faster than they were finished, and when? From moment to moment of the timeline."""
+"""Arrival and completion rates over time, from moment to moment of the timeline."""
 
 from __future__ import annotations
 

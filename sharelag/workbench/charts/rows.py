@@ -1,4 +1,4 @@
-"""Which share partitions of a table are drawn, and what are they called?"""
+"""The share partitions of a table that are drawn, and what they are called."""
 
 from __future__ import annotations
 

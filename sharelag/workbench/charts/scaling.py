@@ -1,4 +1,4 @@
-"""What does it cost to keep records from getting old? A point an autoscaler: member-hours against age."""
+"""The cost of keeping records from getting old: a point an autoscaler, member-hours against age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How wide is each window, and how wide may it get? At the limit nothing new is delivered until its head moves."""
+"""Width of each window against its limit, at which nothing new is delivered until its head moves."""
 
 from __future__ import annotations
 

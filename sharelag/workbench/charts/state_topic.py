@@ -1,4 +1,4 @@
-"""Of what does each partition of the state topic consist, and how much of it may the coordinator prune?"""
+"""The records of each partition of the state topic, and how many of them the coordinator may prune."""
 
 from __future__ import annotations
 

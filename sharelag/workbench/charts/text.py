@@ -1,4 +1,4 @@
-"""How do names, numbers and times become text in a figure?
+"""Names, numbers and times as text in a figure.
 
 plotly reads a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names are whatever somebody called a
 group, a topic or a client, so every text is escaped where it enters the figure, and nowhere before.

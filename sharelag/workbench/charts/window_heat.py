@@ -1,4 +1,4 @@
-"""Which windows were how wide, and when? A cell a share partition and stretch of time, from the history."""
+"""Width of windows over time: a cell a share partition and stretch of time, from the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was in one window, and when? Offsets upwards, time from left to right, coloured by state."""
+"""One window over time: offsets upwards, time from left to right, coloured by state."""
 
 from __future__ import annotations
 

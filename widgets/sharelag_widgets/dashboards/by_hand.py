@@ -1,4 +1,4 @@
-"""With which assignment does one begin that is made by hand, and what is it compared with?"""
+"""The assignment that editing by hand begins with, and what it is compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do all dashboards have in common? A header, controls, parts that follow them, refreshing without waiting.
+"""What all dashboards have in common: a header, controls, parts that follow them, refreshing without waiting.
 
 A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so that a dashboard that
 is gone from the page, or in a tab behind others, reads nothing.

@@ -1,4 +1,4 @@
-"""What did one share partition's window look like, offset by offset, and what changed it?"""
+"""One share partition's window over time, offset by offset, and what changed it."""
 
 from __future__ import annotations
 

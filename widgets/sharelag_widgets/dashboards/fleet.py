@@ -1,4 +1,4 @@
-"""Where in a cluster is the backlog, and which share partitions is it made of?"""
+"""The backlog of a cluster, and the share partitions it is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does one share group do: why does it lag, since when, and when will the lag be gone?"""
+"""One share group: why it lags, since when, and when the lag will be gone."""
 
 from __future__ import annotations
 

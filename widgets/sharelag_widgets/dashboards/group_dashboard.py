@@ -1,4 +1,4 @@
-"""What do the dashboards of one group have in common? A choice of the group, which follows what is picked elsewhere."""
+"""What the dashboards of one group have in common: a choice of the group, which follows what is picked elsewhere."""
 
 from __future__ import annotations
 

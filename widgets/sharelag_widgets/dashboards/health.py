@@ -1,4 +1,4 @@
-"""How does the state topic itself do: its size, its snapshots, what holds pruning back, and its record generations?"""
+"""The state topic itself: its size, its snapshots, what holds pruning back, and its record generations."""
 
 from __future__ import annotations
 

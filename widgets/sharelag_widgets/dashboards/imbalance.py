@@ -1,4 +1,4 @@
-"""Is the load spread badly, over partitions, topics and members, and around what does the lag crowd?"""
+"""How load is spread over partitions, topics and members, and what the lag crowds around."""
 
 from __future__ import annotations
 

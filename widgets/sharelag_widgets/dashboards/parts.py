@@ -1,4 +1,4 @@
-"""What are dashboards made of? Charts and tables with a heading that opens their definition, and choices of one."""
+"""Parts of dashboards: charts and tables with a heading that opens their definition, and choices of one."""
 
 from __future__ import annotations
 

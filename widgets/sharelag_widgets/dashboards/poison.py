@@ -1,4 +1,4 @@
-"""Which records does no consumer get through? Offsets that fail or wait, where they are, and what became of them."""
+"""Records that no consumer gets through: where they are, and what became of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which offsets do not get through? Those delivered often, those given up, and those that pin a start offset."""
+"""Offsets that do not get through: delivered often, given up, or pinning a start offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be tried, and how is what came of it told? From controls to scenarios, from comparisons to rows."""
+"""Trials of a dashboard: from controls to scenarios, from comparisons to rows."""
 
 from __future__ import annotations
 

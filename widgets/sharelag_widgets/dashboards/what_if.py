@@ -1,4 +1,4 @@
-"""What would another assignor, more members, or other settings do? Simulated from where the group is, and compared."""
+"""Another assignor, more members or other settings, simulated from where the group is, and compared."""
 
 from __future__ import annotations
 
