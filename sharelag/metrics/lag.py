@@ -141,6 +141,13 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(chosen, schema=schemas.LAG)
 
 
+def rollup_keys(by: str) -> list[str]:
+    """The columns that a lag table is summed up by, ``"group"`` or ``"topic"``; any other is an InputError."""
+    if by not in ROLLUP_KEYS:
+        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
+    return ROLLUP_KEYS[by]
+
+
 def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     """Sum a lag table up by group, or by group and topic; unknown lags are counted, never summed as zero.
 
@@ -155,9 +162,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     pyarrow.RecordBatch
         `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is known.
     """
-    if by not in ROLLUP_KEYS:
-        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
-    keys = ROLLUP_KEYS[by]
+    keys = rollup_keys(by)
     table = as_table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
     wanted = [(column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])

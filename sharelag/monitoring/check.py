@@ -195,10 +195,7 @@ def _told(rule: Rule, value: float) -> str:
 def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     if begun.as_of is not None:
         return _row(rule, _said(rule), summary="the state topic is judged as of now only")
-    if begun.engine == "spark" and not begun.choice.groups:
-        _, findings = investigate.health_of(begun)
-    else:
-        _, findings = investigate.health(begun.source, begun.engine)
+    _, findings = investigate.health_of(begun)
     told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
     values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
     nothing = np.array([None], object)

@@ -17,7 +17,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.health import COUNTS, gather, health_arrow
 from sharelag.metrics.imbalance import OVER, imbalance_arrow
-from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_KEYS, ROLLUP_SUMS, lag_columns
+from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_SUMS, lag_columns, rollup_keys
 from sharelag.metrics.loads import NEEDED
 from sharelag.metrics.placement import Partitions
 from sharelag.metrics.reconcile import reconcile_arrow
@@ -56,12 +56,11 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
 
 def rollup(lag: DataFrame, by: str) -> DataFrame:
     """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
-    if by not in ROLLUP_KEYS:
-        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
+    keys = rollup_keys(by)
     schemas.require(lag, schemas.LAG, "lag")
     counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
     sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
-    rolled = counted.groupBy(*ROLLUP_KEYS[by]).agg(F.count("partition").alias("partitions"), *sums)
+    rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
     wanted = schemas.spark_schema(schemas.ROLLUP).fields
     columns = [
         F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name) for f in wanted

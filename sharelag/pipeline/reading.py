@@ -137,6 +137,11 @@ class SparkReading(Reading):
         other.once(("frame", "raw"), lambda: self.frames.raw_of(STATE_TOPIC))
         return other
 
+    def whole(self) -> SparkReading:
+        """A reading of all groups as of now."""
+        is_whole = self.as_of is None and not self.choice.groups
+        return self if is_whole else SparkReading(self.source, spark=self.spark)
+
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways."""
         frames, config = self.frames, getattr(self.source, "config", None)
@@ -146,7 +151,7 @@ class SparkReading(Reading):
 
     def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
         """The state after each record; of too many rows the latest."""
-        frame = _of_group(self.history_frame(since), group)
+        frame = self.history_frame(since, group)
         is_cut = most is not None and self.counted.records > most
         if is_cut:
             frame = frame.orderBy(F.desc("record_timestamp"), F.desc("record_offset")).limit(int(most or 0))
@@ -163,10 +168,10 @@ class SparkReading(Reading):
         for batch in streamed(self.history_frame(since).orderBy(*order, "record_offset"), _HISTORY):
             yield pa.Table.from_batches([batch])
 
-    def history_frame(self, since: datetime | None = None) -> DataFrame:
-        """The whole history from a time on, with the topics' names beside."""
+    def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
+        """The whole history from a time on, of one group or all, with the topics' names beside."""
         frame = states.history(self._records, self.table("gaps"))
-        return self._named(_since(frame, "record_timestamp", since))
+        return self._named(_of_group(_since(frame, "record_timestamp", since), group))
 
     def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
         """What a function says of the whole history of share partitions."""

@@ -101,6 +101,11 @@ class QuickReading(Reading):
         """The same records as of another moment: states alone."""
         return QuickReading(self.source, as_of, self.choice, self.over, history=False)
 
+    def whole(self) -> QuickReading:
+        """A reading of all groups as of now, with health."""
+        is_whole = self._with_health and self.as_of is None and not self.choice.groups
+        return self if is_whole else QuickReading(self.source, health=True)
+
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways."""
         offsets = self.table("offsets")

@@ -135,6 +135,10 @@ class Reading(ABC):
         """The same records as of another moment."""
 
     @abstractmethod
+    def whole(self) -> Reading:
+        """A reading of all groups as of now, with the state topic's health: this one where it is that."""
+
+    @abstractmethod
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways, as `sharelag.schemas.comparisons.RECONCILED`."""
 

@@ -20,7 +20,6 @@ from sharelag.sources.inputs import Input
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, gaps, investigate, rendering
 from sharelag.workbench import engine as engines
-from sharelag.workbench.engine import Answer
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 from sharelag.workbench.spark_bar import spark_bar
@@ -150,7 +149,7 @@ class Workbench:
         few = self.reading.counted.records <= MOST_ROWS
         mine = None if few else group
         rows = self._ask(("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine))
-        frame = self._frame(lambda read: _of_group(read.history_frame(begin), group))
+        frame = self._frame(lambda read: read.history_frame(begin, group))
         base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
         return answers.history(rows, group, base)
 
@@ -228,22 +227,7 @@ class Workbench:
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""
-
-        def asked() -> tuple[Answer, pa.Table]:
-            if self.reading.engine == "spark" and self.as_of is None and not self.choice.groups:
-                return investigate.health_of(self.reading)
-            if self.reading.engine == "spark":
-                from sharelag.pipeline.reading import SparkReading
-
-                whole = SparkReading(self.source, spark=self._session())
-                try:
-                    return investigate.health_of(whole)
-                finally:
-                    whole.close()
-            with engines.reading(self.source, self.engine, health=True) as whole_here:
-                return investigate.health_of(whole_here)
-
-        answer, findings = self._ask("health", asked)
+        answer, findings = self._ask("health", lambda: investigate.health_of(self.reading))
         return answers.health(answer, findings, self._base(gathered=False))
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
@@ -358,10 +342,6 @@ class Workbench:
             return work()
         with spark_bar(words, self.bars):
             return work()
-
-
-def _of_group(frame: DataFrame, group: str | None) -> DataFrame:
-    return frame if group is None else frame.where(frame.group_id == group)
 
 
 def copied(source: Any) -> Any:

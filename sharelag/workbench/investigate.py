@@ -188,10 +188,15 @@ def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
 
 
 def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
-    """The same of a reading, which has to be of all groups as of now."""
-    table = begun.table("health")
-    found = findings(table, begun.table("windows"), begun.source.partitions(STATE_TOPIC))
-    return Answer.of(begun, table), found
+    """The same of a reading's input, by another reading where this one is not of all groups as of now."""
+    whole = begun.whole()
+    try:
+        table = whole.table("health")
+        found = findings(table, whole.table("windows"), whole.source.partitions(STATE_TOPIC))
+        return Answer.of(whole, table), found
+    finally:
+        if whole is not begun:
+            whole.close()
 
 
 def known_moments(past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta) -> list[datetime]:

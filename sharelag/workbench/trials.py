@@ -1,4 +1,4 @@
-"""Results of values that are none: simulations, what they take and find, and evidence."""
+"""Results of other values: simulations, what they take and find, and evidence."""
 
 from __future__ import annotations
 
