@@ -59,7 +59,8 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
     begin = parse_time(since) if since else None
     with shown(source) as read, engines.reading(read, start(engine, source), moment, choice) as begun:
         if every is not None:
-            answer = investigate.timeline_of(begun, timedelta(seconds=every), begin)
+            step = timedelta(seconds=every)
+            answer = investigate.timeline_of(begun, investigate.regular_moments(begun, step, begin), step)
             columns, unit = show.TIMELINE_COLUMNS, "row"
         elif output == "human" or begun.engine == "local":
             answer = engines.history_of(begun, begin, None if begun.engine == "local" else _MOST_LINES)

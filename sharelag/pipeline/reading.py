@@ -173,9 +173,16 @@ class SparkReading(Reading):
         frame = states.history(self._records, self.table("gaps"))
         return self._named(_of_group(_since(frame, "record_timestamp", since), group))
 
-    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
-        """What a function says of the whole history of share partitions."""
-        return collected(states.summarized(self._records, each, schema, self.table("gaps")), schema)
+    def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
+        """Apply a function to the whole history of share partitions, in the tasks that replay it."""
+        records = self._records if keys is None else self._records_of(keys)
+        return collected(states.summarized(records, each, schema, self.table("gaps")), schema)
+
+    def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
+        """The lag of every share partition at moments, which ``each`` works out, as `sharelag.schemas.TIMELINE`."""
+        records = _of_group(self._records, group)
+        frame = states.summarized(records, each, schemas.TIMELINE, self.table("gaps"))
+        return self._named(frame).select(schemas.TIMELINE.names)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """The windows of some share partitions at moments of the past."""

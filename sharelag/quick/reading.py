@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -132,9 +132,10 @@ class QuickReading(Reading):
         """All rows of the history."""
         yield self.history(since).table
 
-    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
-        """What a function says of the whole history of share partitions."""
-        return as_table(each(one_batch(self._history))).cast(schema)
+    def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
+        """Apply a function to the whole history of share partitions."""
+        history = self._history if keys is None else _of_keys(self._history, keys)
+        return as_table(each(one_batch(history))).cast(schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """The windows of some share partitions at moments of the past."""
@@ -200,9 +201,8 @@ class QuickReading(Reading):
     def _records(self, wanted: pa.Table) -> pa.Table:
         """All records of some share partitions: few, since they are held here."""
         groups = frozenset(wanted.column("group_id").to_pylist())
-        names = keys(wanted, _SHARE_PARTITION)
         found = decoded(self.source, STATE_TOPIC, self.as_of, Choice(groups or self.choice.groups))
-        parts = [one.records.filter(pc.is_in(keys(one.records, _SHARE_PARTITION), names)) for one in found]
+        parts = [_of_keys(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)
 
     def _read_states(self) -> _Read:
@@ -240,6 +240,11 @@ class QuickReading(Reading):
         history = pa.Table.from_batches([*steps, step]).sort_by([(name, "ascending") for name in HISTORY_KEY])
         windows = pa.Table.from_batches([replay_arrow(known)])
         return _Read(windows, count.told, history, gaps, pa.concat_tables(counts))
+
+
+def _of_keys(rows: Any, wanted: pa.Table) -> Any:
+    """The rows of some share partitions."""
+    return rows.filter(pc.is_in(keys(rows, _SHARE_PARTITION), keys(wanted, _SHARE_PARTITION)))
 
 
 def decoded(

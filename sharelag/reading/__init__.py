@@ -154,8 +154,18 @@ class Reading(ABC):
         """All rows of `history` in its order, one piece after another, however many there are."""
 
     @abstractmethod
-    def over_history(self, each: Each, schema: pa.Schema) -> pa.Table:
-        """What a function says of the whole history of share partitions, given some of them at a time."""
+    def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
+        """Apply a function to the whole history of share partitions, given some of them at a time.
+
+        Parameters
+        ----------
+        each : callable
+            From `sharelag.schemas.HISTORY` to a batch or table.
+        schema : pyarrow.Schema
+            Of what it gives.
+        keys : pyarrow.Table, optional
+            ``group_id topic_id partition`` of the share partitions; else all.
+        """
 
     @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:

@@ -146,8 +146,13 @@ def _heat(table: pa.Table, measure: str, theme: charts.Theme) -> Any:
 def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) -> Result:
     """The lag at regular moments."""
     table = only(answer.table, group)
+    notes = []
+    if answer.left_out:
+        shown = len(pc.unique(keys(table, _KEY)))
+        notes.append(f"the {shown:,} share partitions with the most lag; to_spark() has all")
     return replace(
         base,
+        notes=tuple(notes),
         title=f"Lag every {show.duration(every / timedelta(milliseconds=1))}",
         table=table,
         columns=show.TIMELINE_COLUMNS,

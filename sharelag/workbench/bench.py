@@ -36,6 +36,8 @@ _T = TypeVar("_T")
 _STEPS = 60
 #: Rows of a history that are brought into this process; its DataFrame has all.
 MOST_ROWS = 20_000
+#: Rows of a timeline that are brought into this process; its DataFrame has all.
+MOST_TIMELINE_ROWS = 200_000
 #: Moments of windows, when nobody says how many.
 MOST_MOMENTS = 240
 #: Windows of a past that are brought into this process.
@@ -149,7 +151,7 @@ class Workbench:
         few = self.reading.counted.records <= MOST_ROWS
         mine = None if few else group
         rows = self._ask(("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine))
-        frame = self._frame(lambda read: read.history_frame(begin, group))
+        frame = self._frame(lambda read: read.history_frame(begin, group), rows.left_out)
         base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
         return answers.history(rows, group, base)
 
@@ -200,8 +202,16 @@ class Workbench:
         begin = parse_time(since) if isinstance(since, str) else since
         step = self._step() if every is None else span(every)
         over = self.over if begin is None else None
-        answer = self._ask(("timeline", step, begin), lambda: investigate.timeline_of(self.reading, step, begin, over))
-        return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of))
+        moments = investigate.regular_moments(self.reading, step, begin, over)
+        # What is few is worked out once for all groups; of more each group has its own share partitions.
+        few = len(moments) * self.evidence().lag.num_rows <= MOST_TIMELINE_ROWS
+        mine = None if few else group
+        answer = self._ask(
+            ("timeline", step, begin, mine),
+            lambda: investigate.timeline_of(self.reading, moments, step, mine, MOST_TIMELINE_ROWS),
+        )
+        frame = self._frame(lambda read: investigate.timeline_frame(read, moments, step, group), answer.left_out)
+        return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame))
 
     def explain(self, group: str | None = None) -> Result:
         """Why there is lag: causes with what shows them, the weightiest first."""
@@ -302,8 +312,10 @@ class Workbench:
     def _rejected(self) -> tuple[str, ...]:
         return gaps.of_rejected(self.reading.counted.rejected)
 
-    def _frame(self, made: Callable[[SparkReading], DataFrame]) -> Callable[[], DataFrame]:
-        return lambda: made(self._on_spark())
+    def _frame(self, made: Callable[[SparkReading], DataFrame], left_out: int) -> Callable[[], DataFrame] | None:
+        """The DataFrame of a result; none where its table, which did not come from Spark, is all there is."""
+        is_whole = self.reading.engine == "local" and not left_out
+        return None if is_whole else lambda: made(self._on_spark())
 
     def _gather(self) -> Evidence:
         evidence = self._run("reading share groups", lambda: self.reading.evidence)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,17 @@ from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.placement import findings
 from sharelag.metrics.timeline import timeline_arrow
 from sharelag.model import milliseconds
-from sharelag.reading import ORDER, OVER, Reading, named
+from sharelag.reading import ORDER, OVER, Each, Reading, named
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.engine import Answer, reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sharelag.pipeline.reading import SparkReading
 
 #: More moments than a person looks at, and a few requests to the cluster each.
 MOST_MOMENTS = 2_000
@@ -86,31 +92,72 @@ def timeline(
         When that would be more than `MOST_MOMENTS` moments, or too many rows.
     """
     with reading(source, engine, as_of, choice) as begun:
-        return timeline_of(begun, every, since, over)
+        return timeline_of(begun, regular_moments(begun, every, since, over), every)
 
 
-def timeline_of(
+def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
-) -> Answer:
-    """The same of a reading."""
+) -> list[datetime]:
+    """The moments of a timeline, ascending, the last of them that of the reading.
+
+    Raises
+    ------
+    InputError
+        When there would be more than `MOST_MOMENTS`.
+    """
     first = since or begun.counted.first
-    ids, now = begun.topic_ids, begun.table("offsets")
-    asked = None if begun.as_of is not None else pc.max(now.column("as_of")).as_py()
+    asked = None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
     last = asked or begun.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
-        return Answer.of(begun, schemas.TIMELINE.empty_table())
+        return []
     if (last - first) / every > MOST_MOMENTS:
         raise InputError(f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step")
-    moments = [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
-    rows = len(moments) * begun.table("windows").num_rows
-    if rows > _MOST_ROWS:
+    return [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
+
+
+def timeline_of(
+    begun: Reading,
+    moments: Sequence[datetime],
+    every: timedelta,
+    group: str | None = None,
+    most: int | None = None,
+) -> Answer:
+    """The same of a reading at moments that are ``every`` apart, of one group or all.
+
+    Of more rows than ``most`` those of the share partitions with the most lag now; without ``most``, more rows than
+    one process should hold are an error.
+    """
+    if not moments:
+        return Answer.of(begun, schemas.TIMELINE.empty_table())
+    lag = begun.table("lag")
+    keys = lag if group is None else lag.filter(pc.equal(lag.column("group_id"), group))
+    rows = len(moments) * keys.num_rows
+    if most is None and rows > _MOST_ROWS:
         raise InputError(f"{rows:,} rows are too many to look at: choose a longer step, or fewer groups")
-    # The ends of the last moment are those that were asked for just now.
-    ends = pa.concat_tables([begun.source.past_offsets(ids, moments[:-1]), now])
-    table = lags_at(begun, ends, known_moments(ends, moments, every))
+    kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
+    if kept < keys.num_rows:
+        keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
+    each, now = _lags(begun, moments, every), begun.table("offsets")
+    table = begun.over_history(each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys)
     table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
-    return Answer.of(begun, begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")])))
+    table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
+    return Answer.of(begun, table, rows - kept * len(moments))
+
+
+def timeline_frame(
+    begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
+) -> DataFrame:
+    """The whole timeline of a reading on Spark as a DataFrame."""
+    return begun.timeline_frame(_lags(begun, moments, every), group)
+
+
+def _lags(begun: Reading, moments: Sequence[datetime], every: timedelta) -> Each:
+    """Make what works out the lags at some moments from the history of share partitions."""
+    # The ends of the last moment are those that were asked for just now.
+    past = begun.source.past_offsets(begun.topic_ids, moments[:-1])
+    ends = pa.concat_tables([past, begun.table("offsets")])
+    return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
 
 
 def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:

@@ -83,7 +83,7 @@ class Result:
         spark : pyspark.sql.SparkSession, optional
             Else the one that the answer came from, the active one, or one for this machine.
         """
-        if self.frame is not None and self.engine == "spark":
+        if self.frame is not None:
             return self.frame()
         from sharelag.pipeline.collecting import frame_of
 

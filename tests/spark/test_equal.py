@@ -40,13 +40,20 @@ def tables(read: Any) -> dict[str, list[Any]]:
 
 def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
     assert set(FEW) < set(STORIES)
+    random = Random("moments of the stories")
     for story in cases(FEW, STORIES):
         source = CaptureInput(CAPTURE.parent / "scenarios" / story)
-        ours, theirs = QuickReading(source), SparkReading(source, spark=spark)
-        found, wanted = tables(theirs), tables(ours)
-        for name, table in wanted.items():
-            assert found[name] == table, (story, name)
-        theirs.close()
+        counted = QuickReading(source).counted
+        assert counted.first
+        assert counted.last
+        then = counted.first + random.uniform(0.3, 0.9) * (counted.last - counted.first)
+        for moment in (None, then):
+            ours, theirs = QuickReading(source, moment), SparkReading(source, moment, spark=spark)
+            found, wanted = tables(theirs), tables(ours)
+            for name, table in wanted.items():
+                assert found[name] == table, (story, moment, name)
+            assert wanted["windows"], (story, moment)
+            theirs.close()
 
 
 def test_random_topics_are_the_same_at_random_moments(spark: SparkSession, cases: Any, tmp_path: Path) -> None:
@@ -59,7 +66,8 @@ def test_random_topics_are_the_same_at_random_moments(spark: SparkSession, cases
             batch = batch.filter(pa.array([random.random() < 0.9 for _ in records]))
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.Table.from_batches([batch]), path)
-        for moment in (None, {3: 100 + random.randrange(len(records))}):
+        written = random.choice(batch.column("timestamp").drop_null().to_pylist())
+        for moment in (None, {3: 100 + random.randrange(len(records))}, written):
             ours, theirs = (engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark"))
             found = tables(theirs)
             # Nothing but the clock tells when an input without offsets was asked.

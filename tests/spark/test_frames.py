@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.workbench import engine
-from tests.support.synthetic import capture_of
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
@@ -278,71 +276,22 @@ def test_a_result_becomes_the_dataframe_of_all_its_rows(spark: SparkSession, mon
     assert later.count() == engine.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
 
 
-# ---- what reaches this process ---------------------------------------------------------------------------
-
-
-class Counted:
-    """How many bytes of DataFrames reached this process, and by which calls."""
-
-    def __init__(self) -> None:
-        self.bytes, self.calls = 0, 0
-
-
-@contextmanager
-def counting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
-    kind, counted = type(spark.range(1)), Counted()
-    with monkeypatch.context() as patch:
-        for name in ("toArrow", "collect", "toPandas", "toLocalIterator"):
-            patch.setattr(kind, name, _counted(getattr(kind, name), name, counted))
-        yield counted
-
-
-def _counted(original: Any, name: str, counted: Counted) -> Any:
-    def collecting(frame: Any, *args: Any, **kwargs: Any) -> Any:
-        found = original(frame, *args, **kwargs)
-        assert name == "toArrow", f"{name} gives rows one by one"
-        counted.calls += 1
-        counted.bytes += found.nbytes
-        return found
-
-    return collecting
-
-
-def ask_everything(bench: Any) -> dict[str, int]:
-    group = bench.groups[0]
-    at = bench.evidence().as_of - timedelta(seconds=30)
-    asked = {
-        "lag": bench.lag(), "rollup": bench.lag(by="group"), "windows": bench.windows(),
-        "history": bench.history(), "timeline": bench.timeline(every=10.0), "diff": bench.diff(at),
-        "progress": bench.progress(),
-        "members": bench.members(), "imbalance": bench.imbalance(), "explain": bench.explain(),
-        "health": bench.health(), "reconcile": bench.reconcile(), "moments": bench.moments(group, most=20),
-    }  # fmt: skip
-    return {name: len(result) for name, result in asked.items()}
-
-
-def test_what_is_collected_does_not_grow_with_the_records(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight times the records of as many share partitions: the same questions, about the same bytes and calls."""
-    told = []
-    for name, per_partition in (("few", 60), ("many", 480)):
-        for limit in ("sharelag.workbench.bench.MOST_ROWS", "sharelag.pipeline.reading._FEW_TIMES"):
-            monkeypatch.setattr(limit, 500)
-        source = capture_of(tmp_path / name, groups=3, partitions=4, per_partition=per_partition)
-        assert source.size() == 12 * per_partition
-        # In this process nothing is decoded or replayed: whoever did would read the records here.
-        monkeypatch.setattr(CaptureInput, "batches", _never)
-        with counting(spark, monkeypatch) as counted:
-            sizes = ask_everything(sharelag.open(source, spark=spark, over=timedelta(seconds=200)))
-        told.append((counted, sizes))
-        monkeypatch.undo()
-    (few, sizes), (many, larger) = told
-    assert few.calls <= many.calls <= few.calls + 2
-    assert sizes["lag"] == larger["lag"] == 12
-    assert larger["history"] == 500
-    assert many.bytes < 1.5 * few.bytes
-
-
-def _never(*_: Any) -> Any:
-    raise AssertionError("an answer of the Spark engine read the records in this process")
+    whole = sharelag.open("demo", engine="local").timeline(every=10.0)
+    on_spark = sharelag.open("demo", spark=spark).timeline(every=10.0)
+    assert not whole.notes
+    assert rows(collected(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
+    monkeypatch.setattr("sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5)
+    for bench in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
+        worst = bench.evidence().lag.sort_by([("lag", "descending")]).slice(0, 5)
+        cut = bench.timeline(every=10.0)
+        assert set(cut.table.column("topic_id").to_pylist()) == set(worst.column("topic_id").to_pylist())
+        lags = cut.table.filter(pc.equal(cut.table["as_of"], cut.as_of)).column("lag").to_pylist()
+        assert sorted(lags) == sorted(worst.column("lag").to_pylist())
+        assert "the 5 share partitions with the most lag" in cut.to_text()
+        assert rows(collected(cut.to_spark(), schemas.TIMELINE)) == rows(whole.table)
+        billing = bench.timeline("billing", every=10.0)
+        assert set(billing.table.column("group_id").to_pylist()) == {"billing"}
+        assert billing.to_spark().select("group_id").distinct().count() == 1

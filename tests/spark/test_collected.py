@@ -1,0 +1,142 @@
+"""What reaches this process of an answer on Spark: a row a share partition or a summary, however many records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import sharelag
+from sharelag.monitoring.check import check_reading
+from sharelag.monitoring.checks.rules import read_rules
+from sharelag.monitoring.exports.lake import append_run, write_run
+from sharelag.reports import story
+from sharelag.reports.case import Case
+from sharelag.sources.inputs import CaptureInput
+from sharelag.sources.spark.frames import FrameInput
+from tests.support.synthetic import capture_of
+
+OVER = timedelta(seconds=200)
+RULES = """
+version: 1
+rules:
+  - {name: lag, measure: lag, warn: 50, critical: 500, for: 1m}
+  - {name: age, measure: age, warn: 1m, critical: 10m}
+  - {name: drain, measure: drain, warn: 10m, for: 1m}
+  - {name: causes, measure: cause, causes: [window_full], critical: 1}
+  - {name: topic, measure: state_topic, warn: 1}
+"""
+
+
+@dataclass
+class Counted:
+    """How many bytes of DataFrames reached this process, and by how many calls."""
+
+    bytes: int = 0
+    calls: int = 0
+
+
+@contextmanager
+def counting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    kind, counted = type(spark.range(1)), Counted()
+    with monkeypatch.context() as patch:
+        for name in ("toArrow", "collect", "toPandas", "toLocalIterator"):
+            patch.setattr(kind, name, _counted(getattr(kind, name), name, counted))
+        # In this process nothing is decoded or replayed: whoever did would read the records here.
+        for source in (CaptureInput, FrameInput):
+            patch.setattr(source, "batches", _never)
+        yield counted
+
+
+def _counted(original: Any, name: str, counted: Counted) -> Any:
+    def collecting(frame: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(frame, *args, **kwargs)
+        assert name == "toArrow", f"{name} gives rows one by one"
+        counted.calls += 1
+        counted.bytes += found.nbytes
+        return found
+
+    return collecting
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError("an answer of the Spark engine read the records in this process")
+
+
+def questions(bench: Any, folder: Path) -> None:
+    group, at = bench.groups[0], bench.evidence().as_of - timedelta(seconds=30)
+    assert len(bench.lag()) == 12
+    assert len(bench.lag(by="topic")) == 3
+    assert len(bench.lag(by="group")) == 3
+    assert len(bench.history()) == 500
+    for result in (
+        bench.windows(), bench.timeline(every=10.0), bench.diff(at), bench.progress(), bench.imbalance(),
+        bench.health(), bench.reconcile(), bench.moments(group, most=20),
+    ):  # fmt: skip
+        assert len(result)
+    assert bench.skew().num_rows == 3
+    bench.explain()
+    bench.members()
+
+
+def report(bench: Any, folder: Path) -> None:
+    case = Case(bench, bench.evidence())
+    told = story.verdict(case)
+    for section in (story.headline, story.changes, story.groups, story.causes, story.unknown):
+        section(told)
+    for section in (
+        story.lag_over_time, story.parts, story.drain, story.progress, story.windows, story.headroom, story.rates,
+        story.rates_over_time, story.spans, story.lorenz, story.assignments, story.reclaimable, story.cause_spans,
+        story.signs, story.moved, story.window_heat, story.deliveries,
+    ):  # fmt: skip
+        section(case)
+    story.archived(case, 60)
+    story.keeping_up(case, told)
+
+
+def check(bench: Any, folder: Path) -> None:
+    rules = folder / "rules.yaml"
+    rules.write_text(RULES)
+    checked = check_reading(bench.reading, read_rules(rules))
+    assert set(checked.table.column("rule").to_pylist()) == {"lag", "age", "drain", "causes", "topic"}
+
+
+def exports(bench: Any, folder: Path) -> None:
+    assert write_run(bench.reading, folder / "runs").is_dir()
+    assert append_run(bench.reading, folder / "lake")
+
+
+def own_frames(bench: Any, folder: Path) -> None:
+    raw = bench.frames.raw
+    ends = raw.sparkSession.read.parquet(str(Path(bench.source.folder) / "offsets.parquet"))
+    questions(sharelag.open(raw=raw, offsets=ends, over=OVER), folder)
+
+
+@pytest.mark.parametrize("ask", [questions, report, check, exports, own_frames], ids=lambda ask: ask.__name__)
+def test_what_is_collected_does_not_grow_with_the_records(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Any, Path], None]
+) -> None:
+    """Eight times the records of as many share partitions: the same questions, about the same bytes and calls."""
+    for limit in ("sharelag.workbench.bench.MOST_ROWS", "sharelag.pipeline.reading._FEW_TIMES"):
+        monkeypatch.setattr(limit, 500)
+    few, many = map(partial(_cost, spark, monkeypatch, tmp_path, ask), (60, 480))
+    assert few.calls <= many.calls <= few.calls + 2
+    assert many.bytes < 1.5 * few.bytes
+
+
+def _cost(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, folder: Path, ask: Callable[[Any, Path], None], records: int
+) -> Counted:
+    mine = folder / str(records)
+    source = capture_of(mine / "capture", groups=3, partitions=4, per_partition=records)
+    assert source.size() == 12 * records
+    with counting(spark, monkeypatch) as counted:
+        ask(sharelag.open(source, spark=spark, over=OVER), mine)
+    return counted
