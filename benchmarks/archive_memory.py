@@ -36,10 +36,18 @@ def run() -> None:
             topic,
             ((n % PARTITIONS, b"%d" % n, values[n % 1000]) for n in range(RECORDS_IN_ALL)),
         )
-        command = [sys.executable, "-m", "tests.kafka.archive_job", broker.bootstrap_servers, str(folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.kafka.archive_job",
+            broker.bootstrap_servers,
+            str(folder),
+        ]
         command += [str(IN_A_MICRO_BATCH), topic]
         begun = time.monotonic()
-        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        job = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             samples = _watched(job, folder)
         finally:
@@ -47,7 +55,9 @@ def run() -> None:
             job.wait()
         count = sum(batch.num_rows for batch in ArchiveInput(folder).batches(topic))
         if count != RECORDS_IN_ALL:
-            raise SystemExit(f"{count:,} records are in the archive, {RECORDS_IN_ALL:,} in the topic")
+            raise SystemExit(
+                f"{count:,} records are in the archive, {RECORDS_IN_ALL:,} in the topic"
+            )
     _tell(samples, time.monotonic() - begun)
 
 
@@ -74,7 +84,9 @@ def _watched(job: subprocess.Popen[bytes], folder: Path) -> list[tuple[int, floa
 
 
 def _tell(samples: list[tuple[int, float, float]], seconds: float) -> None:
-    print(f"{RECORDS_IN_ALL:,} records in {seconds:.0f} s, micro-batches of {IN_A_MICRO_BATCH:,}; median MiB (peak)")
+    print(
+        f"{RECORDS_IN_ALL:,} records in {seconds:.0f} s, micro-batches of {IN_A_MICRO_BATCH:,}; median MiB (peak)"
+    )
     batches = max(batch for batch, _, _ in samples) + 1
     for part in range(4):
         low, high = batches * part // 4, batches * (part + 1) // 4

@@ -25,7 +25,8 @@ from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.streams import Work
 
 BASELINE = "simple"
-#: The lag-aware one with its eyes shut: what is left of its gain is due to sharing, and not to the lag.
+#: The lag-aware one with its eyes shut: what is left of its gain is due to sharing, and not to the
+#: lag.
 UNAWARE = "lag-unaware"
 ASSIGNORS = (BASELINE, "lag-proportional", UNAWARE, "lag-aware-sticky", "all-to-all", "optimal")
 #: Measures that are compared, and what the summary must have at least for a ratio to mean anything.
@@ -52,7 +53,10 @@ RUNS = pa.schema(
         ("idle_members", pa.int32()),
         ("redeliveries", pa.int64()),
         ("expired", pa.int64()),
-        ("bound_ms", pa.float64()),  # no group of these members drains sooner; null: it did between two bursts
+        (
+            "bound_ms",
+            pa.float64(),
+        ),  # no group of these members drains sooner; null: it did between two bursts
     ]
 )
 #: Of the simulations: all scenarios have the same, since each is another one already.
@@ -70,7 +74,9 @@ def study(numbers: Iterable[int]) -> pa.Table:
     scenarios = {number: drawn(number) for number in numbers}
     least = {number: least_drain_ms(scenario, SEED) for number, scenario in scenarios.items()}
     tried = {
-        (number, name): (replace(one, assignor=name), SEED) for number, one in scenarios.items() for name in ASSIGNORS
+        (number, name): (replace(one, assignor=name), SEED)
+        for number, one in scenarios.items()
+        for name in ASSIGNORS
     }
     rows = [row_of(number, row, *least[number]) for (number, _), row in simulated(tried).items()]
     return pa.Table.from_pylist(rows, schema=RUNS)
@@ -84,7 +90,13 @@ def simulated(tried: Mapping[_Key, tuple[Scenario, int]]) -> dict[_Key, dict[str
     with ProcessPoolExecutor(
         mp_context=get_context("spawn"), initializer=register, initargs=(UNAWARE, unaware)
     ) as pool:
-        return dict(zip(tried, pool.map(summary_of, *zip(*tried.values(), strict=True), chunksize=4), strict=True))
+        return dict(
+            zip(
+                tried,
+                pool.map(summary_of, *zip(*tried.values(), strict=True), chunksize=4),
+                strict=True,
+            )
+        )
 
 
 def summary_of(scenario: Scenario, seed: int) -> dict[str, Any]:
@@ -100,19 +112,24 @@ def unaware(group: Group) -> Assignment:
     return lag_aware_sticky(replace(group, topics=blind))
 
 
-def row_of(number: int, summary: dict[str, Any], bound_ms: float, arrives_until_ms: float) -> dict[str, Any]:
+def row_of(
+    number: int, summary: dict[str, Any], bound_ms: float, arrives_until_ms: float
+) -> dict[str, Any]:
     """A row of `RUNS` from the answers of `summary_of` and `least_drain_ms`."""
     drain = summary["drain_ms"]
     bound = None if drain is not None and drain < arrives_until_ms else bound_ms
     family = FAMILIES[number % len(FAMILIES)]
-    return {"number": number, "family": family, "bound_ms": bound} | {name: summary[name] for name in _COLUMNS}
+    return {"number": number, "family": family, "bound_ms": bound} | {
+        name: summary[name] for name in _COLUMNS
+    }
 
 
 def least_drain_ms(scenario: Scenario, seed: int) -> tuple[float, float]:
     """When everything could be finished at best, and when the last record arrives, in ms.
 
-    As if all records were there from the begin, all members as well, and each of them always had the right one at
-    hand: a bound by linear program, with the work that the simulation draws for each record.
+    As if all records were there from the begin, all members as well, and each of them always had
+    the right one at hand: a bound by linear program, with the work that the simulation draws for
+    each record.
     """
     members = scenario.each_member()
     fast = min((member.service for member in members), key=lambda service: service.mean_ms)
@@ -123,24 +140,32 @@ def least_drain_ms(scenario: Scenario, seed: int) -> tuple[float, float]:
         for number, log in enumerate(parts):
             factor = dict(fast.by_partition).get((topic.name, number), 1.0)
             first, end = log.bases[0], log.bases[-1]
-            lag[number] = Work(seed, place, fast, factor).total(first, end - 1) / 1000 if end > first else 0.0
+            lag[number] = (
+                Work(seed, place, fast, factor).total(first, end - 1) / 1000 if end > first else 0.0
+            )
             until = max(until, log.times[-1] / 1000 if log.times else 0.0)
             place += 1
         topics[topic.name] = {"partitions": topic.partitions, "lag": lag}
-    group = Group.of(({"id": member.name, "subscribed": member.topics} for member in members), topics)
+    group = Group.of(
+        ({"id": member.name, "subscribed": member.topics} for member in members), topics
+    )
     speeds = {member.name: fast.mean_ms / member.service.mean_ms for member in members}
     return max(optimum(group, speeds).bound, until), until
 
 
-def ratios(runs: pa.Table, measure: str, assignor: str, family: str | None = None, to: str = BASELINE) -> np.ndarray:
+def ratios(
+    runs: pa.Table, measure: str, assignor: str, family: str | None = None, to: str = BASELINE
+) -> np.ndarray:
     """The measure over that of another assignor, a scenario each.
 
-    What never drained counts as drained at the end, and what is below a second as a second: that is how finely the
-    timeline tells.
+    What never drained counts as drained at the end, and what is below a second as a second: that is
+    how finely the timeline tells.
     """
     if family is not None:
         runs = runs.filter(pc.equal(runs["family"], family))
-    values = pc.coalesce(runs[measure], runs["duration_ms"]) if measure == "drain_ms" else runs[measure]
+    values = (
+        pc.coalesce(runs[measure], runs["duration_ms"]) if measure == "drain_ms" else runs[measure]
+    )
     at_least = np.maximum(values.to_numpy(zero_copy_only=False), RATIOS[measure])
     names = np.array(runs["assignor"].to_pylist())
     return at_least[names == assignor] / at_least[names == to]
@@ -149,10 +174,16 @@ def ratios(runs: pa.Table, measure: str, assignor: str, family: str | None = Non
 def geometric(values: np.ndarray) -> tuple[float, float, float]:
     """The geometric mean, and its 95 % interval by bootstrap over the scenarios."""
     drawn_again = stats.bootstrap(
-        (np.log(values),), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(0)
+        (np.log(values),),
+        np.mean,
+        n_resamples=9999,
+        method="percentile",
+        rng=np.random.default_rng(0),
     )
     interval = drawn_again.confidence_interval
-    mean, low, high = (float(np.exp(one)) for one in (np.log(values).mean(), interval.low, interval.high))
+    mean, low, high = (
+        float(np.exp(one)) for one in (np.log(values).mean(), interval.low, interval.high)
+    )
     return mean, low, high
 
 
@@ -163,7 +194,11 @@ def summed_up(runs: pa.Table) -> list[dict[str, Any]]:
         ours = runs if family is None else runs.filter(pc.equal(runs["family"], family))
         for assignor in ASSIGNORS:
             mine = ours.filter(pc.equal(ours["assignor"], assignor))
-            row: dict[str, Any] = {"family": family, "assignor": assignor, "scenarios": mine.num_rows}
+            row: dict[str, Any] = {
+                "family": family,
+                "assignor": assignor,
+                "scenarios": mine.num_rows,
+            }
             for measure in RATIOS:
                 values = ratios(runs, measure, assignor, family)
                 mean, low, high = geometric(values)
@@ -171,13 +206,21 @@ def summed_up(runs: pa.Table) -> list[dict[str, Any]]:
                 row |= {f"{measure}_better": int((values < 1 / ALIKE).sum())}
                 row |= {f"{measure}_worse": int((values > ALIKE).sum())}
             mean, low, high = geometric(ratios(runs, "drain_ms", assignor, family, to="optimal"))
-            row |= {"drain_over_optimal": mean, "drain_over_optimal_low": low, "drain_over_optimal_high": high}
+            row |= {
+                "drain_over_optimal": mean,
+                "drain_over_optimal_low": low,
+                "drain_over_optimal_high": high,
+            }
             over = pc.drop_null(pc.divide(mine["drain_ms"], mine["bound_ms"]))
             row["never_drained"] = mine["drain_ms"].null_count
-            row["drain_over_bound"] = float(np.exp(np.log(over.to_numpy()).mean())) if len(over) else None
+            row["drain_over_bound"] = (
+                float(np.exp(np.log(over.to_numpy()).mean())) if len(over) else None
+            )
             row["moves_per_minute"] = pc.mean(mine["moves_per_minute"]).as_py()
             everywhere = ours.filter(pc.equal(ours["assignor"], "all-to-all"))
-            row["pairs_of_all"] = pc.sum(mine["pairs"]).as_py() / pc.sum(everywhere["pairs"]).as_py()
+            row["pairs_of_all"] = (
+                pc.sum(mine["pairs"]).as_py() / pc.sum(everywhere["pairs"]).as_py()
+            )
             row["idle_members"] = pc.mean(mine["idle_members"]).as_py()
             rows.append(row)
     return rows
@@ -215,12 +258,15 @@ SPLITS: dict[str, Callable[[Scenario], bool]] = {
 }
 
 
-def worst(runs: pa.Table, assignor: str = "lag-aware-sticky", count: int = 10) -> list[dict[str, Any]]:
+def worst(
+    runs: pa.Table, assignor: str = "lag-aware-sticky", count: int = 10
+) -> list[dict[str, Any]]:
     """The scenarios in which an assignor is furthest behind `BASELINE`, by the worse of the two ratios."""
     numbers = [row["number"] for row in runs.to_pylist() if row["assignor"] == assignor]
     mine = {measure: ratios(runs, measure, assignor) for measure in RATIOS}
     others = {
-        name: np.maximum(*(ratios(runs, measure, name) for measure in RATIOS)) for name in ("all-to-all", UNAWARE)
+        name: np.maximum(*(ratios(runs, measure, name) for measure in RATIOS))
+        for name in ("all-to-all", UNAWARE)
     }
     behind = np.maximum(*mine.values())
     found = []
@@ -237,8 +283,8 @@ def reasons(numbers: Iterable[int], assignor: str = "lag-aware-sticky") -> list[
     Returns
     -------
     list of dict
-        One a scenario: the worse of the two ratios by what was changed. Where a change takes the disadvantage away,
-        it was the reason.
+        One a scenario: the worse of the two ratios by what was changed. Where a change takes the
+        disadvantage away, it was the reason.
     """
     numbers = list(numbers)
     changes = [(what, change, SEED) for what, change in INSTEAD.items()]
@@ -260,7 +306,9 @@ def reasons(numbers: Iterable[int], assignor: str = "lag-aware-sticky") -> list[
 
     found = []
     for number in numbers:
-        row: dict[str, Any] = {"number": number} | {what: behind(number, what, SEED) for what in INSTEAD}
+        row: dict[str, Any] = {"number": number} | {
+            what: behind(number, what, SEED) for what in INSTEAD
+        }
         luck = [behind(number, _AS_IT_IS, seed) for seed in _OTHER_SEEDS]
         found.append(row | {"other luck": float(np.exp(np.mean(np.log(luck))))})
     return found
@@ -270,7 +318,9 @@ def _of_one_speed(scenario: Scenario) -> Scenario:
     # As fast together as before.
     services = [member.service for member in scenario.members]
     mean_ms = len(services) / sum(1 / service.mean_ms for service in services)
-    alike = tuple(replace(one, service=replace(one.service, mean_ms=mean_ms)) for one in scenario.members)
+    alike = tuple(
+        replace(one, service=replace(one.service, mean_ms=mean_ms)) for one in scenario.members
+    )
     return replace(scenario, members=alike)
 
 

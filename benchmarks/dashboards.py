@@ -8,7 +8,13 @@ from collections.abc import Callable
 import numpy as np
 
 import sharelag
-from sharelag_widgets.dashboards import FleetView, GroupView, ImbalanceView, PoisonHunt, WindowExplorer
+from sharelag_widgets.dashboards import (
+    FleetView,
+    GroupView,
+    ImbalanceView,
+    PoisonHunt,
+    WindowExplorer,
+)
 
 _ROUNDS = 5
 #: What a person takes for at once.
@@ -29,7 +35,9 @@ def run() -> None:
         print(f"{kind.__name__:16} refresh          {_told(mine)}")
         if kind is FleetView:
             continue
-        other = [_timed(lambda board=board, group=group: _show(board, group)) for group in bench.groups]
+        other = [
+            _timed(lambda board=board, group=group: _show(board, group)) for group in bench.groups
+        ]
         changes += other
         print(f"{kind.__name__:16} another group    {_told(other)}")
     for name, times in (("refresh", refreshes), ("another group", changes)):

@@ -38,7 +38,9 @@ def run() -> None:
             "drop_superseded": lambda: drop_superseded(decoded),
             "replay_arrow": lambda: replay_arrow(decoded),
             "history_arrow": lambda: history_arrow(decoded),
-            "history and what a span of it says": lambda: observe(history_arrow(decoded), _END, timedelta(hours=1)),
+            "history and what a span of it says": lambda: observe(
+                history_arrow(decoded), _END, timedelta(hours=1)
+            ),
         }
     )
 
@@ -51,11 +53,26 @@ def records() -> pa.RecordBatch:
         key = {"group_id": f"group-{n % 200}", "topic_id": "A" * 22, "partition": n % KEYS}
         start = random.randrange(10**6)
         batches = [
-            {"first_offset": start + 9 * i, "last_offset": start + 9 * i + 6, "delivery_state": 2, "delivery_count": 1}
+            {
+                "first_offset": start + 9 * i,
+                "last_offset": start + 9 * i + 6,
+                "delivery_state": 2,
+                "delivery_count": 1,
+            }
             for i in range(random.randrange(9))
         ]
-        row = key | {"snapshot_epoch": 1, "state_epoch": 1, "leader_epoch": 1, "start_offset": start}
-        row |= {"create_timestamp": 1, "write_timestamp": 2, "delivery_complete_count": 3, "state_batches": batches}
+        row = key | {
+            "snapshot_epoch": 1,
+            "state_epoch": 1,
+            "leader_epoch": 1,
+            "start_offset": start,
+        }
+        row |= {
+            "create_timestamp": 1,
+            "write_timestamp": 2,
+            "delivery_complete_count": 3,
+            "state_batches": batches,
+        }
         pool.append(encode_record(SHARE_SNAPSHOT if n % 500 == 0 else SHARE_UPDATE, row))
     order = [random.randrange(DISTINCT) for _ in range(RECORDS)]
     return pa.RecordBatch.from_pydict(
@@ -75,7 +92,9 @@ def records() -> pa.RecordBatch:
 def struct_loop(batch: pa.RecordBatch) -> int:
     """What one would write by hand: all fields of a record into Python objects."""
     total = 0
-    for key, value in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True):
+    for key, value in zip(
+        batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True
+    ):
         kind, size = struct.unpack_from(">hh", key)
         key[4 : 4 + size].decode()
         struct.unpack_from(">16si", key, 4 + size)
@@ -90,4 +109,9 @@ def struct_loop(batch: pa.RecordBatch) -> int:
 
 
 def copied(batch: pa.RecordBatch) -> int:
-    return sum(len(bytes(buffer)) for name in ("key", "value") for buffer in batch.column(name).buffers() if buffer)
+    return sum(
+        len(bytes(buffer))
+        for name in ("key", "value")
+        for buffer in batch.column(name).buffers()
+        if buffer
+    )

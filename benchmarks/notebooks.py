@@ -23,7 +23,9 @@ def run() -> None:
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "nb"
         folder.mkdir()
-        empty = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("")], metadata=read(NAMES[0]).metadata)
+        empty = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell("")], metadata=read(NAMES[0]).metadata
+        )
         nbformat.write(empty, folder / f"{_EMPTY}.ipynb")
         for name in NAMES:
             copy_of(name, folder)

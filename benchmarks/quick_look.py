@@ -10,7 +10,14 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.jars import kafka_jars
 from tests.kafka.jvm import find_java
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
 
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [
@@ -27,7 +34,14 @@ _SCRIPT_OPTIONS = [
 def kafka_share_groups(servers: str) -> None:
     """The command as its script starts it; the script's own bash is left out, in its favour."""
     tool = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-    options = ["--bootstrap-server", servers, "--describe", "--all-groups", "--offsets", "--verbose"]
+    options = [
+        "--bootstrap-server",
+        servers,
+        "--describe",
+        "--all-groups",
+        "--offsets",
+        "--verbose",
+    ]
     command = [str(find_java()), *_SCRIPT_OPTIONS, "-cp", f"{kafka_jars()}/*", tool, *options]
     subprocess.run(command, check=True, capture_output=True)
 
@@ -39,8 +53,15 @@ def run() -> None:
         produce(servers, "bench", numbered(2400, 12))
         set_group_config(servers, "bench", **{"share.auto.offset.reset": "earliest"})
         share_consume(servers, "bench", ["bench"], accept, until=1500)
-        ours = [line.split()[:6] for line in sharelag("lag", "--bootstrap-server", servers).stdout.splitlines()[1:]]
-        theirs = [line.split() for line in broker.share_groups_describe().splitlines() if line.startswith("bench")]
+        ours = [
+            line.split()[:6]
+            for line in sharelag("lag", "--bootstrap-server", servers).stdout.splitlines()[1:]
+        ]
+        theirs = [
+            line.split()
+            for line in broker.share_groups_describe().splitlines()
+            if line.startswith("bench")
+        ]
         if ours != theirs or len(parse_describe(broker.share_groups_describe())) != 12:
             raise SystemExit(f"the rows differ, so the times mean nothing:\n{ours}\n{theirs}")
         in_turn(

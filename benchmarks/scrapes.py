@@ -1,6 +1,7 @@
 """What do a scrape and a gathering of 10,000 share partitions cost, and does the exporter stay as small as it is?
 
-For ten minutes. Scrapes go on while the next result is gathered, so the greatest times are those beside it.
+For ten minutes. Scrapes go on while the next result is gathered, so the greatest times are those
+beside it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,20 @@ def run() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "capture"
         _capture(folder)
-        command = [sys.executable, "-m", "sharelag", "export", "serve", "--port", "0", "--every", str(GATHERED)]
-        with subprocess.Popen([*command, "--capture", str(folder)], stderr=subprocess.PIPE, text=True) as process:
+        command = [
+            sys.executable,
+            "-m",
+            "sharelag",
+            "export",
+            "serve",
+            "--port",
+            "0",
+            "--every",
+            str(GATHERED),
+        ]
+        with subprocess.Popen(
+            [*command, "--capture", str(folder)], stderr=subprocess.PIPE, text=True
+        ) as process:
             try:
                 scrapes = _scrapes(process)
             finally:
@@ -90,7 +103,9 @@ def _scrapes(process: subprocess.Popen[str]) -> list[_Scrape]:
 
 
 def _scrape(connection: http.client.HTTPConnection) -> bytes:
-    connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    connection.request(
+        "GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
+    )
     return connection.getresponse().read()
 
 
@@ -117,4 +132,6 @@ def _tell(scrapes: list[_Scrape]) -> None:
         cuts = quantiles([scrape.milliseconds for scrape in of], n=20)
         most = max(scrape.milliseconds for scrape in of)
         memory = max(scrape.rss for scrape in of)
-        print(f"{minute + 1:>6}  {len(of):>7}  {cuts[9]:>9.1f}  {cuts[18]:>6.1f}  {most:>11.0f}  {memory:>10.0f}")
+        print(
+            f"{minute + 1:>6}  {len(of):>7}  {cuts[9]:>9.1f}  {cuts[18]:>6.1f}  {most:>11.0f}  {memory:>10.0f}"
+        )

@@ -41,7 +41,13 @@ def run(records: int = 5_000_000) -> None:
         source = capture_of(folder, _GROUPS, _PARTITIONS, records // (_GROUPS * _PARTITIONS))
         print(f"{source.size():,} records of {_GROUPS * _PARTITIONS:,} share partitions")
         _watched([sys.executable, "-c", _QUESTIONS, str(folder)], env)
-        command = [str(Path(sys.executable).with_name("sharelag")), "report", "daily", "--capture", str(folder)]
+        command = [
+            str(Path(sys.executable).with_name("sharelag")),
+            "report",
+            "daily",
+            "--capture",
+            str(folder),
+        ]
         begin = time.perf_counter()
         _watched([*command, "--out", str(Path(scratch) / "reports"), "--no-figures"], env)
         print(f"daily report                 {time.perf_counter() - begin:7.1f} s")
@@ -67,7 +73,10 @@ def _watched(command: list[str], env: dict[str, str]) -> None:
                 continue
         if process.returncode:
             raise SystemExit(f"failed with {process.returncode}: {' '.join(command[:4])} ...")
-    print("most memory                  ", *(f"{name} {size >> 20:,} MiB" for name, size in sorted(most.items())))
+    print(
+        "most memory                  ",
+        *(f"{name} {size >> 20:,} MiB" for name, size in sorted(most.items())),
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from tests.browser.desk import Desk
 
 OFFSETS, MOMENTS, PARTITIONS = 10_000, 1_000, 10_000
 EDITORS, EDITED = 200, 1_000  # members and partitions of an assignment
-#: What the same browser needs here to fill as many rectangles as the strip has offsets: the machine's own measure.
+#: What the same browser needs here to fill as many rectangles as the strip has offsets: the
+#: machine's own measure.
 _BASELINE = """() => { const context = document.createElement('canvas').getContext('2d');
     context.canvas.width = 1000; const spent = [];
     for (let round = 0; round < 30; round++) { const begun = performance.now();
@@ -73,10 +74,15 @@ def _scrub(browser: Browser, scratch: Path, runs: int) -> None:
             _frame(desk.page)
         moved = before - desk.data("moment")
         if moved != 100:
-            raise SystemExit(f"the strip went {moved} moments back instead of 100, so the times mean nothing")
+            raise SystemExit(
+                f"the strip went {moved} moments back instead of 100, so the times mean nothing"
+            )
         state = "alive" if kernel else "dead"
         _tell(f"  painting a moment, kernel {state}", _measured(desk.page, "sharelag-strip"))
-        _tell(f"  from a move of the slider to the next frame, {state}", desk.page.evaluate(_TO_THE_NEXT_FRAME, True))
+        _tell(
+            f"  from a move of the slider to the next frame, {state}",
+            desk.page.evaluate(_TO_THE_NEXT_FRAME, True),
+        )
         _tell("  the same without moving it", desk.page.evaluate(_TO_THE_NEXT_FRAME, False))
     desk.context.close()
 
@@ -109,11 +115,17 @@ def _editor(browser: Browser, scratch: Path, each: int) -> None:
     """Every member has so many of the partitions: a share partition may have them all."""
     lag = pa.array(np.random.default_rng(1).integers(0, 10**6, EDITED))
     rows = pa.table({"topic": ["orders"] * EDITED, "partition": list(range(EDITED)), "lag": lag})
-    held = {f"member-{n}": {"orders": [(n * each + k) % EDITED for k in range(each)]} for n in range(EDITORS)}
+    held = {
+        f"member-{n}": {"orders": [(n * each + k) % EDITED for k in range(each)]}
+        for n in range(EDITORS)
+    }
     view = AssignmentEditor.of(rows, held, keys=["topic", "partition"])
     desk = Desk(browser, scratch, view)
     about = f"editor of {EDITORS} members x {EDITED:,} partitions, {EDITORS * each:,} pairs"
-    _tell(f"{about}: from data to painted", [desk.page.evaluate(_ONCE_MORE, "lines") for _ in range(10)])
+    _tell(
+        f"{about}: from data to painted",
+        [desk.page.evaluate(_ONCE_MORE, "lines") for _ in range(10)],
+    )
     desk.page.evaluate("performance.clearMeasures()")
     desk.page.focus(".sl-editor [role=grid]")
     for key in ("ArrowDown", "ArrowRight", "Delete", "Control+z", "End", "Home") * 8:
@@ -126,18 +138,24 @@ def _editor(browser: Browser, scratch: Path, each: int) -> None:
 
 
 def _frame(page: Page) -> None:
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 def _measured(page: Page, name: str) -> list[float]:
-    said = page.evaluate("name => JSON.stringify(performance.getEntriesByName(name).map(one => one.duration))", name)
+    said = page.evaluate(
+        "name => JSON.stringify(performance.getEntriesByName(name).map(one => one.duration))", name
+    )
     found: list[float] = json.loads(said)
     return found
 
 
 def _tell(what: str, times: list[float]) -> None:
     p95 = quantiles(times, n=20, method="inclusive")[-1]
-    print(f"{what:<90} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   max {max(times):7.1f} ms   of {len(times)}")
+    print(
+        f"{what:<90} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   max {max(times):7.1f} ms   of {len(times)}"
+    )
 
 
 def _windows(runs: int) -> pa.Table:
@@ -146,10 +164,17 @@ def _windows(runs: int) -> pa.Table:
     random = np.random.default_rng(1)
     first = np.arange(MOMENTS)[:, None] * 10 + np.arange(runs)[None, :] * length + 1_000_000
     states = random.choice(np.array([0, 2, 4], np.int8), first.size)
-    fields: list[Any] = [first.ravel(), first.ravel() + length - 1, states, random.integers(1, 6, first.size)]
+    fields: list[Any] = [
+        first.ravel(),
+        first.ravel() + length - 1,
+        states,
+        random.integers(1, 6, first.size),
+    ]
     kinds = [pa.int64(), pa.int64(), pa.int8(), pa.int16()]
     names = ["first_offset", "last_offset", "delivery_state", "delivery_count"]
-    batches = pa.StructArray.from_arrays([pa.array(f, k) for f, k in zip(fields, kinds, strict=True)], names)
+    batches = pa.StructArray.from_arrays(
+        [pa.array(f, k) for f, k in zip(fields, kinds, strict=True)], names
+    )
     start = first[:, 0]
     return pa.table(
         {
@@ -160,7 +185,9 @@ def _windows(runs: int) -> pa.Table:
             "effective_start_offset": start,
             "window_end_offset": start + OFFSETS,
             "end_offset": start + 2 * OFFSETS,
-            "runs": pa.ListArray.from_arrays(pa.array(np.arange(MOMENTS + 1, dtype=np.int32) * runs), batches),
+            "runs": pa.ListArray.from_arrays(
+                pa.array(np.arange(MOMENTS + 1, dtype=np.int32) * runs), batches
+            ),
             "record_timestamp": [begin + timedelta(seconds=n) for n in range(MOMENTS)],
         }
     )

@@ -1,7 +1,7 @@
 """sharelag: where the backlog of a Kafka share group is, why it is there, and what would make it go away.
 
-The names below are the public API. Importing this package is cheap: what a name needs (Spark, compiled
-kernels) is imported when the name is first used.
+The names below are the public API. Importing this package is cheap: what a name needs (Spark,
+compiled kernels) is imported when the name is first used.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ class ShareLagError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-# ---- what the user gave us --------------------------------------------------------------------------
+# ---- what the user gave us -----------------------------------------------------------------------
 
 
 class InputError(ShareLagError):
@@ -24,7 +24,7 @@ class SetupError(ShareLagError):
     """Something on this machine is missing or too old: Java, Spark, a package."""
 
 
-# ---- what the cluster answered ----------------------------------------------------------------------
+# ---- what the cluster answered -------------------------------------------------------------------
 
 
 class ClusterError(ShareLagError):
@@ -55,7 +55,7 @@ class DataLossError(ClusterError):
     """Records that were asked for are gone from the topic."""
 
 
-# ---- what the records say ---------------------------------------------------------------------------
+# ---- what the records say ------------------------------------------------------------------------
 
 
 class ReplayError(ShareLagError):

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Mapping
 
 
-def sharelag(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def sharelag(
+    *arguments: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run ``sharelag`` with these arguments."""
     return subprocess.run(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],

@@ -26,7 +26,10 @@ settings.register_profile("exhaustive", max_examples=2000, deadline=None)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--exhaustive", action="store_true", help="the full number of random cases")
     parser.addoption(
-        "--spark", choices=["classic", "connect"], default="classic", help="what the Spark of the tests is"
+        "--spark",
+        choices=["classic", "connect"],
+        default="classic",
+        help="what the Spark of the tests is",
     )
 
 
@@ -102,7 +105,9 @@ class _Exhaustive:
         self.config, self.left = config, 0
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.config.getoption("--exhaustive") or any("::" in argument for argument in self.config.args):
+        if self.config.getoption("--exhaustive") or any(
+            "::" in argument for argument in self.config.args
+        ):
             return  # all of them, or those that somebody named
         kept = [item for item in items if item.get_closest_marker("exhaustive") is None]
         self.left = len(items) - len(kept)
@@ -116,7 +121,9 @@ class _Exhaustive:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.left:
-            terminalreporter.line(f"{self.left} tests are left to make test-exhaustive: they take a minute or more")
+            terminalreporter.line(
+                f"{self.left} tests are left to make test-exhaustive: they take a minute or more"
+            )
 
 
 class _RowRecorder:
@@ -128,7 +135,9 @@ class _RowRecorder:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         # What a report carries along reaches this process also when another one ran the test.
         for item in items:
-            item.user_properties += [("row", row) for marker in item.iter_markers("row") for row in marker.args]
+            item.user_properties += [
+                ("row", row) for marker in item.iter_markers("row") for row in marker.args
+            ]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, row in report.user_properties:

@@ -37,7 +37,9 @@ def state_batches(random: Random, most: int = 6, offsets: int = 40) -> list[Stat
     """Batches that overlap and touch each other often."""
     starts = [random.randint(0, offsets) for _ in range(random.randint(0, most))]
     return [
-        StateBatch(first, first + random.randint(0, 12), random.choice([0, 2, 4]), random.randint(1, 4))
+        StateBatch(
+            first, first + random.randint(0, 12), random.choice([0, 2, 4]), random.randint(1, 4)
+        )
         for first in starts
     ]
 
@@ -79,12 +81,16 @@ def damaged(random: Random, good: Record) -> Record:
 
 def sequence(random: Random, keys: int = 3, length: int = 12) -> list[Record]:
     """Snapshots, updates and tombstones of a few share partitions, as one state partition could hold them."""
-    shares = [{"group_id": f"g{n}", "topic_id": topic_id(random), "partition": n} for n in range(keys)]
+    shares = [
+        {"group_id": f"g{n}", "topic_id": topic_id(random), "partition": n} for n in range(keys)
+    ]
     records = []
     for _ in range(random.randint(1, length)):
         share = random.choice(shares)
         kind = SHARE_SNAPSHOT if random.random() < 0.25 else SHARE_UPDATE
-        row: dict[str, Any] = {field.column: random.randint(-1, 9) for field in kind.value if field.type == "int32"}
+        row: dict[str, Any] = {
+            field.column: random.randint(-1, 9) for field in kind.value if field.type == "int32"
+        }
         row |= {"start_offset": random.choice([-1, random.randint(0, 45)])}
         row |= {"create_timestamp": random.randint(0, 99), "write_timestamp": random.randint(0, 99)}
         row["state_batches"] = [batch._asdict() for batch in state_batches(random)]
@@ -97,7 +103,9 @@ def sequence(random: Random, keys: int = 3, length: int = 12) -> list[Record]:
 def _value(random: Random, field: Field) -> Any:
     if field.type in INT_SIZES:
         bits = 8 * INT_SIZES[field.type]
-        return random.choice([random.randint(-2, 9), random.randint(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)])
+        return random.choice(
+            [random.randint(-2, 9), random.randint(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)]
+        )
     if field.type == "uuid":
         return topic_id(random)
     if field.type == "string":
@@ -105,7 +113,10 @@ def _value(random: Random, field: Field) -> Any:
     count = random.choice([0, 1, 2, random.randint(0, 200)])
     if field.element:
         return [_value(random, field.element) for _ in range(count)]
-    return [{child.column: _value(random, child) for child in field.fields} for _ in range(min(count, 40))]
+    return [
+        {child.column: _value(random, child) for child in field.fields}
+        for _ in range(min(count, 40))
+    ]
 
 
 def _unknown_tags(random: Random, kind: RecordKind, row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -72,7 +72,9 @@ def add_night(folder: Path, number: int) -> None:
     day = f"{night(number):%Y-%m-%d}"
     records = pa.Table.from_batches([_records(number)])
     files = {
-        f"{RECORDS}/source={STATE_TOPIC}/day={day}/{number:012d}-00000.parquet": _aside(folder, records),
+        f"{RECORDS}/source={STATE_TOPIC}/day={day}/{number:012d}-00000.parquet": _aside(
+            folder, records
+        ),
         f"{OFFSETS}/day={day}/{number:020d}.parquet": _aside(folder, _ends(number)),
     }
     assert views.commit(folder, files, batch=number, day=day)
@@ -90,15 +92,26 @@ def _records(number: int) -> pa.RecordBatch:
     for place, group in enumerate(FINISHED):
         held = group == "billing" and HELD_FROM <= number < HELD_TO
         start = start_of(group, number)
-        key, value = _snapshot(group, number, start, [(start + 1, start + 50, 2, 1)] if held else [])
+        key, value = _snapshot(
+            group, number, start, [(start + 1, start + 50, 2, 1)] if held else []
+        )
         rows.append(
-            {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "timestamp": at, "timestampType": 0}
+            {
+                "key": key,
+                "value": value,
+                "topic": STATE_TOPIC,
+                "partition": 0,
+                "timestamp": at,
+                "timestampType": 0,
+            }
             | {"offset": number * len(FINISHED) + place}
         )
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def _snapshot(group: str, number: int, start: int, batches: list[tuple[int, int, int, int]]) -> tuple[bytes, Any]:
+def _snapshot(
+    group: str, number: int, start: int, batches: list[tuple[int, int, int, int]]
+) -> tuple[bytes, Any]:
     at = _ms(night(number) - timedelta(hours=1))
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
     return encode_record(
@@ -114,7 +127,11 @@ def _snapshot(group: str, number: int, start: int, batches: list[tuple[int, int,
 
 def _ends(number: int) -> pa.Table:
     known = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 0, "log_start_offset": 0}
-    row = dict.fromkeys(schemas.OFFSETS.names) | known | {"end_offset": DAILY * (number + 1), "as_of": night(number)}
+    row = (
+        dict.fromkeys(schemas.OFFSETS.names)
+        | known
+        | {"end_offset": DAILY * (number + 1), "as_of": night(number)}
+    )
     return pa.Table.from_pylist([row], schema=schemas.OFFSETS)
 
 
@@ -123,7 +140,11 @@ def _ms(at: datetime) -> int:
 
 
 def without_kernel(
-    path: Path, out: Path, parameters: Mapping[str, Any], properties: Mapping[str, str], known: frozenset[str]
+    path: Path,
+    out: Path,
+    parameters: Mapping[str, Any],
+    properties: Mapping[str, str],
+    known: frozenset[str],
 ) -> Executed:
     """What the daily notebook does up to its verdict, in this process."""
     error, outputs = None, []

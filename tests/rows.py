@@ -19,10 +19,14 @@ def main() -> None:
         tests = last["rows"].get(row, {})
         mark = "shown" if row in shown else "FAILS" if row in failing else "-"
         print(f"{row:<8}{mark:<7}{len(tests) or '':<4}{name}")
-    print(f"\n{len(shown)} of {len(names)} rows shown, {len(failing)} failing, by the tests of {last['as_of']}")
+    print(
+        f"\n{len(shown)} of {len(names)} rows shown, {len(failing)} failing, by the tests of {last['as_of']}"
+    )
     unknown = set(last["rows"]) - set(names)
     if unknown:
-        raise SystemExit(f"tests are tagged with rows that do not exist: {', '.join(sorted(unknown))}")
+        raise SystemExit(
+            f"tests are tagged with rows that do not exist: {', '.join(sorted(unknown))}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Random lives of a share partition: what happens to it, drawn from what it just did, and what it then looks like.
 
-`lives` plays a schedule on our state machine and writes down each event beside what it led to, in the form in which
-Kafka's own class answers (``SharePartitionOracle``). A life ends with a change of leader; the next one begins with
-what was persisted.
+`lives` plays a schedule on our state machine and writes down each event beside what it led to, in
+the form in which Kafka's own class answers (``SharePartitionOracle``). A life ends with a change of
+leader; the next one begins with what was persisted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class World:
     def __init__(self, random: Random, steady: bool = False) -> None:
         self.random = random
         self.steady = steady  # nothing is deleted, compacted, aborted or refused
-        self.limits = Limits(random.choice([12, 30, 60, 200]), random.choice([1, 2, 3, 5, 6, 10]), 1000)
+        self.limits = Limits(
+            random.choice([12, 30, 60, 200]), random.choice([1, 2, 3, 5, 6, 10]), 1000
+        )
         if (
             random.random() < 0.05
         ):  # only groups with settings of their own can switch it off, and then Kafka's ranges hold
@@ -81,7 +83,9 @@ class World:
         self.leader_epoch += 1
         self.delivered = {member: [] for member in MEMBERS}
         self.read = self.topic.read(KEY, self.leader_epoch, self.now)
-        return SharePartition.load(self.read, self.now, self.limits, self.leader_epoch, self.persist)
+        return SharePartition.load(
+            self.read, self.now, self.limits, self.leader_epoch, self.persist
+        )
 
     def persist(self, write: Write) -> bool:
         self.writes.append(write)
@@ -93,17 +97,32 @@ class World:
         """Draw an event, let it happen, and return it."""
         self.writes = []
         if self.random.random() < 0.5:
-            self.now += self.limits.lock_duration_ms * self.random.choice([1, 1, 10, 100, 400, 1000]) // 1000
-        kinds = {"acquire": 10, "acknowledge": 8, "release": 1, "wait": 1, "logStart": 0 if self.steady else 1}
+            self.now += (
+                self.limits.lock_duration_ms
+                * self.random.choice([1, 1, 10, 100, 400, 1000])
+                // 1000
+            )
+        kinds = {
+            "acquire": 10,
+            "acknowledge": 8,
+            "release": 1,
+            "wait": 1,
+            "logStart": 0 if self.steady else 1,
+        }
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
         self.refuses = not self.steady and self.random.random() < 0.05
-        op: dict[str, Any] = {"op": kind, "now": self.now} | ({"fails": True} if self.refuses else {})
+        op: dict[str, Any] = {"op": kind, "now": self.now} | (
+            {"fails": True} if self.refuses else {}
+        )
         answer: dict[str, Any] = {}
         try:
             getattr(self, kind)(op, answer)
         except AcknowledgeError as error:
             answer["error"] = KAFKAS_NAMES[type(error)]
-        return {"op": op, "answer": answer | {"state": state_of(self.share), "writes": written(self.writes)}}
+        return {
+            "op": op,
+            "answer": answer | {"state": state_of(self.share), "writes": written(self.writes)},
+        }
 
     def acquire(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
         self._produce()
@@ -112,7 +131,9 @@ class World:
         self.share.expire_locks(self.now)
         answer["canFetch"] = self.share.can_fetch()
         answer["fetchOffset"] = offset = self.share.next_fetch_offset()
-        fetched = [batch for batch in self.log if batch.last_offset >= offset][: self.random.randint(1, 6)]
+        fetched = [batch for batch in self.log if batch.last_offset >= offset][
+            : self.random.randint(1, 6)
+        ]
         if offset < self.log_start or (self.steady and not answer["canFetch"]):
             fetched = []
         op |= {
@@ -130,10 +151,14 @@ class World:
         answer["acquired"] = [list(run) for run in acquired]
 
     def acknowledge(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
-        op["member"] = member = self.random.choice([name for name in MEMBERS if self.delivered[name]] or list(MEMBERS))
+        op["member"] = member = self.random.choice(
+            [name for name in MEMBERS if self.delivered[name]] or list(MEMBERS)
+        )
         ranges = self._ranges(self.delivered[member])
         op["batches"] = [[first, last, self._types(last - first + 1)] for first, last in ranges]
-        self.share.acknowledge(member, self.now, [Acknowledgement(*batch) for batch in op["batches"]])
+        self.share.acknowledge(
+            member, self.now, [Acknowledgement(*batch) for batch in op["batches"]]
+        )
 
     def release(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
         op["member"] = self.random.choice(MEMBERS)
@@ -228,7 +253,9 @@ def state_of(share: SharePartition) -> dict[str, Any]:
         "endOffset": state.end_offset,
         "dcc": state.delivery_complete_count,
         "findNext": state.find_next_fetch_offset,
-        "inFlight": [[batch.first, batch.last, batch.split, _runs(batch.runs)] for batch in state.batches],
+        "inFlight": [
+            [batch.first, batch.last, batch.split, _runs(batch.runs)] for batch in state.batches
+        ],
     }
 
 

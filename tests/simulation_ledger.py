@@ -1,7 +1,8 @@
 """What members were given and what they said, kept apart from the simulation, to hold it to its word.
 
-`audited` runs a scenario and follows every call of every share partition. The ledger knows Kafka's rules for single
-offsets and nothing of batches, windows or writes; whatever breaks a promise fails at once.
+`audited` runs a scenario and follows every call of every share partition. The ledger knows Kafka's
+rules for single offsets and nothing of batches, windows or writes; whatever breaks a promise fails
+at once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
-from sharelag.whatif.partition.values import AcknowledgeError, Acknowledgement, AcknowledgeType, Acquired, Limits
+from sharelag.whatif.partition.values import (
+    AcknowledgeError,
+    Acknowledgement,
+    AcknowledgeType,
+    Acquired,
+    Limits,
+)
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -54,7 +61,9 @@ class Ledger:
     def acquired(self, member: str, now: int, runs: Sequence[Acquired]) -> None:
         for first, last, count in runs:
             for offset in range(first, last + 1):
-                assert offset not in self.held, f"{offset} is held by {self.held[offset][0]} and goes to {member}"
+                assert offset not in self.held, (
+                    f"{offset} is held by {self.held[offset][0]} and goes to {member}"
+                )
                 assert offset not in self.finished, f"{offset} is finished and goes to {member}"
                 assert count == self.counts.get(offset, 0) + 1 <= self.limits.delivery_count_limit
                 self.held[offset] = member, now + self.limits.lock_duration_ms, count
@@ -62,13 +71,19 @@ class Ledger:
                 self.unwritten.add(offset)
                 self.delivered += 1
 
-    def acknowledged(self, member: str, now: int, given: Sequence[Acknowledgement], start: int) -> None:
+    def acknowledged(
+        self, member: str, now: int, given: Sequence[Acknowledgement], start: int
+    ) -> None:
         for first, last, types in given:
             for offset in range(max(first, start), last + 1):
                 assert self.held[offset][0] == member
                 one = types if isinstance(types, int) else types[(offset - first) % len(types)]
                 if one == AcknowledgeType.RENEW:
-                    self.held[offset] = member, now + self.limits.lock_duration_ms, self.held[offset][2]
+                    self.held[offset] = (
+                        member,
+                        now + self.limits.lock_duration_ms,
+                        self.held[offset][2],
+                    )
                 elif one == AcknowledgeType.RELEASE:
                     self.give_back(offset)
                 else:
@@ -102,18 +117,26 @@ class Watched(SharePartition):
         self.check()
         return acquired
 
-    def acknowledge(self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+    def acknowledge(
+        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
+    ) -> None:
         self.ledger.expire(now)
         start = self.start_offset
         super().acknowledge(member, now, acknowledgements)
         self.ledger.acknowledged(member, now, acknowledgements, start)
         self.check()
 
-    def check_held(self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+    def check_held(
+        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
+    ) -> None:
         """All that is said about is held by who says so, or else it is refused."""
         start, held = self.start_offset, self.ledger.held
         self.ledger.expire(now)
-        offsets = [n for one in acknowledgements for n in range(max(one.first_offset, start), one.last_offset + 1)]
+        offsets = [
+            n
+            for one in acknowledgements
+            for n in range(max(one.first_offset, start), one.last_offset + 1)
+        ]
         mine = all(offset in held and held[offset][0] == member for offset in offsets)
         try:
             super().check_held(member, now, acknowledgements)
@@ -142,19 +165,26 @@ class Watched(SharePartition):
         done = sum(last - first + 1 for first, last, state, *_ in runs if state in TERMINAL)
         assert self.delivery_complete_count == done
         if not self.may_go_back:
-            held = {n: run.member for run in runs if run.member for n in range(run.first_offset, run.last_offset + 1)}
+            held = {
+                n: run.member
+                for run in runs
+                if run.member
+                for n in range(run.first_offset, run.last_offset + 1)
+            }
             assert held == {offset: member for offset, (member, _, _) in self.ledger.held.items()}
             # What is left of what was there: neither finished nor passed.
             left = self.end_offset - self.start_offset - self.delivery_complete_count
-            unfinished = sum(n not in self.ledger.finished for n in range(self.start_offset, self.end_offset))
+            unfinished = sum(
+                n not in self.ledger.finished for n in range(self.start_offset, self.end_offset)
+            )
             assert left == unfinished
 
 
 def audited(scenario: Scenario, seed: int, plain: bool) -> tuple[SimulationResult, list[Ledger]]:
     """Run a scenario with a ledger for each share partition.
 
-    ``plain``: no record is deleted, compacted or aborted, so that the start offset never goes back, and what is left
-    can be counted offset by offset.
+    ``plain``: no record is deleted, compacted or aborted, so that the start offset never goes back,
+    and what is left can be counted offset by offset.
     """
     ledgers: dict[int, Ledger] = {}
     load = Loader.loaded

@@ -35,10 +35,24 @@ EVERYTHING = Scenario(
             3,
             service=Service(8, "lognormal", slow_share=0.01, slow_factor=50),
             max_poll_records=40,
-            behaviour=Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, hang=0.01, hang_ms=4000, restart_ms=3000),
+            behaviour=Behaviour(
+                0.9, 0.05, 0.03, 0.02, crash=0.01, hang=0.01, hang_ms=4000, restart_ms=3000
+            ),
         ),
-        Member("slow", service=Service(400), max_poll_records=20, behaviour=Behaviour(renew_ms=1500, commit="error")),
-        Member("late", topics=("b",), service=Service(3, "exponential"), join_ms=9000, leave_ms=40_000, rack="r"),
+        Member(
+            "slow",
+            service=Service(400),
+            max_poll_records=20,
+            behaviour=Behaviour(renew_ms=1500, commit="error"),
+        ),
+        Member(
+            "late",
+            topics=("b",),
+            service=Service(3, "exponential"),
+            join_ms=9000,
+            leave_ms=40_000,
+            rack="r",
+        ),
     ),
     producers=(
         Producer("a", 20, keys=50, key_skew=1.1, transaction_batches=2, abort_share=0.2),
@@ -67,18 +81,33 @@ def random_scenario(random: Random, plain: bool) -> Scenario:
     faults = [_accident(random, members) for _ in range(random.randint(0, 4))]
     if not plain:
         faults += [
-            Fault(random.randrange(DURATION_MS), "delete_records", topic="a", offset=random.randint(0, 90))
+            Fault(
+                random.randrange(DURATION_MS),
+                "delete_records",
+                topic="a",
+                offset=random.randint(0, 90),
+            )
             for _ in range(random.randint(0, 2))
         ]
     brokers = random.randint(1, 3)
     if brokers > 1 and random.random() < 0.4:
         at = random.randrange(DURATION_MS)
-        faults.append(Fault(at, "broker_down", broker=random.randrange(brokers), for_ms=random.choice([None, 3000])))
+        faults.append(
+            Fault(
+                at,
+                "broker_down",
+                broker=random.randrange(brokers),
+                for_ms=random.choice([None, 3000]),
+            )
+        )
     heartbeat, timeout = random.choice([(200, 1000), (5000, 45_000)])
     batch = random.choice([1, 4, 10])
     compacted = None if plain else random.choice([None, 2500])
     return Scenario(
-        (Topic("a", random.randint(1, 3), backlog=60, batch_records=batch, compact_ms=compacted), _other(random)),
+        (
+            Topic("a", random.randint(1, 3), backlog=60, batch_records=batch, compact_ms=compacted),
+            _other(random),
+        ),
         members,
         (
             Producer(
@@ -96,7 +125,9 @@ def random_scenario(random: Random, plain: bool) -> Scenario:
             heartbeat_interval_ms=heartbeat,
             session_timeout_ms=timeout,
             assignment_interval_ms=random.choice([0, 1000]),
-            isolation_level=random.choice(["read_uncommitted", "read_committed"]) if not plain else "read_uncommitted",
+            isolation_level=random.choice(["read_uncommitted", "read_committed"])
+            if not plain
+            else "read_uncommitted",
             auto_offset_reset="earliest",
         ),
         Costs(failover_ms=1000, write_ms=random.choice([0.0, 3.0, 40.0])),

@@ -1,8 +1,9 @@
 """Write the tables of ``docs/frames.md``: each frame with its columns, their types, units and meanings.
 
-``python tools/frames_page.py`` writes them between the two marks of that page. Types come from the schemas, what one
-row is from `sharelag.pipeline.tables`, meanings from `sharelag.workbench.meanings` where results show the column,
-and from `WORDS` where they do not, or where it means something else in that table.
+``python tools/frames_page.py`` writes them between the two marks of that page. Types come from the
+schemas, what one row is from `sharelag.pipeline.tables`, meanings from
+`sharelag.workbench.meanings` where results show the column, and from `WORDS` where they do not, or
+where it means something else in that table.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ WORDS: dict[str, str | dict[str, str]] = {
         "state_batches": "offsets with their state and delivery count, as written",
     }
     | _PLACE,
-    "rejects": {"reason": "why it could not be decoded", "key": "key, as bytes", "value": "value, as bytes"} | _PLACE,
+    "rejects": {
+        "reason": "why it could not be decoded",
+        "key": "key, as bytes",
+        "value": "value, as bytes",
+    }
+    | _PLACE,
     "windows": {
         "batches": "state batches exactly as the coordinator holds them",
         "window_end_offset": "offset after the last persisted batch",
@@ -147,7 +153,8 @@ WORDS: dict[str, str | dict[str, str]] = {
         "as_of": "when it was asked; null: of that moment nothing is known",
     }
     | _OF_LOG,
-    "past_offsets": {"leader_epoch": "of the partition's leader", "as_of": "moment that it is of"} | _OF_LOG,
+    "past_offsets": {"leader_epoch": "of the partition's leader", "as_of": "moment that it is of"}
+    | _OF_LOG,
     "logs": {
         "last_stable_offset": "end for groups that read committed records; below the end: open transactions",
         "cleanup_policy": "delete, compact, or both",
@@ -169,7 +176,11 @@ WORDS: dict[str, str | dict[str, str]] = {
         "value": "in force; null: not known, or secret",
         "source": "where it comes from: group, topic, broker or default",
     },
-    "gaps": {"first_offset": "first that is missing", "end_offset": "offset after the last that is missing"} | _OF_LOG,
+    "gaps": {
+        "first_offset": "first that is missing",
+        "end_offset": "offset after the last that is missing",
+    }
+    | _OF_LOG,
     "health": {
         "first_offset": "of the first record",
         "end_offset": "offset after the last record",
@@ -209,7 +220,13 @@ def columns() -> Iterator[tuple[str, str, str, str, str]]:
     """Table, column, Spark's type, unit and meaning of each column of each frame."""
     for table, (schema, _) in TABLES.items():
         for field, spark in zip(schema, schemas.spark_schema(schema).fields, strict=True):
-            yield table, field.name, spark.dataType.simpleString(), unit(field), meaning(table, field.name)
+            yield (
+                table,
+                field.name,
+                spark.dataType.simpleString(),
+                unit(field),
+                meaning(table, field.name),
+            )
 
 
 def meaning(table: str, column: str) -> str:
@@ -231,7 +248,9 @@ def unit(field: pa.Field) -> str:
         return "1/s"
     if "bytes" in field.name:
         return "bytes"
-    if pa.types.is_integer(field.type) and (field.name.endswith("offset") or field.name in _OFFSETS):
+    if pa.types.is_integer(field.type) and (
+        field.name.endswith("offset") or field.name in _OFFSETS
+    ):
         return "offsets" if field.name in _OFFSETS else "offset"
     return ""
 

@@ -22,10 +22,14 @@ def main(folder: Path) -> int:
     """Check the machine, then install the pinned versions and this checkout."""
     if sys.version_info < OLDEST_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
-        return _fail(f"Python >= 3.11 is needed, {sys.executable} is {found}. Set PYTHON=python3.11 or newer.")
+        return _fail(
+            f"Python >= 3.11 is needed, {sys.executable} is {found}. Set PYTHON=python3.11 or newer."
+        )
     java = _java_version()
     if java is None:
-        return _fail("Java >= 17 is needed on the PATH. On Debian: apt install openjdk-17-jdk-headless")
+        return _fail(
+            "Java >= 17 is needed on the PATH. On Debian: apt install openjdk-17-jdk-headless"
+        )
     if java < OLDEST_JAVA:
         return _fail(f"Java >= 17 is needed, `java` is {java}. Put a newer one first on the PATH.")
     print(f"installing the pinned packages into {folder} ...", flush=True)
@@ -36,7 +40,10 @@ def main(folder: Path) -> int:
         "(PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS)."
     )
     steps = [
-        ([sys.executable, "-m", "venv", str(folder)], "Python has no venv. On Debian: apt install python3-venv"),
+        (
+            [sys.executable, "-m", "venv", str(folder)],
+            "Python has no venv. On Debian: apt install python3-venv",
+        ),
         ([*pip, "-r", "requirements.lock"], no_network),
         ([*pip, "--no-deps", "--editable", "."], no_network),
     ]
@@ -59,9 +66,15 @@ def main(folder: Path) -> int:
         return code
     print("recording the classes of Spark ...", flush=True)
     # A session starts in two thirds of the time with them, and as ever without.
-    recorded = subprocess.run([python, "-c", RECORD], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    recorded = (
+        subprocess.run([python, "-c", RECORD], stdout=subprocess.DEVNULL, check=False).returncode
+        == 0
+    )
     if not recorded:
-        print("make env: Java did not record the classes of Spark; sessions will start more slowly", file=sys.stderr)
+        print(
+            "make env: Java did not record the classes of Spark; sessions will start more slowly",
+            file=sys.stderr,
+        )
     return 0
 
 

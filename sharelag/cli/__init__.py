@@ -1,7 +1,7 @@
 """The command line. Thin: it reads options, calls one public function, and prints.
 
-Results go to standard output, everything else to standard error. Exit codes: 0 fine, 1 an error with one
-line that says what to do, 2 wrong usage; `check` has 0 to 3, as monitoring expects.
+Results go to standard output, everything else to standard error. Exit codes: 0 fine, 1 an error
+with one line that says what to do, 2 wrong usage; `check` has 0 to 3, as monitoring expects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
-    except Exception as error:  # the last line of defence: one line for people, the traceback on request
+    except (
+        Exception
+    ) as error:  # the last line of defence: one line for people, the traceback on request
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
         click.echo(f"sharelag: {one_line(error)}", err=True)

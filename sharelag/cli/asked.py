@@ -39,7 +39,9 @@ def require_one_question(options: dict[str, Any]) -> None:
         if others := [name for name in given if name not in ("scenario", "output")]:
             raise click.UsageError(f"--scenario list runs nothing: leave {_flags(others)} out.")
         return
-    if options["scenario"] is not None and (of_input := [name for name in _OF_INPUT if name in given]):
+    if options["scenario"] is not None and (
+        of_input := [name for name in _OF_INPUT if name in given]
+    ):
         are = "are" if len(of_input) > 1 else "is"
         raise click.UsageError(
             f"{_flags(of_input)} {are} of an input, and --scenario starts from elsewhere: leave one of them out."
@@ -47,7 +49,9 @@ def require_one_question(options: dict[str, Any]) -> None:
     _require_one(options)
     for name, questions in _OF.items():
         if name in given and not any(options[question] for question in questions):
-            raise click.UsageError(f"--{name} is of {_flags(questions, 'or')}: add it, or leave --{name} out.")
+            raise click.UsageError(
+                f"--{name} is of {_flags(questions, 'or')}: add it, or leave --{name} out."
+            )
     _require_seeds(options)
 
 
@@ -57,7 +61,8 @@ def require_names(options: dict[str, Any]) -> None:
     Raises
     ------
     InputError
-        An assignor, a setting or its value, an autoscaler, the baseline, a measure or a goal cannot be.
+        An assignor, a setting or its value, an autoscaler, the baseline, a measure or a goal cannot
+        be.
     click.UsageError
         Several scenarios are to be shown, or a setting is not written as one.
     """
@@ -71,7 +76,9 @@ def require_names(options: dict[str, Any]) -> None:
     # What variants are called does not depend on what they are variants of.
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
     if options["show_scenario"] and len(names) > 1:
-        raise click.UsageError(f"--show-scenario prints one scenario, and these are {len(names)}: {', '.join(names)}.")
+        raise click.UsageError(
+            f"--show-scenario prints one scenario, and these are {len(names)}: {', '.join(names)}."
+        )
     require_baseline(names, options["baseline"])
     for name in options["measure"]:
         if name not in measures():
@@ -88,9 +95,13 @@ def _require_one(options: dict[str, Any]) -> None:
     if len(asked) > 1:
         raise click.UsageError(f"{_flags(asked)} do not go together.")
     if options["fewest_members"] and options["members"]:
-        raise click.UsageError("--fewest-members searches their number: leave --members out, or use --between.")
+        raise click.UsageError(
+            "--fewest-members searches their number: leave --members out, or use --between."
+        )
     if options["fewest_members"] and options["autoscale"]:
-        raise click.UsageError("--fewest-members searches the number that --autoscale changes: choose one of them.")
+        raise click.UsageError(
+            "--fewest-members searches the number that --autoscale changes: choose one of them."
+        )
 
 
 def _require_seeds(options: dict[str, Any]) -> None:
@@ -102,14 +113,18 @@ def _require_seeds(options: dict[str, Any]) -> None:
     if len(set(named)) < len(named):
         raise click.UsageError("a --seed comes twice, and would count twice: give each once.")
     if options["fewest_members"] and (count or len(named)) == 1:
-        raise click.UsageError("--fewest-members takes two seeds at least: one run does not tell what is luck.")
+        raise click.UsageError(
+            "--fewest-members takes two seeds at least: one run does not tell what is luck."
+        )
 
 
 def _given() -> list[str]:
     """The options that somebody gave, in the order of the help; those of the environment are not of this question."""
     context = click.get_current_context()
     names = [one.name for one in context.command.params if one.name is not None]
-    return [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return [
+        name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
 
 
 def _flags(names: Iterable[str], word: str = "and") -> str:

@@ -11,8 +11,9 @@ from sharelag.cli.tried import SEEDS, seeds_of
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
 
-#: What is simulated at most (`sharelag.whatif.comparison.size`): in one run, and in all that this process makes.
-#: At some ten thousand a second the first takes up to half an hour and the second some hours.
+#: What is simulated at most (`sharelag.whatif.comparison.size`): in one run, and in all that this
+#: process makes. At some ten thousand a second the first takes up to half an hour and the second
+#: some hours.
 MOST_A_RUN, MOST = 20e6, 100e6
 
 
@@ -44,7 +45,9 @@ def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> No
 
 
 def _takes_many(options: dict[str, Any]) -> bool:
-    return bool(options["compare"] or options["sweep"] or options["against"] or options["fewest_members"])
+    return bool(
+        options["compare"] or options["sweep"] or options["against"] or options["fewest_members"]
+    )
 
 
 def _each(options: dict[str, Any]) -> int:

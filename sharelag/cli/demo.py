@@ -59,7 +59,9 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     groups = show.plain_rows(rollup_arrow(answer.table, "group"))
     out.mkdir(parents=True, exist_ok=True)
     page = out / "lag.html"
-    page.write_text(lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8")
+    page.write_text(
+        lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8"
+    )
     yield ""
     yield f"The same with what the lag consists of: {page}"
     if with_report:

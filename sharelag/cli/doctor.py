@@ -48,14 +48,24 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
     yield java
     yield _spark()
     if config is None:
-        yield Check("warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster")
+        yield Check(
+            "warn",
+            "cluster",
+            "not looked at",
+            "add --bootstrap-server HOST:PORT to check a cluster",
+        )
         return
-    reached = _ask("broker", lambda: f"cluster {kafka.cluster_id(config)} at {config.bootstrap_servers}")
+    reached = _ask(
+        "broker", lambda: f"cluster {kafka.cluster_id(config)} at {config.bootstrap_servers}"
+    )
     yield reached
     if reached.verdict == "fail":
         return
     yield from _features(config)
-    for topic, without in ((STATE_TOPIC, "no lag can be computed"), (GROUP_TOPIC, "members stay unknown")):
+    for topic, without in (
+        (STATE_TOPIC, "no lag can be computed"),
+        (GROUP_TOPIC, "members stay unknown"),
+    ):
         yield _readable(config, topic, without)
     yield _ask("topics", lambda: f"{len(kafka.topic_ids(config))} visible, with their ids")
 
@@ -65,17 +75,26 @@ def _java() -> Check:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); --engine local works without"
     if not java or not shutil.which(java):
-        return Check("fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice)
+        return Check(
+            "fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice
+        )
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     said = (answer.stderr + answer.stdout).strip()
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if not found:
         return Check("fail", "java", f"{java} does not tell its version", advice)
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    modules = subprocess.run(
+        [java, "--list-modules"], capture_output=True, text=True, check=False
+    ).stdout
     if int(found[1]) < OLDEST_JAVA:
         return Check("fail", "java", f"{found[1]} at {java}", advice)
     if "jdk.incubator.vector" not in modules:
-        return Check("fail", "java", f"{found[1]} at {java}, trimmed", "install a full JDK: Spark needs all modules")
+        return Check(
+            "fail",
+            "java",
+            f"{found[1]} at {java}, trimmed",
+            "install a full JDK: Spark needs all modules",
+        )
     return Check("ok", "java", f"{found[1]} at {java}")
 
 
@@ -98,7 +117,11 @@ def _spark() -> Check:
         advice = "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine local works without"
         return Check("warn", "spark", "pyspark is not installed", advice)
     remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
-    return Check("ok", "spark", f"{found}, through Spark Connect at {remote} (SPARK_REMOTE)" if remote else found)
+    return Check(
+        "ok",
+        "spark",
+        f"{found}, through Spark Connect at {remote} (SPARK_REMOTE)" if remote else found,
+    )
 
 
 def _features(config: ClientConfig) -> Iterator[Check]:
@@ -110,7 +133,10 @@ def _features(config: ClientConfig) -> Iterator[Check]:
     level = found.finalized.get("metadata.version", "?")
     if not found.has_share_state:
         yield Check(
-            "fail", "kafka version", f"metadata.version {level}, without share groups", "Kafka 4.0 or newer is needed"
+            "fail",
+            "kafka version",
+            f"metadata.version {level}, without share groups",
+            "Kafka 4.0 or newer is needed",
         )
     elif not found.has_complete_count:
         yield Check(
@@ -121,10 +147,14 @@ def _features(config: ClientConfig) -> Iterator[Check]:
         )
     else:
         yield Check(
-            "ok", "kafka version", f"metadata.version {level}, 4.2 or newer: the delivery complete count is written"
+            "ok",
+            "kafka version",
+            f"metadata.version {level}, 4.2 or newer: the delivery complete count is written",
         )
     on = found.share_version >= 1
-    advice = "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
+    advice = (
+        "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
+    )
     yield Check("ok" if on else "fail", "share.version", str(found.share_version), advice)
 
 

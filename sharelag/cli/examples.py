@@ -28,5 +28,10 @@ def example_option(name: str, about: str) -> Callable[[_Command], _Command]:
             ctx.exit()
 
     return click.option(
-        "--example", is_flag=True, is_eager=True, expose_value=False, callback=tell, help=f"Print {about}, and exit."
+        "--example",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=tell,
+        help=f"Print {about}, and exit.",
     )

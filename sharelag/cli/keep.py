@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import CLUSTER, ENGINE, TIMEOUT, VERBOSE, Seconds, config_of, names_cluster, with_options
+from sharelag.cli.options import (
+    CLUSTER,
+    ENGINE,
+    TIMEOUT,
+    VERBOSE,
+    Seconds,
+    config_of,
+    names_cluster,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -20,7 +29,11 @@ if TYPE_CHECKING:
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_options(CLUSTER, TIMEOUT, VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
-@click.option("--follow", is_flag=True, help="Go on until interrupted, before Kafka prunes: an archive, on Spark.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Go on until interrupted, before Kafka prunes: an archive, on Spark.",
+)
 @click.option(
     "--every",
     type=Seconds(0),
@@ -29,7 +42,9 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="With --follow: how often records are added, and end offsets asked for.",
 )
-@click.option("--until-now", is_flag=True, help="With --follow: end when what is there now is archived.")
+@click.option(
+    "--until-now", is_flag=True, help="With --follow: end when what is there now is archived."
+)
 @click.option(
     "--lag-to",
     type=click.Path(path_type=Path, file_okay=False),
@@ -37,15 +52,24 @@ if TYPE_CHECKING:
     help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag as things are now.",
 )
 def capture(
-    folder: Path, overwrite: bool, follow: bool, every: float, until_now: bool, lag_to: Path | None, **options: Any
+    folder: Path,
+    overwrite: bool,
+    follow: bool,
+    every: float,
+    until_now: bool,
+    lag_to: Path | None,
+    **options: Any,
 ) -> None:
     """Save everything an investigation needs from a cluster into FOLDER, as Parquet.
 
-    With --follow into an archive that grows: every record once, also when it is killed and started again.
+    With --follow into an archive that grows: every record once, also when it is killed and started
+    again.
     """
     if follow:
         if overwrite:
-            raise click.UsageError("an archive is continued, never replaced: leave --overwrite out.")
+            raise click.UsageError(
+                "an archive is continued, never replaced: leave --overwrite out."
+            )
         _follow(folder, every, until_now, lag_to, options)
         return
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
@@ -69,7 +93,9 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     config = config_of(options)
     tables = _tables(config, lag_to) if lag_to else None
     query = follow(config, folder, every=every, until_now=until_now)
-    click.echo(f"sharelag: archiving into {folder}; Ctrl-C ends it, the same command goes on", err=True)
+    click.echo(
+        f"sharelag: archiving into {folder}; Ctrl-C ends it, the same command goes on", err=True
+    )
     try:
         if until_now or tables is None:
             query.awaitTermination()
@@ -79,7 +105,9 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
         raise click.Abort from None
     except StreamingQueryException as error:
         what = str(error).strip().splitlines()[0]
-        raise ClusterError(f"archiving ended ({what}): start it again, and it goes on where it ended") from error
+        raise ClusterError(
+            f"archiving ended ({what}): start it again, and it goes on where it ended"
+        ) from error
     finally:
         query.stop()
 
@@ -98,7 +126,8 @@ def _keep_current(
     from sharelag.pipeline import stream
     from sharelag.sources.files import views
 
-    # In the archive, which all machines reach; it has been emptied of what one that was killed has left.
+    # In the archive, which all machines reach; it has been emptied of what one that was killed has
+    # left.
     scratch = views.staging(archive.absolute(), "lag")
     with stream.watch(config, every=every, heed=tables.write, checkpoints=scratch) as live:
         click.echo("sharelag: windows and lag are current", err=True)
@@ -108,7 +137,12 @@ def _keep_current(
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
-@click.option("--report/--no-report", default=True, show_default=True, help="Make the daily report of it, too.")
+@click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=True,
+    help="Make the daily report of it, too.",
+)
 @with_options(ENGINE, VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show the lag of a cluster that was recorded: a table here, OUT/lag.html, and the daily report in OUT/reports."""
@@ -128,7 +162,8 @@ def doctor(**options: Any) -> int:
     worst = 0
     for check in checks(config):
         click.echo(
-            f"{check.verdict:<5} {check.what}: {check.found}" + (f"\n      -> {check.advice}" if check.advice else "")
+            f"{check.verdict:<5} {check.what}: {check.found}"
+            + (f"\n      -> {check.advice}" if check.advice else "")
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)

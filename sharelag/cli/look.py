@@ -27,7 +27,12 @@ from sharelag.cli.output import groups_in, require_rows, shown, start, summarise
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--by", type=click.Choice(["partition", "group", "topic"]), default="partition", show_default=True)
+@click.option(
+    "--by",
+    type=click.Choice(["partition", "group", "topic"]),
+    default="partition",
+    show_default=True,
+)
 @click.option(
     "--watch",
     type=Seconds(0.1),
@@ -37,9 +42,9 @@ from sharelag.cli.output import groups_in, require_rows, shown, start, summarise
 def lag(output: str, engine: str, by: str, watch: float | None, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
 
-    LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not know it.
-    UNREAD was never persisted, AVAILABLE waits for another delivery, UNKNOWN is acquired or was never
-    persisted, COMPLETE is finished but not yet passed by the start offset.
+    LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
+    know it. UNREAD was never persisted, AVAILABLE waits for another delivery, UNKNOWN is acquired
+    or was never persisted, COMPLETE is finished but not yet passed by the start offset.
     """
     from sharelag.sources.inputs import KafkaInput
 
@@ -55,7 +60,11 @@ def lag(output: str, engine: str, by: str, watch: float | None, **options: Any) 
 
 
 def _lag(
-    output: str, engine: str, by: str, options: dict[str, Any], before: dict[Any, int | None] | None = None
+    output: str,
+    engine: str,
+    by: str,
+    options: dict[str, Any],
+    before: dict[Any, int | None] | None = None,
 ) -> dict[Any, int | None]:
     """Print the lag once, with its change where it was asked before; return it by share partition."""
     from sharelag.workbench import engine as engines
@@ -63,16 +72,26 @@ def _lag(
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:
-        answer = engines.lag(read, start(engine, source), moment, choice, None if by == "partition" else by)
+        answer = engines.lag(
+            read, start(engine, source), moment, choice, None if by == "partition" else by
+        )
     columns = show.LAG_COLUMNS if by == "partition" else show.ROLLUP_COLUMNS
     if by == "group":
         columns = {heading: name for heading, name in columns.items() if name != "topic"}
     rows = show.plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table))
-    now = {tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"] for row in rows}
+    now = {
+        tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"]
+        for row in rows
+    }
     if before is not None:
-        columns = {heading: name for key in columns for heading, name in _with_change(key, columns[key])}
-        rows = [row | {"change": _minus(row["lag"], before.get(key))} for key, row in zip(now, rows, strict=True)]
+        columns = {
+            heading: name for key in columns for heading, name in _with_change(key, columns[key])
+        }
+        rows = [
+            row | {"change": _minus(row["lag"], before.get(key))}
+            for key, row in zip(now, rows, strict=True)
+        ]
         if output == "human" and sys.stdout.isatty():
             click.clear()
     write(show.lines(rows, output, columns))
@@ -90,11 +109,14 @@ def _minus(now: int | None, before: int | None) -> int | None:
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--since", metavar="WHEN", help="What changed since that moment, instead of what there is.")
+@click.option(
+    "--since", metavar="WHEN", help="What changed since that moment, instead of what there is."
+)
 def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
     """What the share coordinator holds of each share partition: epochs, offsets, state batches.
 
-    With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's unknown.
+    With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's
+    unknown.
     """
     from sharelag.replay.moment import parse_moment
     from sharelag.workbench import engine as engines
@@ -133,7 +155,9 @@ def decode(output: str, records: str, **options: Any) -> None:
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)
-    topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[records]
+    topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[
+        records
+    ]
     skipped = 0
 
     def rows() -> Iterator[dict[str, Any]]:

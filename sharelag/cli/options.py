@@ -28,7 +28,9 @@ CLUSTER = [
         metavar="FILE",
         help="Client properties, as for Kafka's own commands.",
     ),
-    click.option("--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."),
+    click.option(
+        "--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."
+    ),
 ]
 INPUT = [
     *CLUSTER,
@@ -44,13 +46,21 @@ INPUT = [
         help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
     ),
     click.option(
-        "--segments", type=click.Path(path_type=Path), metavar="DIR", help="A broker's log directory (read only)."
+        "--segments",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="A broker's log directory (read only).",
     ),
 ]
 CHOICE = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic, or these partitions."),
+    click.option(
+        "--topic",
+        multiple=True,
+        metavar="TOPIC[:0,1]",
+        help="Only this topic, or these partitions.",
+    ),
     click.option(
         "--as-of",
         metavar="WHEN",
@@ -58,7 +68,11 @@ CHOICE = [
     ),
 ]
 OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["human", "json", "yaml", "csv"]), default="human", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["human", "json", "yaml", "csv"]),
+    default="human",
+    show_default=True,
 )
 ENGINE = click.option(
     "--engine",
@@ -67,7 +81,9 @@ ENGINE = click.option(
     show_default=True,
     help="local: in this process, without a JVM; spark: the pipeline; auto: local below 5,000,000 records.",
 )
-VERBOSE = click.option("-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+VERBOSE = click.option(
+    "-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error."
+)
 TIMEOUT = click.option(
     "--timeout",
     type=click.IntRange(min=1),
@@ -86,7 +102,9 @@ class Seconds(click.FloatRange):
     def __init__(self, least: float = 0.001) -> None:
         super().__init__(min=least, max=315_360_000)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """Read and check it; comparisons let NaN through."""
         seconds = float(super().convert(value, param, ctx))
         if math.isnan(seconds):
@@ -111,9 +129,15 @@ def source_of(options: Options) -> Input:
         given.append("bootstrap-server")
     if len(given) != 1:
         what = "none was given" if not given else "got --" + " and --".join(given)
-        raise click.UsageError(f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what}).")
+        raise click.UsageError(
+            f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what})."
+        )
     if options["capture"]:
-        return ArchiveInput(options["capture"]) if is_archive(options["capture"]) else CaptureInput(options["capture"])
+        return (
+            ArchiveInput(options["capture"])
+            if is_archive(options["capture"])
+            else CaptureInput(options["capture"])
+        )
     if options["segments"]:
         return SegmentsInput(options["segments"])
     return RawInput(options["raw"]) if options["raw"] else KafkaInput(config_of(options))
@@ -124,7 +148,9 @@ _CLUSTER_NAMES = ("bootstrap_server", "command_config", "command_property")
 
 def names_cluster(options: Options) -> bool:
     """Whether an option or the environment names a cluster."""
-    return any(options[name] for name in _CLUSTER_NAMES) or bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
+    return any(options[name] for name in _CLUSTER_NAMES) or bool(
+        os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    )
 
 
 def config_of(options: Options) -> ClientConfig:
@@ -137,7 +163,10 @@ def config_of(options: Options) -> ClientConfig:
             raise click.UsageError(f"--command-property takes key=value, {key!r} has no '='.")
     properties = {key: value for key, _, value in pairs}
     return client_config(
-        options["bootstrap_server"], options["command_config"], properties, timeout=options["timeout"] / 1000
+        options["bootstrap_server"],
+        options["command_config"],
+        properties,
+        timeout=options["timeout"] / 1000,
     )
 
 

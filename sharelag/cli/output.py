@@ -34,8 +34,8 @@ def start(engine: str, source: Any) -> str:
 class _WithoutPandas(MetaPathFinder):
     """Lets pandas seem not installed.
 
-    pyarrow imports it for the first array it makes, which is a fifth of the whole quick look, and does without
-    where there is none. Spark does need it.
+    pyarrow imports it for the first array it makes, which is a fifth of the whole quick look, and
+    does without where there is none. Spark does need it.
     """
 
     def find_spec(self, fullname: str, *_: object) -> None:
@@ -51,7 +51,8 @@ def write(lines: Iterable[str]) -> None:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # Who reads our output has seen enough; Python would complain once more when it closes the stream.
+        # Who reads our output has seen enough; Python would complain once more when it closes the
+        # stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         leave(0)
 
@@ -70,7 +71,9 @@ def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
             else "there are no share-group state records: nothing was ever consumed by a share group there"
         )
     if not groups:
-        click.echo("sharelag: nothing was written by that moment, or it has been pruned since", err=True)
+        click.echo(
+            "sharelag: nothing was written by that moment, or it has been pruned since", err=True
+        )
     for group in missing:
         click.echo(f"sharelag: no state of share group {group!r}{where} is there", err=True)
 
@@ -85,12 +88,19 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     import pyarrow.compute as pc
 
     def of_column(name: str, total: Any) -> Any:
-        return total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
+        return (
+            total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
+        )
 
-    count, noted, refused = answer.table.num_rows, of_column("as_of", pc.max), of_column("rejected_records", pc.sum)
+    count, noted, refused = (
+        answer.table.num_rows,
+        of_column("as_of", pc.max),
+        of_column("rejected_records", pc.sum),
+    )
     when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
     click.echo(
-        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine", err=True
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine",
+        err=True,
     )
     if answer.rejected:
         click.echo(
@@ -100,19 +110,28 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         )
     if refused:
         click.echo(
-            f"sharelag: {refused} records could not be replayed; -o json says of which share partition", err=True
+            f"sharelag: {refused} records could not be replayed; -o json says of which share partition",
+            err=True,
         )
 
 
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     """The same of what was gathered for an investigation."""
-    click.echo(f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine", err=True)
+    click.echo(
+        f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine",
+        err=True,
+    )
     if not evidence.settings.num_rows:
         click.echo("sharelag: settings are not known there; Kafka's defaults are assumed", err=True)
     elif evidence.settings.column("value").null_count:
-        click.echo("sharelag: some settings are hidden from us; Kafka's defaults are assumed for them", err=True)
+        click.echo(
+            "sharelag: some settings are hidden from us; Kafka's defaults are assumed for them",
+            err=True,
+        )
     if past:
-        click.echo("sharelag: settings, retention and last stable offsets are those of now", err=True)
+        click.echo(
+            "sharelag: settings, retention and last stable offsets are those of now", err=True
+        )
     if evidence.gaps.num_rows:
         click.echo(
             f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; what happened there "
@@ -121,7 +140,8 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
         )
     if evidence.rejected:
         click.echo(
-            f"sharelag: {evidence.rejected} records could not be decoded; `sharelag decode` shows them", err=True
+            f"sharelag: {evidence.rejected} records could not be decoded; `sharelag decode` shows them",
+            err=True,
         )
 
 
@@ -132,9 +152,20 @@ def shown(source: Any) -> Iterator[Any]:
         yield source
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("reading records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("reading records"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _Shown(source, progress, progress.add_task("", total=source.size()))
 
@@ -169,7 +200,8 @@ def one_line(error: Exception) -> str:
 def leave(status: int) -> None:
     """End the process."""
     if "pyspark" not in sys.modules:
-        # Python would wait a quarter of a second for the threads of the Kafka client, which the system ends at once.
+        # Python would wait a quarter of a second for the threads of the Kafka client, which the
+        # system ends at once.
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)

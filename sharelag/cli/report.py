@@ -11,7 +11,11 @@ from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import write
 
 _OUT = click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="The folder of reports."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("reports"),
+    show_default=True,
+    help="The folder of reports.",
 )
 _PARAMETER = click.option(
     "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="One parameter; repeatable."
@@ -30,7 +34,12 @@ _KEEP = [
         metavar="N",
         help="Remove all but the newest N runs that were asked the same.",
     ),
-    click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), metavar="DAYS", help="Remove older runs."),
+    click.option(
+        "--keep-days",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="DAYS",
+        help="Remove older runs.",
+    ),
 ]
 #: A notebook is given a time: offsets of state partitions belong to one cluster's topic.
 _CHOICE = [
@@ -54,7 +63,12 @@ _HOW = [
         metavar="SECONDS",
         help="Fail when a cell of the notebook takes longer.",
     ),
-    click.option("--figures/--no-figures", default=True, show_default=True, help="Draw charts into files, too."),
+    click.option(
+        "--figures/--no-figures",
+        default=True,
+        show_default=True,
+        help="Draw charts into files, too.",
+    ),
 ]
 _ENGINE = click.option(
     "--engine",
@@ -80,9 +94,9 @@ class _Names(click.Group):
 def report() -> None:
     """Make a report NAME from a notebook: daily, incident, capacity, proposal, or the path of your own.
 
-    Writes one HTML file that needs no network, the executed notebook, a verdict, pictures and the body of a mail into
-    a folder of its own below --out, and turns OUT/NAME/latest to it. Exits with 0 if the report was made, whatever it
-    says, and with 1 if not; then there is one that says why.
+    Writes one HTML file that needs no network, the executed notebook, a verdict, pictures and the
+    body of a mail into a folder of its own below --out, and turns OUT/NAME/latest to it. Exits with
+    0 if the report was made, whatever it says, and with 1 if not; then there is one that says why.
     """
 
 
@@ -145,7 +159,13 @@ def list_(out: Path, output: str) -> None:
         write(show.lines(known, output))
         write([""])
     rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in ledger.rows(out)]
-    columns = {"MADE": "started", "REPORT": "report", "LEVEL": "level", "DATA-AS-OF": "as_of", "RUN": "run_id"}
+    columns = {
+        "MADE": "started",
+        "REPORT": "report",
+        "LEVEL": "level",
+        "DATA-AS-OF": "as_of",
+        "RUN": "run_id",
+    }
     columns |= {"KEPT": "kept", "SAYS": "headline"}
     write(show.lines(rows, output, columns if output == "human" else None))
 
@@ -159,7 +179,9 @@ def index_(out: Path) -> None:
     from sharelag.reports.shelf import shared
 
     if not out.is_dir():
-        raise InputError(f"there is no folder {out}: make a report first (sharelag report daily --out {out})")
+        raise InputError(
+            f"there is no folder {out}: make a report first (sharelag report daily --out {out})"
+        )
     with shared(out):
         click.echo(str(write_index(out)))
 
@@ -167,7 +189,14 @@ def index_(out: Path) -> None:
 @report.command("schedule")
 @click.argument("name")
 @click.option("--cron", required=True, metavar="EXPRESSION", help="When, such as '30 6 * * *'.")
-@click.option("--as", "kind", type=click.Choice(_SCHEDULERS), default="crontab", show_default=True, help="For whom.")
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(_SCHEDULERS),
+    default="crontab",
+    show_default=True,
+    help="For whom.",
+)
 @click.option(
     "--timezone",
     "zone",
@@ -194,13 +223,17 @@ def schedule_(
     from sharelag.reports.schedule import note, schedule
 
     if options["command_property"]:
-        raise click.UsageError("--command-property would stand in the definition: use --command-config FILE.")
+        raise click.UsageError(
+            "--command-property would stand in the definition: use --command-config FILE."
+        )
     path = notebooks.notebook(name)
     parameters = notebooks.checked(path, _parameters(file, pairs, options, engine))
     # A scheduler does not have the environment of this shell, which may name a cluster.
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
     if inputs & set(notebooks.declared(path)) and not inputs & set(parameters):
-        raise click.UsageError("name an input, such as --bootstrap-server: a scheduler does not know this environment.")
+        raise click.UsageError(
+            "name an input, such as --bootstrap-server: a scheduler does not know this environment."
+        )
     how = _said(options)
     click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
     if words := note(kind, name):
@@ -210,7 +243,9 @@ def schedule_(
 def _said(options: dict[str, Any]) -> list[str]:
     """The options of how a report is made, as far as they say something else than the default."""
     said = []
-    for option in (one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW):
+    for option in (
+        one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW
+    ):
         value = options[option.name or ""]
         if value == option.default or value is None:
             continue
@@ -248,12 +283,23 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
             raise InputError(f"{file} is no YAML: write one `name: value` a line") from None
         if not isinstance(given, dict):
             raise InputError(f"{file} holds no mapping: write one `name: value` a line")
-    return {str(name): value for name, value in given.items()} | {name: from_word(text) for name, text in pairs}
+    return {str(name): value for name, value in given.items()} | {
+        name: from_word(text) for name, text in pairs
+    }
 
 
 def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
     """The input options as parameters."""
-    names = ("bootstrap_server", "command_config", "capture", "raw", "segments", "group", "topic", "as_of")
+    names = (
+        "bootstrap_server",
+        "command_config",
+        "capture",
+        "raw",
+        "segments",
+        "group",
+        "topic",
+        "as_of",
+    )
     given = {
         name: str(options[name]) if isinstance(options[name], Path) else options[name]
         for name in names

@@ -28,7 +28,9 @@ class Counts(click.ParamType[list[int]]):
     def __init__(self, bounds: bool = False) -> None:
         self.bounds = bounds
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[int]:
         """Read and check them."""
         if isinstance(value, list):
             return value
@@ -37,7 +39,11 @@ class Counts(click.ParamType[list[int]]):
         except ValueError:
             counts = []
         if self.bounds and (len(counts) != 2 or not 0 <= counts[0] <= counts[1]):
-            self.fail(f"{value!r} are not two numbers of members, the lesser first, such as 1,64.", param, ctx)
+            self.fail(
+                f"{value!r} are not two numbers of members, the lesser first, such as 1,64.",
+                param,
+                ctx,
+            )
         if not counts or min(counts) < 0 or (len(set(counts)) < len(counts) and not self.bounds):
             self.fail(f"{value!r} are not numbers of members, such as 8,16.", param, ctx)
         return counts
@@ -45,9 +51,13 @@ class Counts(click.ParamType[list[int]]):
 
 SCENARIO = [
     click.option(
-        "--scenario", metavar="NAME|FILE.json", help="A scenario instead of an input; `list` shows those with a name."
+        "--scenario",
+        metavar="NAME|FILE.json",
+        help="A scenario instead of an input; `list` shows those with a name.",
     ),
-    click.option("--duration", type=click.FloatRange(min=0.001), metavar="SECONDS", help="600 from an input."),
+    click.option(
+        "--duration", type=click.FloatRange(min=0.001), metavar="SECONDS", help="600 from an input."
+    ),
     click.option(
         "--rebalance-every",
         type=click.FloatRange(min=0.001),
@@ -70,10 +80,20 @@ SCENARIO = [
     ),
 ]
 VARIANTS = [
-    click.option("--assignor", multiple=True, metavar="NAME", help="How partitions are assigned; repeatable."),
-    click.option("--members", type=Counts(), metavar="N,N", help="How many members; as they are when not given."),
     click.option(
-        "--setting", multiple=True, metavar="NAME=V,V", help="Values of a setting, by Kafka's name; repeatable."
+        "--assignor", multiple=True, metavar="NAME", help="How partitions are assigned; repeatable."
+    ),
+    click.option(
+        "--members",
+        type=Counts(),
+        metavar="N,N",
+        help="How many members; as they are when not given.",
+    ),
+    click.option(
+        "--setting",
+        multiple=True,
+        metavar="NAME=V,V",
+        help="Values of a setting, by Kafka's name; repeatable.",
     ),
     click.option(
         "--autoscale",
@@ -82,7 +102,13 @@ VARIANTS = [
         help="Who adds and removes members: keda:threshold=100,min=1,max=20, target-age:goal=30 (seconds), or fixed:8; "
         "repeatable.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), multiple=True, metavar="N", help="Of all chance; repeatable."),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        multiple=True,
+        metavar="N",
+        help="Of all chance; repeatable.",
+    ),
     click.option(
         "--seeds",
         type=click.IntRange(min=1),
@@ -91,20 +117,35 @@ VARIANTS = [
     ),
 ]
 TRIALS = [
-    click.option("--compare", is_flag=True, help="Compare what is tried: means, differences, who wins."),
     click.option(
-        "--against", type=click.Choice(["consumer-group"]), help="Run it as a consumer group, too: worth moving?"
+        "--compare", is_flag=True, help="Compare what is tried: means, differences, who wins."
     ),
-    click.option("--baseline", metavar="VARIANT", help="What to compare to; the first when not given."),
-    click.option("--measure", multiple=True, metavar="NAME", help="Compare by this measure only; repeatable."),
-    click.option("--optimal", is_flag=True, help="Measure the distance to the assignor `optimal`, too."),
+    click.option(
+        "--against",
+        type=click.Choice(["consumer-group"]),
+        help="Run it as a consumer group, too: worth moving?",
+    ),
+    click.option(
+        "--baseline", metavar="VARIANT", help="What to compare to; the first when not given."
+    ),
+    click.option(
+        "--measure", multiple=True, metavar="NAME", help="Compare by this measure only; repeatable."
+    ),
+    click.option(
+        "--optimal", is_flag=True, help="Measure the distance to the assignor `optimal`, too."
+    ),
     click.option(
         "--fewest-members",
         metavar="GOAL",
         help="Search the fewest members that keep a goal, such as 'age_p95_ms<30s'.",
     ),
     click.option(
-        "--between", type=Counts(bounds=True), default="1,64", show_default=True, metavar="N,N", help="Where."
+        "--between",
+        type=Counts(bounds=True),
+        default="1,64",
+        show_default=True,
+        metavar="N,N",
+        help="Where.",
     ),
     click.option(
         "--confidence",
@@ -135,7 +176,11 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
         if not equals or not all(values.split(",")):
             raise click.UsageError(f"--setting takes NAME=VALUE or NAME=VALUE,VALUE, not {text!r}.")
         choices.setdefault(name, []).extend(values.split(","))
-    combined = [dict(zip(choices, values, strict=True)) for values in product(*choices.values())] if choices else []
+    combined = (
+        [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+        if choices
+        else []
+    )
     return {", ".join(f"{name}={value}" for name, value in one.items()): one for one in combined}
 
 
@@ -156,12 +201,20 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 def scenario_of(options: dict[str, Any]) -> Scenario:
     """The scenario that was named, or continues what an input is in."""
     name = options["scenario"]
-    scenario = _from_input(options) if name is None else _from_file(name) if _is_file(name) else _named(name)
+    scenario = (
+        _from_input(options)
+        if name is None
+        else _from_file(name)
+        if _is_file(name)
+        else _named(name)
+    )
     if options["duration"] is not None:
         scenario = replace(scenario, duration_ms=round(options["duration"] * 1000))
     if options["rebalance_every"] is not None:
         every = round(options["rebalance_every"] * 1000)
-        scenario = replace(scenario, settings=replace(scenario.settings, rebalance_interval_ms=every))
+        scenario = replace(
+            scenario, settings=replace(scenario.settings, rebalance_interval_ms=every)
+        )
     return scenario
 
 
@@ -176,7 +229,9 @@ def _from_file(name: str) -> Scenario:
     try:
         text = Path(name).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the scenario {name!r} cannot be read ({error}): give a file of --show-scenario") from error
+        raise InputError(
+            f"the scenario {name!r} cannot be read ({error}): give a file of --show-scenario"
+        ) from error
     return from_json(text)
 
 
@@ -195,9 +250,13 @@ def _from_input(options: dict[str, Any]) -> Scenario:
     with shown(source) as read:
         # A sweep starts Spark after this, which does not do without what `start` hides.
         chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
-        evidence = investigate.gather(read, chosen, moment, choice, timedelta(seconds=options["over"]))
+        evidence = investigate.gather(
+            read, chosen, moment, choice, timedelta(seconds=options["over"])
+        )
     require_rows(choice, moment, groups_in(evidence.lag))
     mean = options["service_ms"]
-    scenario = scenario_from(evidence, service=None if mean is None else Service(mean, "exponential"))
+    scenario = scenario_from(
+        evidence, service=None if mean is None else Service(mean, "exponential")
+    )
     read_by(evidence, source)
     return scenario

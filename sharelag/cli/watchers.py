@@ -48,10 +48,19 @@ class _Check(click.Command):
     """
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
     ) -> click.Context:
-        # Read once more without complaints: how to tell that something is wrong is one of the options.
-        lenient = extra | {"resilient_parsing": True, "ignore_unknown_options": True, "allow_extra_args": True}
+        # Read once more without complaints: how to tell that something is wrong is one of the
+        # options.
+        lenient = extra | {
+            "resilient_parsing": True,
+            "ignore_unknown_options": True,
+            "allow_extra_args": True,
+        }
         asked = super().make_context(info_name, list(args), parent, **lenient)
         try:
             return super().make_context(info_name, args, parent, **extra)
@@ -85,7 +94,9 @@ def _tell(ctx: click.Context, reason: str) -> None:
     from sharelag.workbench.show import terminal
 
     if ctx.params.get("output") == "json":
-        write([json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)])
+        write(
+            [json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)]
+        )
     else:
         write([f"UNKNOWN: {terminal(reason)}"])
 
@@ -101,13 +112,16 @@ def _tell(ctx: click.Context, reason: str) -> None:
 )
 @example_option("rules.yaml", "a file of rules, one of each kind")
 @with_options(INPUT, CHOICE)
-@click.option("-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True
+)
 @with_options(ENGINE, TIMEOUT, VERBOSE, OVER)
 def check(rule_file: Path, output: str, engine: str, over: float, **options: Any) -> int:
     """Judge the groups by rules: exit code 0 fine, 1 warning, 2 critical, 3 not known.
 
-    Prints what is not fine, and with -o json everything, a line a rule and group. For how long something has lasted
-    is read from the records and asked of Kafka, so that nothing is kept between runs.
+    Prints what is not fine, and with -o json everything, a line a rule and group. For how long
+    something has lasted is read from the records and asked of Kafka, so that nothing is kept
+    between runs.
     """
     from sharelag.monitoring.check import check as judge
     from sharelag.monitoring.checks.judge import CODES
@@ -146,17 +160,30 @@ def _heading(level: str, rows: list[dict[str, Any]]) -> str:
     type=click.Choice(["parquet", "delta"]),
     help="Write lag, windows and imbalance: a folder of files for this run, or rows appended to Delta tables.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="With --to: where the runs or tables are.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="With --to: where the runs or tables are.",
+)
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.pass_context
 def export(
-    context: click.Context, /, to: str | None, out: Path | None, engine: str, over: float, **options: Any
+    context: click.Context,
+    /,
+    to: str | None,
+    out: Path | None,
+    engine: str,
+    over: float,
+    **options: Any,
 ) -> None:
     """The numbers for other programs: tables (--to), Prometheus and KEDA (the commands below)."""
     if context.invoked_subcommand is not None:
         given = [name for name in context.params if _is_given(context, name)]
         if given:
-            raise click.UsageError(f"put options behind {context.invoked_subcommand}, not before it.")
+            raise click.UsageError(
+                f"put options behind {context.invoked_subcommand}, not before it."
+            )
         return
     if to is None or out is None:
         raise click.UsageError(
@@ -169,7 +196,11 @@ def export(
             told = f"wrote {write_run(begun, out)}"
         else:
             appended = append_run(begun, out)
-            told = f"appended to {', '.join(appended)} in {out}" if appended else f"{out} has this moment already"
+            told = (
+                f"appended to {', '.join(appended)} in {out}"
+                if appended
+                else f"{out} has this moment already"
+            )
         click.echo(f"sharelag: {told}", err=True)
         read_by(begun.evidence, source, options["as_of"] is not None)
 
@@ -202,7 +233,13 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
 
 @export.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=9308, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9308,
+    show_default=True,
+    help="0 takes a free one.",
+)
 @click.option(
     "--token",
     envvar="SHARELAG_TOKEN",
@@ -219,25 +256,36 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
     help="From one gathering to the next; whoever asks meanwhile gets the last result.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
-def serve(host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any) -> None:
+def serve(
+    host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any
+) -> None:
     """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.monitoring.exports.gathered import gathering
     from sharelag.monitoring.exports.server import server, write_ahead
     from sharelag.workbench import investigate
 
-    # What is wrong with the options is said now; a cluster that does not answer yet is one of the metrics.
+    # What is wrong with the options is said now; a cluster that does not answer yet is one of the
+    # metrics.
     source_of(options)
     moment, choice = moment_of(options), choice_of(options)
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
-        return investigate.gather(source_of(options), engine, moment, choice, timedelta(seconds=over))
+        return investigate.gather(
+            source_of(options), engine, moment, choice, timedelta(seconds=over)
+        )
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with gathering(gather, every, write_ahead) as gathered, server(gathered, host, port, token) as running:
+        with (
+            gathering(gather, every, write_ahead) as gathered,
+            server(gathered, host, port, token) as running,
+        ):
             shown_host = f"[{host}]" if ":" in host else host
-            click.echo(f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it", err=True)
+            click.echo(
+                f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it",
+                err=True,
+            )
             running.serve_forever()
     except KeyboardInterrupt:
         click.echo("sharelag: ended", err=True)

@@ -60,13 +60,21 @@ TIMELINE_COLUMNS = {
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, SCENARIO, VARIANTS, TRIALS)
-@click.option("--timeline", is_flag=True, help="The lag of each share partition, step by step, instead of sums.")
-@click.option("--show-scenario", is_flag=True, help="Print the one scenario that would run, for --scenario FILE.json.")
+@click.option(
+    "--timeline",
+    is_flag=True,
+    help="The lag of each share partition, step by step, instead of sums.",
+)
+@click.option(
+    "--show-scenario",
+    is_flag=True,
+    help="Print the one scenario that would run, for --scenario FILE.json.",
+)
 def simulate(output: str, **options: Any) -> None:
     """Simulate a share group: with other assignors, members and settings, from where it is now.
 
-    Everything that is given several times is tried in every combination, with the same seeds. AT-LEAST and AT-MOST
-    bound a difference; no VERDICT: the runs do not say which is better.
+    Everything that is given several times is tried in every combination, with the same seeds.
+    AT-LEAST and AT-MOST bound a difference; no VERDICT: the runs do not say which is better.
     """
     from sharelag.whatif.scenario_json import to_json
     from sharelag.workbench import show
@@ -93,12 +101,15 @@ def simulate(output: str, **options: Any) -> None:
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
-        click.echo("sharelag: accidents of single members are left out, as their number is another one", err=True)
+        click.echo(
+            "sharelag: accidents of single members are left out, as their number is another one",
+            err=True,
+        )
     for sentence in scenario.assumed:
         click.echo(f"sharelag: assumed: {show.terminal(sentence)}", err=True)
 
 
-# ---- answers ------------------------------------------------------------------------------------------
+# ---- answers -------------------------------------------------------------------------------------
 
 
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
@@ -122,7 +133,9 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa
             from sharelag.pipeline.sweep import sweep
 
             out, optimal = options["sweep"], options["optimal"]
-            return sweep(tried, seeds_of(options, SEEDS), out=out, optimal=optimal, progress=progress)
+            return sweep(
+                tried, seeds_of(options, SEEDS), out=out, optimal=optimal, progress=progress
+            )
         plan = grid(tried, seeds_of(options, seeds), optimal=options["optimal"])
         rows = []
         for done, planned in enumerate(plan.runs, 1):
@@ -141,7 +154,9 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
             result = run(scenario, seed)
             (of,) = show.plain_rows(result.summary.select(["assignor", "members", "seed"]))
             for row in show.each_row(result.timeline):
-                fetching = row.pop("members")  # the partition; the run has a column of that name, too
+                fetching = row.pop(
+                    "members"
+                )  # the partition; the run has a column of that name, too
                 yield {"variant": name, **of, **row, "fetching": fetching}
 
 
@@ -172,7 +187,9 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     for name, scenario in tried.items():
         with counted() as progress:
             seeds = seeds_of(options, SEEDS)
-            found = fewest_members(scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress)
+            found = fewest_members(
+                scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress
+            )
         rows += list(trials.probe_rows(name, found))
         told.append(f"{name}: {found}")
     if output == "human":
@@ -192,7 +209,9 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
         with counted() as progress:
-            moving = should_move(scenario, seeds, confidence=options["confidence"], progress=progress)
+            moving = should_move(
+                scenario, seeds, confidence=options["confidence"], progress=progress
+            )
         rows += trials.moving_rows(name, moving)
     told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
     write(show.lines(told, output, trials.MOVING_COLUMNS))
@@ -206,7 +225,9 @@ def _list(output: str) -> None:
     from sharelag.whatif.named import names
     from sharelag.workbench import show
 
-    write(show.lines([{"scenario": name, "about": about} for name, about in names().items()], output))
+    write(
+        show.lines([{"scenario": name, "about": about} for name, about in names().items()], output)
+    )
 
 
 COMMANDS = (simulate,)

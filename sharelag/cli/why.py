@@ -45,11 +45,13 @@ OVER = click.option(
     metavar="SECONDS",
     help="The lag at regular moments, instead of a row a record.",
 )
-def history(output: str, engine: str, since: str | None, every: float | None, **options: Any) -> None:
+def history(
+    output: str, engine: str, since: str | None, every: float | None, **options: Any
+) -> None:
     """What happened to each share partition, record by record; or its lag at regular moments.
 
-    FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known: records before
-    it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
+    FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known:
+    records before it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
     """
     from sharelag.replay.moment import parse_time
     from sharelag.workbench import engine as engines
@@ -57,13 +59,20 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     begin = parse_time(since) if since else None
-    with shown(source) as read, engines.reading(read, start(engine, source), moment, choice) as begun:
+    with (
+        shown(source) as read,
+        engines.reading(read, start(engine, source), moment, choice) as begun,
+    ):
         if every is not None:
             step = timedelta(seconds=every)
-            answer = investigate.timeline_of(begun, investigate.regular_moments(begun, step, begin), step)
+            answer = investigate.timeline_of(
+                begun, investigate.regular_moments(begun, step, begin), step
+            )
             columns, unit = show.TIMELINE_COLUMNS, "row"
         elif output == "human" or begun.engine == "local":
-            answer = engines.history_of(begun, begin, None if begun.engine == "local" else _MOST_LINES)
+            answer = engines.history_of(
+                begun, begin, None if begun.engine == "local" else _MOST_LINES
+            )
             columns, unit = show.HISTORY_COLUMNS, "record"
         else:
             require_rows(choice, moment or begin, groups_in(begun.table("windows")))
@@ -74,7 +83,10 @@ def history(output: str, engine: str, since: str | None, every: float | None, **
     require_rows(choice, moment or begin, groups_in(answer.table))
     write(show.lines(show.each_row(answer.table), output, columns))
     if answer.left_out:
-        click.echo(f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all", err=True)
+        click.echo(
+            f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all",
+            err=True,
+        )
     summarise(answer, source, options["as_of"], unit)
 
 
@@ -103,16 +115,26 @@ def explain(output: str, engine: str, over: float, patience: float | None, **opt
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
-@click.option("--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these.")
+@click.option(
+    "--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these."
+)
 @click.option(
     "--every",
     type=Seconds(),
     metavar="SECONDS",
     help="The trend: the imbalance of lag at regular moments.",
 )
-@click.option("--verdict", is_flag=True, help="What the lag of each group crowds around, with idle members.")
+@click.option(
+    "--verdict", is_flag=True, help="What the lag of each group crowds around, with idle members."
+)
 def imbalance(
-    output: str, engine: str, over: float, by: str | None, every: float | None, verdict: bool, **options: Any
+    output: str,
+    engine: str,
+    over: float,
+    by: str | None,
+    every: float | None,
+    verdict: bool,
+    **options: Any,
 ) -> None:
     """How evenly lag, arrivals, work and partitions are spread, and what the lag crowds around.
 
@@ -122,7 +144,9 @@ def imbalance(
 
     if every is not None:
         if by == "member":
-            raise click.UsageError("the trend is over partitions and topics: members of the past are not kept.")
+            raise click.UsageError(
+                "the trend is over partitions and topics: members of the past are not kept."
+            )
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
         engine = start(engine, source)
         with shown(source) as read:
@@ -156,11 +180,16 @@ def imbalance(
     metavar="FILE",
     help="What `kafka-share-groups.sh --describe --offsets` printed, to be held against ours; - reads it here.",
 )
-@click.option("--true", is_flag=True, help="Read the whole backlog, and count the records that are really there.")
+@click.option(
+    "--true",
+    is_flag=True,
+    help="Read the whole backlog, and count the records that are really there.",
+)
 def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> None:
     """The lag in several ways, and why they differ.
 
-    NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and not aborted.
+    NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and
+    not aborted.
     """
     from sharelag.workbench import investigate, show
 
@@ -171,7 +200,11 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     rows = show.plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table))
     asked = {"DESCRIBED": described is not None, "TRUE": true}
-    columns = {heading: name for heading, name in show.RECONCILED_COLUMNS.items() if asked.get(heading, True)}
+    columns = {
+        heading: name
+        for heading, name in show.RECONCILED_COLUMNS.items()
+        if asked.get(heading, True)
+    }
     write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 
@@ -181,8 +214,9 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 def progress(output: str, engine: str, over: float, **options: Any) -> None:
     """How old the lag is, how fast it grows or drains, and how long its records are kept.
 
-    AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN says whether the
-    lag goes away, and when at the earliest, about, and at the latest; MARGIN is the time until records are deleted.
+    AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN
+    says whether the lag goes away, and when at the earliest, about, and at the latest; MARGIN is
+    the time until records are deleted.
     """
     from sharelag.workbench import show
 
@@ -193,7 +227,9 @@ def progress(output: str, engine: str, over: float, **options: Any) -> None:
 
 @click.command()
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table.")
+@click.option(
+    "--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table."
+)
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
     from sharelag.workbench import investigate, show
@@ -220,7 +256,9 @@ def reading_of(engine: str, over: float, options: dict[str, Any]) -> Iterator[tu
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         shown(source) as read,
-        engines.reading(read, start(engine, source), moment, choice, timedelta(seconds=over)) as begun,
+        engines.reading(
+            read, start(engine, source), moment, choice, timedelta(seconds=over)
+        ) as begun,
     ):
         require_rows(choice, moment, groups_in(begun.evidence.lag))
         yield begun, source

@@ -1,11 +1,12 @@
 """Age of the lag: how long the oldest unfinished record of each share partition has been waiting.
 
-Its time is that of the record at the effective start offset, where it was read; otherwise it is interpolated between
-the moments at which the end of the topic partition is known. Where only transaction markers or compacted offsets are
-left, or the log is empty, nobody waits for anything, and the age is 0 as it is without lag.
+Its time is that of the record at the effective start offset, where it was read; otherwise it is
+interpolated between the moments at which the end of the topic partition is known. Where only
+transaction markers or compacted offsets are left, or the log is empty, nobody waits for anything,
+and the age is 0 as it is without lag.
 
-Times are the records' own: with ``message.timestamp.type=CreateTime`` those of the producers' clocks, and with
-``LogAppendTime`` those of the brokers'. A record from the future has an age of 0.
+Times are the records' own: with ``message.timestamp.type=CreateTime`` those of the producers'
+clocks, and with ``LogAppendTime`` those of the brokers'. A record from the future has an age of 0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
-#: Into how many parts an unfinished span of a compacted topic is cut, to look at the offsets between them.
+#: Into how many parts an unfinished span of a compacted topic is cut, to look at the offsets
+#: between them.
 SAMPLED = 16
 
 
@@ -84,7 +86,10 @@ def asked_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     policy = beside(keys(table, PARTITION), logs, PARTITION).column("cleanup_policy")
     is_compacted = pc.match_substring(flat(policy).cast(pa.string()), "compact").fill_null(False)
     compacted = table.filter(pc.and_(is_compacted, pc.greater(table.column("effective_lag"), 0)))
-    tables = [oldest_offsets(table), unread.select([*place, "window_end_offset"]).rename_columns(names)]
+    tables = [
+        oldest_offsets(table),
+        unread.select([*place, "window_end_offset"]).rename_columns(names),
+    ]
     start, end = (numbers(compacted, name)[0] for name in ("effective_start_offset", "end_offset"))
     for n in range(1, SAMPLED):
         offsets = pa.array(start + (end - start) * n // SAMPLED)
@@ -100,8 +105,9 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     times : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the asked offset was compacted
-        away, the time is that of the next record: the oldest may be younger, if that one is finished, but never older.
+        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the asked
+        offset was compacted away, the time is that of the next record: the oldest may be younger,
+        if that one is finished, but never older.
     ends : Ends
         Of the same lag table.
     """
@@ -109,14 +115,23 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
     offset, _ = numbers(lag, "effective_start_offset")
     unfinished = left_known & (left > 0)
     names = ["topic_id", "partition", "asked_offset"]
-    asked = keys(as_table(lag).append_column("asked_offset", lag.column("effective_start_offset")), names)
+    asked = keys(
+        as_table(lag).append_column("asked_offset", lag.column("effective_start_offset")), names
+    )
     found = beside(asked, times, names)
     there, has_record = numbers(found, "offset")
     timestamp, timed = numbers(found, "timestamp")
-    was_read = unfinished & flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
-    (end, ended), (log_start, has_log_start) = numbers(lag, "end_offset"), numbers(lag, "log_start_offset")
+    was_read = unfinished & flat(found.column("asked_offset")).is_valid().to_numpy(
+        zero_copy_only=False
+    )
+    (end, ended), (log_start, has_log_start) = (
+        numbers(lag, "end_offset"),
+        numbers(lag, "log_start_offset"),
+    )
     # A record beyond the end of that moment has come since, so none was left then either.
-    only_markers = was_read & (~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0])))
+    only_markers = was_read & (
+        ~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0]))
+    )
     # Wherever a group begins that has not fetched yet: in an empty log nothing waits for it.
     empty = ~left_known & ended & has_log_start & (end <= log_start)
     dated = was_read & ~only_markers & timed & (timestamp >= 0)  # -1: a record without a time
@@ -139,6 +154,8 @@ def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
     return {
         "oldest_offset": pa.array(found.offset, mask=~found.unfinished),
         "oldest_timestamp": pa.array(found.timestamp, mask=~found.dated).view(schemas.TIMESTAMP),
-        "oldest_from": pa.array(source, pa.string(), mask=~(found.dated | (found.unfinished & found.idle))),
+        "oldest_from": pa.array(
+            source, pa.string(), mask=~(found.dated | (found.unfinished & found.idle))
+        ),
         "age_ms": pa.array(age, mask=~(found.dated | found.idle)),
     }

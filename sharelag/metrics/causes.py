@@ -21,7 +21,9 @@ class Cause:
     summary: str
     advice: str
     find: Callable[[Facts], Found]
-    includes: frozenset[str] = frozenset()  # causes that this one explains in the same share partition
+    includes: frozenset[str] = (
+        frozenset()
+    )  # causes that this one explains in the same share partition
 
 
 _STUCK = frozenset({"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"})

@@ -17,7 +17,9 @@ def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool
     if pa.types.is_timestamp(column.type):
         column = column.cast(schemas.TIMESTAMP).view(pa.int64())
     known = column.is_valid().to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.asarray(known, bool)
+    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.asarray(
+        known, bool
+    )
 
 
 def present(table: Arrow, name: str) -> NDArray[np.bool_]:
@@ -27,7 +29,9 @@ def present(table: Arrow, name: str) -> NDArray[np.bool_]:
 
 def bools(table: Arrow, name: str) -> NDArray[np.bool_]:
     """A column of truths; unknown is false."""
-    return np.asarray(flat(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False), bool)
+    return np.asarray(
+        flat(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False), bool
+    )
 
 
 def known_times(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pa.Array:

@@ -14,7 +14,13 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 _KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
-_COMPARED = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count", "runs")
+_COMPARED = (
+    "start_offset",
+    "effective_start_offset",
+    "window_end_offset",
+    "delivery_complete_count",
+    "runs",
+)
 
 
 def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
@@ -28,13 +34,17 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.DIFF`, a row a share partition that existed at either moment, sorted by group, topic id and
-        partition. What is the same on both sides has a row, too.
+        `sharelag.schemas.DIFF`, a row a share partition that existed at either moment, sorted by
+        group, topic id and partition. What is the same on both sides has a row, too.
     """
     for table in (before, after):
         schemas.require(table, schemas.WINDOWS, "windows")
     old, new = as_table(before), as_table(after)
-    every = pa.concat_tables([old.select(_KEY), new.select(_KEY)]).group_by(_KEY, use_threads=False).aggregate([])
+    every = (
+        pa.concat_tables([old.select(_KEY), new.select(_KEY)])
+        .group_by(_KEY, use_threads=False)
+        .aggregate([])
+    )
     place = keys(every, _KEY)
     was, now = beside(place, old, _KEY), beside(place, new, _KEY)
     columns = {name: every.column(name) for name in ("group_id", "topic_id", "partition")}
@@ -49,7 +59,8 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
 
 def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     existed, exists = (table.column("group_id").is_valid().to_numpy() for table in (was, now))
-    # A state that is initialised anew, or whose start offset is altered, has another state epoch or fewer snapshots.
+    # A state that is initialised anew, or whose start offset is altered, has another state epoch or
+    # fewer snapshots.
     (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
     whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
     reset = existed & exists & whole & (epoch != epoch_before)
@@ -58,7 +69,9 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     # Of a state that is older than its first record here nobody knows what it was.
     created = (numbers(now, "snapshot_epoch")[0] == 0) & bools(now, "from_snapshot")
     change = np.select(
-        [~existed & ~created, ~existed, ~exists, reset, moved], ["unknown", "new", "gone", "reset", "moved"], "same"
+        [~existed & ~created, ~existed, ~exists, reset, moved],
+        ["unknown", "new", "gone", "reset", "moved"],
+        "same",
     )
     comparable = existed & exists & ~reset & known & known_before & (done >= done_before)
     return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}

@@ -1,8 +1,9 @@
 """Members that do not fetch yet what the assignor wants: target assignment less current assignment.
 
-A member is told its target with its next heartbeat, and then has the group's assignment epoch as its own
-(KIP-932, "Member epoch"): seconds of drift are normal, minutes are not. Partitions of topics that a member does not
-subscribe to any more can stay in its target; Kafka leaves them out when it tells the member.
+A member is told its target with its next heartbeat, and then has the group's assignment epoch as
+its own (KIP-932, "Member epoch"): seconds of drift are normal, minutes are not. Partitions of
+topics that a member does not subscribe to any more can stay in its target; Kafka leaves them out
+when it tells the member.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def drift_arrow(members: Arrow, groups: Arrow) -> pa.RecordBatch:
     table, group = as_table(members), as_table(groups)
     position = pc.index_in(flat(table.column("group_id")), flat(group.column("group_id")))
     epoch = flat(group.column("assignment_epoch")).take(position)
-    columns = {name: flat(table.column(name)) for name in ("group_id", "member_id", "member_epoch")} | {
+    columns = {
+        name: flat(table.column(name)) for name in ("group_id", "member_id", "member_epoch")
+    } | {
         "assignment_epoch": epoch,
         "missing": _difference(table, "target_partitions", "assigned_partitions"),
         "surplus": _difference(table, "assigned_partitions", "target_partitions"),
@@ -68,11 +71,15 @@ def _difference(table: pa.Table, of: str, without: str) -> pa.Array:
     row, _, partitions = exploded(table, of)
     other_row, _, others = exploded(table, without)
     alone = pc.invert(pc.is_in(_texts(row, partitions), _texts(other_row, others)))
-    return pa.array(np.bincount(row[alone.to_numpy(zero_copy_only=False)], minlength=table.num_rows))
+    return pa.array(
+        np.bincount(row[alone.to_numpy(zero_copy_only=False)], minlength=table.num_rows)
+    )
 
 
 def _texts(row: NDArray[np.int64], partitions: pa.Array) -> pa.Array:
     numbers = [pa.array(row), pc.struct_field(partitions, "partition")]
     return pc.binary_join_element_wise(
-        pc.struct_field(partitions, "topic_id"), *[number.cast(pa.string()) for number in numbers], ":"
+        pc.struct_field(partitions, "topic_id"),
+        *[number.cast(pa.string()) for number in numbers],
+        ":",
     )

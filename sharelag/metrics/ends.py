@@ -64,7 +64,8 @@ def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     Returns
     -------
     int64[rows], bool[rows]
-        Milliseconds, and whether they are known. Should it have ended there for long, then the end of that time.
+        Milliseconds, and whether they are known. Should it have ended there for long, then the end
+        of that time.
     """
     return _between(ends, ends.end, ends.time, offset)
 
@@ -112,7 +113,9 @@ def _between(
     return y[before] + np.rint(share * (y[after] - y[before])).astype(np.int64), known
 
 
-def _of_both(lag: Arrow, past_offsets: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _of_both(
+    lag: Arrow, past_offsets: Arrow, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     (now, now_known), (past, past_known) = numbers(lag, name), numbers(past_offsets, name)
     return np.concatenate([now, past]), np.concatenate([now_known, past_known])
 

@@ -24,7 +24,9 @@ class Evidence(Shown):
     observed: pa.Table = field(default_factory=schemas.OBSERVED.empty_table)
     progress: pa.Table = field(default_factory=schemas.PROGRESS.empty_table)
     past_offsets: pa.Table = field(default_factory=schemas.OFFSETS.empty_table)
-    committed: pa.Table = field(default_factory=schemas.TIMES.empty_table)  # of what read_committed groups get
+    committed: pa.Table = field(
+        default_factory=schemas.TIMES.empty_table
+    )  # of what read_committed groups get
     times: pa.Table = field(default_factory=schemas.TIMES.empty_table)
     members: pa.Table = field(default_factory=schemas.MEMBERS.empty_table)
     groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)

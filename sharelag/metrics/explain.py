@@ -26,14 +26,15 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     ----------
     evidence : Evidence
     patience : timedelta, optional
-        For how long something may go on before it is called stuck; without it, as long as a lock of the group lasts.
+        For how long something may go on before it is called stuck; without it, as long as a lock of
+        the group lasts.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.CAUSES`: a row a group, topic and cause, ranked within the group by severity, then by how many
-        offsets it holds. Where a cause holds in one partition only, ``partition`` is that. A group without rows has
-        nothing wrong with it.
+        `sharelag.schemas.CAUSES`: a row a group, topic and cause, ranked within the group by
+        severity, then by how many offsets it holds. Where a cause holds in one partition only,
+        ``partition`` is that. A group without rows has nothing wrong with it.
     """
     facts = Facts(evidence, patience)
     found = {cause.name: cause.find(facts) for cause in CAUSES}
@@ -41,13 +42,17 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     lag = facts.lag("effective_lag")
     for cause in CAUSES:
         # What explains little of a lag does not explain away what explains more.
-        most = found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
+        most = (
+            found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
+        )
         for name in cause.includes:
             explained[name] |= most
     rows = [
         row
         for cause in CAUSES
-        for row in _rows(facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name])
+        for row in _rows(
+            facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name]
+        )
     ]
     order = {cause.name: place for place, cause in enumerate(CAUSES)}
     rows.sort(
@@ -69,21 +74,34 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
     """One row for each group and topic in which a cause holds."""
     lag = facts.evidence.lag
     hit = np.flatnonzero(where)
-    places = lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
+    places = (
+        lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
+    )
     together: dict[tuple[Any, ...], list[tuple[int, dict[str, Any]]]] = {}
     for row, place in zip(hit.tolist(), places, strict=True):
-        together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append((row, place))
+        together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
+            (row, place)
+        )
     return [_row(cause, found, key, members) for key, members in together.items()]
 
 
-def _row(cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+def _row(
+    cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[int, dict[str, Any]]]
+) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
     # The evidence is that of the share partition where most is held.
     worst = rows[int(np.argmax(np.nan_to_num(held, nan=-1)))]
-    evidence = {name: values[worst] for name, values in found.evidence.items() if not np.isnan(values[worst])}
+    evidence = {
+        name: values[worst]
+        for name, values in found.evidence.items()
+        if not np.isnan(values[worst])
+    }
     partitions = [place["partition"] for _, place in members]
-    where = {"partitions": ",".join(map(str, partitions[:_NAMED])) + (",..." if len(partitions) > _NAMED else "")}
+    where = {
+        "partitions": ",".join(map(str, partitions[:_NAMED]))
+        + (",..." if len(partitions) > _NAMED else "")
+    }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {
@@ -94,7 +112,9 @@ def _row(cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[i
         "cause": cause.name,
         "severity": cause.severity,
         "held": None if np.isnan(held).all() else int(np.nansum(held)),
-        "since": None if np.isnan(since).all() else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
+        "since": None
+        if np.isnan(since).all()
+        else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
         "summary": cause.summary,
         "advice": cause.advice,
         "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],

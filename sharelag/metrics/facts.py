@@ -71,7 +71,9 @@ class Facts:
     @cached_property
     def groups(self) -> NDArray[Any]:
         """The group of each share partition."""
-        names: NDArray[Any] = flat(self.evidence.lag.column("group_id")).to_numpy(zero_copy_only=False)
+        names: NDArray[Any] = flat(self.evidence.lag.column("group_id")).to_numpy(
+            zero_copy_only=False
+        )
         return names
 
     @cached_property
@@ -83,7 +85,9 @@ class Facts:
 
     def setting(self, name: str) -> Floats:
         """A setting of each share partition's group as a number."""
-        return self._of_group({group: _number(values[name].value) for group, values in self._settings.items()})
+        return self._of_group(
+            {group: _number(values[name].value) for group, values in self._settings.items()}
+        )
 
     @cached_property
     def reads_committed(self) -> Bools:
@@ -94,7 +98,13 @@ class Facts:
     def members(self) -> Floats:
         """How many members the group has; NaN where the group's own records are not there."""
         counts = dict(
-            zip(*(self.evidence.groups.column(name).to_pylist() for name in ("group_id", "members")), strict=True)
+            zip(
+                *(
+                    self.evidence.groups.column(name).to_pylist()
+                    for name in ("group_id", "members")
+                ),
+                strict=True,
+            )
         )
         return self._of_group({group: _number(counts.get(group)) for group in self._names})
 
@@ -111,7 +121,9 @@ class Facts:
     def emptied(self) -> Floats:
         """When the group's last member left, in milliseconds."""
         table = self.evidence.groups
-        times = dict(zip(table.column("group_id").to_pylist(), _floats(table, "emptied"), strict=True))
+        times = dict(
+            zip(table.column("group_id").to_pylist(), _floats(table, "emptied"), strict=True)
+        )
         return self._of_group({group: times.get(group, np.nan) for group in self._names})
 
     # ---- the log
@@ -132,7 +144,10 @@ class Facts:
     def is_compacted(self) -> Bools:
         """The topic's cleanup policy has compact in it."""
         policy = flat(self._logs.column("cleanup_policy")).cast(pa.string())
-        return np.asarray(pc.match_substring(policy, "compact").fill_null(False).to_numpy(zero_copy_only=False), bool)
+        return np.asarray(
+            pc.match_substring(policy, "compact").fill_null(False).to_numpy(zero_copy_only=False),
+            bool,
+        )
 
     @cached_property
     def next_record(self) -> tuple[Bools, Floats]:
@@ -155,8 +170,12 @@ class Facts:
 
     def _record_at(self, offset: str) -> tuple[Bools, Floats]:
         names = ["topic_id", "partition", "asked_offset"]
-        place = keys(self.evidence.lag.append_column("asked_offset", self.evidence.lag.column(offset)), names)
-        every, committed = (beside(place, table, names) for table in (self.evidence.times, self.evidence.committed))
+        place = keys(
+            self.evidence.lag.append_column("asked_offset", self.evidence.lag.column(offset)), names
+        )
+        every, committed = (
+            beside(place, table, names) for table in (self.evidence.times, self.evidence.committed)
+        )
         found = choose_rows(self.reads_committed, committed, every)
         asked = flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
         return np.asarray(asked, bool), _floats(found, "offset")
@@ -172,8 +191,12 @@ class Facts:
         known = place.is_valid().to_numpy(zero_copy_only=False)
         rows = place.fill_null(-1).to_numpy()
         log = np.full((int(rows.max(initial=-1)) + 1, len(moments)), np.nan)
-        log[rows[known], np.searchsorted(moments, _floats(past, "as_of")[known])] = _floats(past, "end_offset")[known]
-        mine = pc.index_in(keys(self.evidence.lag, PARTITION), pc.unique(keys(self.evidence.lag, PARTITION))).to_numpy()
+        log[rows[known], np.searchsorted(moments, _floats(past, "as_of")[known])] = _floats(
+            past, "end_offset"
+        )[known]
+        mine = pc.index_in(
+            keys(self.evidence.lag, PARTITION), pc.unique(keys(self.evidence.lag, PARTITION))
+        ).to_numpy()
         there = mine < len(log)
         ends[there, :-1] = log[mine[there]]
         ends[:, -1] = self.lag("end_offset")
@@ -194,8 +217,12 @@ class Facts:
         asked, there = _floats(times, "asked_offset"), _floats(times, "offset")
         mine = pc.index_in(keys(self.evidence.lag, PARTITION), place.dictionary)
         sampled, gone = np.zeros(len(self.groups)), np.zeros(len(self.groups))
-        for row in np.flatnonzero(self.is_compacted & self.behind & mine.is_valid().to_numpy(zero_copy_only=False)):
-            within = (codes == mine[row].as_py()) & (asked >= self.lag("effective_start_offset")[row])
+        for row in np.flatnonzero(
+            self.is_compacted & self.behind & mine.is_valid().to_numpy(zero_copy_only=False)
+        ):
+            within = (codes == mine[row].as_py()) & (
+                asked >= self.lag("effective_start_offset")[row]
+            )
             sampled[row], gone[row] = within.sum(), (within & ~(there == asked)).sum()
         return sampled, gone
 
@@ -213,7 +240,8 @@ class Facts:
             chosen = [r for r in runs if r["delivery_state"] == DeliveryState.AVAILABLE]
             chosen = [r for r in chosen if r["delivery_count"] >= least[row]]
             told[row] = ",".join(
-                str(r["first_offset"]) + (f"-{r['last_offset']}" if r["last_offset"] > r["first_offset"] else "")
+                str(r["first_offset"])
+                + (f"-{r['last_offset']}" if r["last_offset"] > r["first_offset"] else "")
                 for r in chosen[:20]
             )
         return told
@@ -230,7 +258,9 @@ class Facts:
         """How many unfinished offsets stand together at the effective start offset, as far as the window tells."""
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
         runs = flat(windows.column("runs"))
-        filled = pc.if_else(pc.greater(pc.list_value_length(runs), 0), runs, pa.scalar(None, runs.type))
+        filled = pc.if_else(
+            pc.greater(pc.list_value_length(runs), 0), runs, pa.scalar(None, runs.type)
+        )
         first = pc.list_element(pc.drop_null(filled), 0)
         head, last = np.full(len(runs), np.nan), np.full(len(runs), np.nan)
         has_runs = filled.is_valid().to_numpy(zero_copy_only=False)
@@ -242,7 +272,9 @@ class Facts:
     @cached_property
     def topic_of_group(self) -> NDArray[Any]:
         """Numbers that are the same for share partitions of one group and topic."""
-        codes: NDArray[Any] = keys(self.evidence.lag, _SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
+        codes: NDArray[Any] = (
+            keys(self.evidence.lag, _SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
+        )
         return codes
 
     # ---- helpers

@@ -1,7 +1,7 @@
 """Finders: one plain function a cause of lag; `sharelag.metrics.causes` puts them into words.
 
-Each looks at all share partitions at once. Whatever is not known speaks for no cause. What cannot be known from the
-state topic (who holds a record, why it was archived) is not claimed.
+Each looks at all share partitions at once. Whatever is not known speaks for no cause. What cannot
+be known from the state topic (who holds a record, why it was archived) is not claimed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ def no_members(facts: Facts) -> Found:
 
 def unassigned(facts: Facts) -> Found:
     """The group has members, and none of them was told to fetch the share partition."""
-    where = facts.behind & (facts.members > 0) & (facts.assigned == 0) & _waits(facts) & _nothing_happens(facts)
+    where = (
+        facts.behind
+        & (facts.members > 0)
+        & (facts.assigned == 0)
+        & _waits(facts)
+        & _nothing_happens(facts)
+    )
     return Found(
         where,
         facts.lag("effective_lag"),
@@ -68,12 +74,17 @@ def members_idle(facts: Facts) -> Found:
 def window_full(facts: Facts) -> Found:
     """The window is as wide as it may be, and its first offset does not move: nothing new is delivered.
 
-    Of the two readings of the limit (C-12) brokers have this one: finished offsets and holes take room, too.
+    Of the two readings of the limit (C-12) brokers have this one: finished offsets and holes take
+    room, too.
     """
     limit = facts.setting("share.partition.max.record.locks")
     span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
     where = (span >= limit) & (facts.lag("unread") > 0) & _stuck(facts)
-    evidence = {"window span": span, "acquired at most": facts.lag("window_unknown"), "limit": limit}
+    evidence = {
+        "window span": span,
+        "acquired at most": facts.lag("window_unknown"),
+        "limit": limit,
+    }
     return Found(where, facts.lag("unread"), facts.observed("head_since"), _head(facts) | evidence)
 
 
@@ -81,14 +92,22 @@ def open_transaction(facts: Facts) -> Found:
     """A read_committed group waits at the last stable offset, which an open transaction holds."""
     end, stable, since = facts.lag("end_offset"), facts.stable_end, facts.stable_since
     held = end - np.maximum(stable, facts.lag("effective_start_offset"))
-    where = facts.behind & facts.reads_committed & (stable < end) & (held > 0) & (facts.now - since > facts.patience)
+    where = (
+        facts.behind
+        & facts.reads_committed
+        & (stable < end)
+        & (held > 0)
+        & (facts.now - since > facts.patience)
+    )
     return Found(where, held, since, {"last stable offset": stable, "end offset": end})
 
 
 def start_went_back(facts: Facts) -> Found:
     """The start offset fell although nobody reset it: a defect of brokers before 4.4 (apache/kafka#23074)."""
     times = facts.observed("start_back")
-    return Found(times > 0, facts.lag("effective_lag"), facts.observed("start_back_at"), {"times": times})
+    return Found(
+        times > 0, facts.lag("effective_lag"), facts.observed("start_back_at"), {"times": times}
+    )
 
 
 def count_regressed(facts: Facts) -> Found:
@@ -97,7 +116,12 @@ def count_regressed(facts: Facts) -> Found:
     counted = facts.lag("delivery_complete_count")
     where = (times > 0) & ~(facts.observed("start_back") > 0)
     held = np.maximum(facts.lag("lag") - facts.lag("effective_lag"), 0)
-    return Found(where, held, facts.observed("count_back_at"), {"times": times, "delivery complete count": counted})
+    return Found(
+        where,
+        held,
+        facts.observed("count_back_at"),
+        {"times": times, "delivery complete count": counted},
+    )
 
 
 def records_deleted(facts: Facts) -> Found:
@@ -114,14 +138,18 @@ def records_deleted(facts: Facts) -> Found:
 def lock_expiry(facts: Facts) -> Found:
     """Records are given back as long after their acquisition as locks last: nobody acknowledged them in time.
 
-    The bytes of a release and of a lock that ran out are the same; time tells them apart: between any two releases of
-    the share partition, or between those of the record at the head.
+    The bytes of a release and of a lock that ran out are the same; time tells them apart: between
+    any two releases of the share partition, or between those of the record at the head.
     """
     lock, every = facts.setting("share.record.lock.duration.ms"), facts.observed("release_every_ms")
     deliveries = facts.observed("head_delivery_count")
-    of_head = (facts.observed("last_released") - facts.observed("head_since")) / np.maximum(deliveries, 1)
+    of_head = (facts.observed("last_released") - facts.observed("head_since")) / np.maximum(
+        deliveries, 1
+    )
     in_time = [(span >= 0.6 * lock) & (span <= 1.6 * lock) for span in (every, of_head)]
-    where = facts.behind & (in_time[0] | (in_time[1] & (deliveries >= 2))) & _recent(facts, 2 * lock)
+    where = (
+        facts.behind & (in_time[0] | (in_time[1] & (deliveries >= 2))) & _recent(facts, 2 * lock)
+    )
     released, finished = facts.observed("released"), facts.observed("finished")
     where &= 5 * released >= released + finished
     return Found(
@@ -150,7 +178,13 @@ def poison_records(facts: Facts) -> Found:
         "limit": limit,
     }
     held = np.where(last > 0, last, facts.head_length)
-    return Found(where, held, facts.observed("head_since"), evidence, {"offsets": facts.offsets_after(least, where)})
+    return Found(
+        where,
+        held,
+        facts.observed("head_since"),
+        evidence,
+        {"offsets": facts.offsets_after(least, where)},
+    )
 
 
 def redelivery_storm(facts: Facts) -> Found:
@@ -161,7 +195,11 @@ def redelivery_storm(facts: Facts) -> Found:
         where,
         facts.lag("effective_lag"),
         facts.observed("begin"),
-        {"given back": released, "finished": finished, "deliveries beyond the first": facts.observed("redelivered")},
+        {
+            "given back": released,
+            "finished": finished,
+            "deliveries beyond the first": facts.observed("redelivered"),
+        },
     )
 
 
@@ -171,7 +209,12 @@ def head_of_line(facts: Facts) -> Found:
     beyond = facts.lag("window_complete") - before
     # Brokers do not pass a transaction marker at the start offset; no record is stuck there.
     where = facts.behind & (beyond > 0) & _stuck(facts) & ~facts.is_hole
-    return Found(where, facts.head_length, facts.observed("head_since"), _head(facts) | {"finished after it": beyond})
+    return Found(
+        where,
+        facts.head_length,
+        facts.observed("head_since"),
+        _head(facts) | {"finished after it": beyond},
+    )
 
 
 def hot_partition(facts: Facts) -> Found:
@@ -182,7 +225,12 @@ def hot_partition(facts: Facts) -> Found:
     all_known = sums(np.isnan(arrived).astype(float), of) == 0
     is_hot = (partitions >= 3) & (arrived * partitions >= 3 * total) & (arrived > 0) & all_known
     where = facts.behind & is_hot & (lag * 2 > sums(lag, of)) & _waits(facts)
-    return Found(where, lag, facts.observed("begin"), {"arrived here": arrived, "arrived in all partitions": total})
+    return Found(
+        where,
+        lag,
+        facts.observed("begin"),
+        {"arrived here": arrived, "arrived in all partitions": total},
+    )
 
 
 def burst(facts: Facts) -> Found:
@@ -191,7 +239,9 @@ def burst(facts: Facts) -> Found:
     known = np.sum(~np.isnan(arrivals), axis=1)
     most = np.max(np.nan_to_num(arrivals), axis=1, initial=0)
     usual = (np.nansum(arrivals, axis=1) - most) / np.maximum(known - 1, 1)
-    where = facts.behind & (most >= 4 * usual) & (2 * most >= lag) & (10 * lag >= most) & (most > 10)
+    where = (
+        facts.behind & (most >= 4 * usual) & (2 * most >= lag) & (10 * lag >= most) & (most > 10)
+    )
     where &= (known > 2) & (2 * known > arrivals.shape[1]) & (facts.progress("completion_rate") > 0)
     evidence = {"arrived at once": most, "otherwise in that time": usual}
     return Found(where, np.minimum(lag, most), np.full(len(lag), np.nan), evidence)
@@ -203,7 +253,11 @@ def slow_consumers(facts: Facts) -> Found:
     never = facts.drain == "never"
     certain = never & np.isnan(facts.progress("drain_low_ms"))
     where = facts.behind & (done > 0) & certain & (arriving > 1.1 * done) & _waits(facts)
-    evidence = {"arrivals a second": arriving, "finished a second": done, "assigned members": facts.assigned}
+    evidence = {
+        "arrivals a second": arriving,
+        "finished a second": done,
+        "assigned members": facts.assigned,
+    }
     return Found(where, facts.lag("effective_lag"), facts.observed("begin"), evidence)
 
 
@@ -224,7 +278,12 @@ def compaction_holes(facts: Facts) -> Found:
     lag = facts.lag("effective_lag")
     held = np.rint(lag * gone / np.maximum(sampled, 1))
     where = facts.behind & facts.is_compacted & (sampled > 0) & (2 * gone >= sampled) & (held > 0)
-    return Found(where, held, np.full(len(lag), np.nan), {"offsets looked at": sampled, "without a record": gone})
+    return Found(
+        where,
+        held,
+        np.full(len(lag), np.nan),
+        {"offsets looked at": sampled, "without a record": gone},
+    )
 
 
 def not_started(facts: Facts) -> Found:
@@ -235,7 +294,11 @@ def not_started(facts: Facts) -> Found:
     came = (facts.arrived > 0) | (waiting & from_earliest)
     where = np.array([text == NO_START_OFFSET for text in reason], bool) & came
     unknown = np.full(len(where), np.nan)
-    evidence = {"members": facts.members, "arrived meanwhile": facts.arrived, "end offset": facts.lag("end_offset")}
+    evidence = {
+        "members": facts.members,
+        "arrived meanwhile": facts.arrived,
+        "end offset": facts.lag("end_offset"),
+    }
     return Found(where, unknown, unknown, evidence)
 
 
@@ -269,7 +332,9 @@ def _stuck(facts: Facts) -> Bools:
 
 
 def _recent(facts: Facts, within: Floats) -> Bools:
-    return np.asarray(facts.now - facts.observed("last_released") <= np.maximum(within, facts.patience), bool)
+    return np.asarray(
+        facts.now - facts.observed("last_released") <= np.maximum(within, facts.patience), bool
+    )
 
 
 def _head(facts: Facts) -> dict[str, Floats]:
@@ -277,5 +342,7 @@ def _head(facts: Facts) -> dict[str, Floats]:
         "offset": facts.lag("effective_start_offset"),
         "stuck for ms": facts.now - facts.observed("head_since"),
         "deliveries": facts.observed("head_delivery_count"),
-        "since before the first record seen": np.where(facts.observed("head_is_older") == 1, 1, np.nan),
+        "since before the first record seen": np.where(
+            facts.observed("head_is_older") == 1, 1, np.nan
+        ),
     }

@@ -26,10 +26,14 @@ def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
     Returns
     -------
     dict of bool to pyarrow.Table
-        Positions as `sharelag.sources.inputs.Input.times` takes them: False those of read_uncommitted groups, True
-        those of read_committed ones, whose oldest record is another one where transactions were aborted.
+        Positions as `sharelag.sources.inputs.Input.times` takes them: False those of
+        read_uncommitted groups, True those of read_committed ones, whose oldest record is another
+        one where transactions were aborted.
     """
-    return {is_committed: asked_offsets(lag, evidence.logs) for is_committed, lag in _by_isolation(evidence).items()}
+    return {
+        is_committed: asked_offsets(lag, evidence.logs)
+        for is_committed, lag in _by_isolation(evidence).items()
+    }
 
 
 def progress_of(evidence: Evidence) -> pa.Table:
@@ -38,8 +42,8 @@ def progress_of(evidence: Evidence) -> pa.Table:
     Parameters
     ----------
     evidence : Evidence
-        With ``lag``, ``observed``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups`` and ``settings``,
-        of all share partitions of some groups.
+        With ``lag``, ``observed``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups``
+        and ``settings``, of all share partitions of some groups.
 
     Returns
     -------
@@ -64,5 +68,7 @@ def progress_of(evidence: Evidence) -> pa.Table:
 
 
 def _by_isolation(evidence: Evidence) -> dict[bool, pa.Table]:
-    committed = pc.is_in(evidence.lag.column("group_id"), pa.array(sorted(evidence.reads_committed), pa.string()))
+    committed = pc.is_in(
+        evidence.lag.column("group_id"), pa.array(sorted(evidence.reads_committed), pa.string())
+    )
     return {False: evidence.lag.filter(pc.invert(committed)), True: evidence.lag.filter(committed)}

@@ -1,7 +1,7 @@
 """Health of the state topic: its records counted in one pass, and what keeps it from being pruned.
 
-Counts of any pieces of the topic add up, in any order: `health_counts` of each piece, `combine` of several,
-`health_arrow` of all. Each record has to be in one piece only.
+Counts of any pieces of the topic add up, in any order: `health_counts` of each piece, `combine` of
+several, `health_arrow` of all. Each record has to be in one piece only.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ _OF_A_KIND = (
 )
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
-#: Aggregate by column; rows of a share partition and rows of the state partition as a whole have different ones.
+#: Aggregate by column; rows of a share partition and rows of the state partition as a whole have
+#: different ones.
 _TOTALS = dict.fromkeys(["rows", "bytes", "rejects", "finished", *KINDS, "unknown_tags"], "sum")
-_RANGES = {"first_offset": "min", "last_offset": "max", "first_timestamp": "min", "last_timestamp": "max"}
+_RANGES = {
+    "first_offset": "min",
+    "last_offset": "max",
+    "first_timestamp": "min",
+    "last_timestamp": "max",
+}
 _LASTS = dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
 _AGGREGATES = _TOTALS | _RANGES | _LASTS
 
-#: What is counted, a row a share partition, and a row with nulls in its place for all of a state partition.
+#: What is counted, a row a share partition, and a row with nulls in its place for all of a state
+#: partition.
 COUNTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -63,7 +70,9 @@ COUNTS = pa.schema(
 _GATHER = 64
 
 
-def health_arrow(counts: Arrow, partitions: Partitions = None, history: Arrow | None = None) -> pa.RecordBatch:
+def health_arrow(
+    counts: Arrow, partitions: Partitions = None, history: Arrow | None = None
+) -> pa.RecordBatch:
     """The health of every partition of the state topic.
 
     Parameters
@@ -73,19 +82,21 @@ def health_arrow(counts: Arrow, partitions: Partitions = None, history: Arrow | 
     partitions : int, mapping of topic to int, or None
         How many partitions the topic has; without it nobody knows which records are misplaced.
     history : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.HISTORY` of the same records; without it nobody knows how many offsets they finished.
+        `sharelag.schemas.HISTORY` of the same records; without it nobody knows how many offsets
+        they finished.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is what Kafka's coordinator deletes
-        up to the next time it prunes; ``prunable`` is null where records are missing, so that they cannot be counted.
+        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is what Kafka's
+        coordinator deletes up to the next time it prunes; ``prunable`` is null where records are
+        missing, so that they cannot be counted.
 
     Notes
     -----
-    ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka 4.3.1: needed is
-    the last snapshot of every share partition that was not deleted, and of those only. Where all were deleted, the
-    last tombstone remains.
+    ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka
+    4.3.1: needed is the last snapshot of every share partition that was not deleted, and of those
+    only. Where all were deleted, the last tombstone remains.
     """
     table = as_table(counts).select(COUNTS.names).cast(COUNTS)
     if history is not None:
@@ -133,20 +144,33 @@ def finished_counts(history: Arrow) -> pa.Table:
     """How many offsets the records of each state partition finished, as `COUNTS`; null where none is known."""
     places = {"topic": "record_topic", "partition": "record_partition"}
     chosen = {name: flat(history.column(source)) for name, source in places.items()}
-    summed = _aggregated(_counts(chosen | {"finished": flat(history.column("finished"))}), _STATE_PARTITION)
+    summed = _aggregated(
+        _counts(chosen | {"finished": flat(history.column("finished"))}), _STATE_PARTITION
+    )
     return _counts({name: flat(summed.column(name)) for name in (*_STATE_PARTITION, "finished")})
 
 
-# ---- counting -----------------------------------------------------------------------------------------
+# ---- counting ------------------------------------------------------------------------------------
 
 
 def _sizes(raw: Arrow) -> pa.Table:
-    offset, moment = flat(raw.column("offset")), flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False)
-    lengths = [pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64()) for name in ("key", "value")]
+    offset, moment = (
+        flat(raw.column("offset")),
+        flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False),
+    )
+    lengths = [
+        pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())
+        for name in ("key", "value")
+    ]
     return _counts(
         {name: flat(raw.column(name)) for name in _STATE_PARTITION}
         | {"rows": _ones(len(offset)), "bytes": pc.add(*lengths)}
-        | {"first_offset": offset, "last_offset": offset, "first_timestamp": moment, "last_timestamp": moment}
+        | {
+            "first_offset": offset,
+            "last_offset": offset,
+            "first_timestamp": moment,
+            "last_timestamp": moment,
+        }
     )
 
 
@@ -197,13 +221,22 @@ def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None =
     wanted = _AGGREGATES | dict(more or {})
     known = pc.ScalarAggregateOptions(min_count=1)
     # One thread: the first of a column is the first row's.
-    grouped = table.group_by(by, use_threads=False).aggregate([(name, how, known) for name, how in wanted.items()])
-    return grouped.rename_columns({f"{name}_{how}": name for name, how in wanted.items()} | {name: name for name in by})
+    grouped = table.group_by(by, use_threads=False).aggregate(
+        [(name, how, known) for name, how in wanted.items()]
+    )
+    return grouped.rename_columns(
+        {f"{name}_{how}": name for name, how in wanted.items()} | {name: name for name in by}
+    )
 
 
-# ---- judging ------------------------------------------------------------------------------------------
+# ---- judging -------------------------------------------------------------------------------------
 
-_JUDGED = {"share_partitions": "sum", "misplaced": "sum", "needed_from": "min", "pinned_by": "first"}
+_JUDGED = {
+    "share_partitions": "sum",
+    "misplaced": "sum",
+    "needed_from": "min",
+    "pinned_by": "first",
+}
 
 
 def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
@@ -246,8 +279,12 @@ def _health(summed: pa.Table) -> pa.RecordBatch:
     snapshots, updates, tombstones = (_total(summed, names) for names in _OF_A_KIND)
     first, end = summed.column("first_offset"), pc.add(summed.column("last_offset"), 1)
     missing = pc.subtract(pc.subtract(end, first), summed.column("rows"))
-    below = pc.max_element_wise(pc.subtract(summed.column("needed_from"), first), 0, skip_nulls=False)
-    columns = {name: summed.column(name) for name in schemas.HEALTH.names if name in summed.column_names} | {
+    below = pc.max_element_wise(
+        pc.subtract(summed.column("needed_from"), first), 0, skip_nulls=False
+    )
+    columns = {
+        name: summed.column(name) for name in schemas.HEALTH.names if name in summed.column_names
+    } | {
         "end_offset": end,
         "records": _total(summed, list(KINDS)),
         "snapshots": snapshots,
@@ -274,5 +311,6 @@ def _generations(summed: pa.Table) -> pa.ChunkedArray:
     names = KINDS | {"unknown_tags": "tags that are not known"}
     rows = summed.select(list(names)).to_pylist()
     return pa.chunked_array(
-        [[[names[name] for name, count in row.items() if count] for row in rows]], pa.list_(pa.string())
+        [[[names[name] for name, count in row.items() if count] for row in rows]],
+        pa.list_(pa.string()),
     )

@@ -8,7 +8,8 @@ What is spread (the measure) over what:
     members     over partitions: how many members may fetch from each
     partitions  over members: how many each was told to fetch
 
-`sharelag.metrics.spread` says what the figures mean, `sharelag.metrics.skew` what they say together.
+`sharelag.metrics.spread` says what the figures mean, `sharelag.metrics.skew` what they say
+together.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ def imbalance_arrow(
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `sharelag.metrics.loads.partition_loads`; measures that need one that is not given have no rows.
+        As for `sharelag.metrics.loads.partition_loads`; measures that need one that is not given
+        have no rows.
     by : {"partition", "topic", "member"}, optional
         Only the rows over these.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.IMBALANCE`, sorted by group, topic (the whole group first), ``over`` and ``measure``.
+        `sharelag.schemas.IMBALANCE`, sorted by group, topic (the whole group first), ``over`` and
+        ``measure``.
 
     Raises
     ------
@@ -65,14 +68,23 @@ def imbalance_arrow(
     partitions = partition_loads(lag, members, groups, observed, past)
     measures = [
         name
-        for name, given in (("lag", lag), ("arrived", past), ("finished", observed), ("members", members))
+        for name, given in (
+            ("lag", lag),
+            ("arrived", past),
+            ("finished", observed),
+            ("members", members),
+        )
         if given is not None
     ]
     whole = _Segments(partitions, "group_id")
     found = [schemas.IMBALANCE.empty_table()]
     if by in (None, "partition"):
         each_topic = _Segments(partitions, "group_id", "topic_id")
-        found += [at.rows(partitions, "partition", measure) for at in (whole, each_topic) for measure in measures]
+        found += [
+            at.rows(partitions, "partition", measure)
+            for at in (whole, each_topic)
+            for measure in measures
+        ]
     if by in (None, "topic"):
         topics = topic_loads(partitions)
         at = _Segments(topics, "group_id")
@@ -86,18 +98,23 @@ def imbalance_arrow(
     rows = pa.concat_tables(found)
     rows = rows.append_column("of_topic", rows.column("topic_id").is_valid().cast(pa.int8()))
     keys = ("group_id", "of_topic", "topic", "topic_id", "over", "measure")
-    return one_batch(rows.sort_by([(name, "ascending") for name in keys]).select(schemas.IMBALANCE.names))
+    return one_batch(
+        rows.sort_by([(name, "ascending") for name in keys]).select(schemas.IMBALANCE.names)
+    )
 
 
 def trend(
-    lags: Mapping[datetime, Arrow], members: Mapping[datetime, Arrow] | None = None, by: str | None = None
+    lags: Mapping[datetime, Arrow],
+    members: Mapping[datetime, Arrow] | None = None,
+    by: str | None = None,
 ) -> pa.RecordBatch:
     """The imbalance at several moments.
 
     Parameters
     ----------
     lags : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` at each moment. What arrived is counted since the moment before, if there is one.
+        `sharelag.schemas.LAG` at each moment. What arrived is counted since the moment before, if
+        there is one.
     members : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.MEMBERS` at the same moments, or some of them.
     by : {"partition", "topic", "member"}, optional
@@ -106,7 +123,8 @@ def trend(
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as `imbalance_arrow`.
+        `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
+        `imbalance_arrow`.
     """
     found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
     past = None
@@ -124,9 +142,18 @@ class _Segments:
     def __init__(self, table: pa.Table, *names: str) -> None:
         self.code = _codes(table, names)
         self.size = int(self.code.max(initial=-1)) + 1
-        topic = table.column("topic") if "topic_id" in names else pa.nulls(table.num_rows, pa.string())
-        about = {name: table.column(name) for name in (*names, "as_of")} | {"topic": topic, "code": self.code}
-        keys = pa.table(about).group_by(["code", *names]).aggregate([("as_of", "min"), ("topic", "max")])
+        topic = (
+            table.column("topic") if "topic_id" in names else pa.nulls(table.num_rows, pa.string())
+        )
+        about = {name: table.column(name) for name in (*names, "as_of")} | {
+            "topic": topic,
+            "code": self.code,
+        }
+        keys = (
+            pa.table(about)
+            .group_by(["code", *names])
+            .aggregate([("as_of", "min"), ("topic", "max")])
+        )
         keys = keys.sort_by("code")
         self.keys = {name: keys.column(name) for name in names}
         self.keys |= {"as_of": keys.column("as_of_min"), "topic": keys.column("topic_max")}

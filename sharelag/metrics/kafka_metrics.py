@@ -1,6 +1,7 @@
 """The group coordinator's own gauges from its records, under Kafka's names.
 
-To hold a dashboard over JMX against what the records tell, and to read the names of MBeans in a dump.
+To hold a dashboard over JMX against what the records tell, and to read the names of MBeans in a
+dump.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from sharelag.metrics.loads import exploded
 from sharelag.schemas import Arrow
 
 #: One gauge of ``kafka.server:type=group-coordinator-metrics``.
-GAUGES = pa.schema([("name", pa.string()), ("tags", pa.map_(pa.string(), pa.string())), ("value", pa.int64())])
+GAUGES = pa.schema(
+    [("name", pa.string()), ("tags", pa.map_(pa.string(), pa.string())), ("value", pa.int64())]
+)
 #: As KIP-932 tags them.
 _STATES = ("Empty", "Stable")
 _SHARE = {"protocol": "share"}
 # A value is quoted where it holds what separates properties (javax.management.ObjectName.quote).
-_PROPERTY = re.compile(r'(?P<key>[^=,:"*?]+)=(?:"(?P<quoted>(?:\\.|[^"\\])*)"|(?P<plain>[^,="]*))(?:,|$)')
+_PROPERTY = re.compile(
+    r'(?P<key>[^=,:"*?]+)=(?:"(?P<quoted>(?:\\.|[^"\\])*)"|(?P<plain>[^,="]*))(?:,|$)'
+)
 
 
 class MBean(NamedTuple):
@@ -55,7 +60,9 @@ def parse_mbean(text: str) -> MBean:
         found[match["key"]] = match["plain"] if quoted is None else _unquoted(quoted)
         at = match.end()
     if not domain or "type" not in found or at != len(rest):
-        raise InputError(f"{text!r} is no name of an MBean: give it as JMX does, domain:type=...,name=...,tag=value")
+        raise InputError(
+            f"{text!r} is no name of an MBean: give it as JMX does, domain:type=...,name=...,tag=value"
+        )
     tags = {key: value for key, value in found.items() if key not in ("type", "name")}
     return MBean(domain, found["type"], found.get("name"), tags)
 
@@ -71,7 +78,8 @@ def group_gauges(groups: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `GAUGES`: ``group-count``, the same with each ``state``, and ``num-partitions``, all tagged ``protocol=share``.
+        `GAUGES`: ``group-count``, the same with each ``state``, and ``num-partitions``, all tagged
+        ``protocol=share``.
     """
     schemas.require(groups, schemas.GROUPS, "groups")
     table = groups if isinstance(groups, pa.Table) else pa.Table.from_batches([groups])
@@ -82,7 +90,9 @@ def group_gauges(groups: Arrow) -> pa.Table:
         rows.append(("group-count", _SHARE | {"state": state.lower()}, count))
     rows.append(("num-partitions", _SHARE, pc.count_distinct(places).as_py()))
     columns = zip(*((name, list(tags.items()), value) for name, tags, value in rows), strict=True)
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, GAUGES, strict=True)], schema=GAUGES)
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, GAUGES, strict=True)], schema=GAUGES
+    )
 
 
 def _unquoted(text: str) -> str:

@@ -2,13 +2,14 @@
 
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 
-as Kafka computes it from what is persisted, here never below zero. The window says what the distance
-consists of; for every row whose terms are known
+as Kafka computes it from what is persisted, here never below zero. The window says what the
+distance consists of; for every row whose terms are known
 
     end_offset - start_offset = unread + window_available + window_unknown + window_complete
 
-(with an end offset that is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
-lag is what is unread, waiting and unknown together, unless the broker's count and its batches differ.
+(with an end offset that is older than the window, ``unread`` is 0 and the sum exceeds the
+distance). So lag is what is unread, waiting and unknown together, unless the broker's count and its
+batches differ.
 """
 
 from __future__ import annotations
@@ -27,9 +28,15 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
 
 # Why a lag is null: the first that holds.
-NO_START_OFFSET = "no_start_offset"  # the share partition was initialised, and nothing was fetched yet
-NO_COMPLETE_COUNT = "no_delivery_complete_count"  # written by a broker before 4.2, or not written to since
-UNKNOWN_TOPIC = "unknown_topic"  # the topic id is not among the offsets: deleted, hidden, or not captured
+NO_START_OFFSET = (
+    "no_start_offset"  # the share partition was initialised, and nothing was fetched yet
+)
+NO_COMPLETE_COUNT = (
+    "no_delivery_complete_count"  # written by a broker before 4.2, or not written to since
+)
+UNKNOWN_TOPIC = (
+    "unknown_topic"  # the topic id is not among the offsets: deleted, hidden, or not captured
+)
 NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
 NO_END_OFFSET_THEN = "no_end_offset_then"  # the end is known of another moment only
 REASONS = {
@@ -41,9 +48,13 @@ REASONS = {
 }
 # What else to know about a row.
 NEGATIVE_LAG = "negative_lag"  # the end offset is older than the state: 0 is shown
-START_BELOW_LOG_START = "start_below_log_start"  # records were deleted unread; Kafka's lag still counts them
+START_BELOW_LOG_START = (
+    "start_below_log_start"  # records were deleted unread; Kafka's lag still counts them
+)
 COUNT_DIFFERS = "count_differs"  # the broker's complete count is not that of its batches
-PARTIAL_STATE = "partial_state"  # no snapshot seen: epochs, timestamps and older batches are missing
+PARTIAL_STATE = (
+    "partial_state"  # no snapshot seen: epochs, timestamps and older batches are missing
+)
 REJECTED_RECORDS = "rejected_records"  # records of this share partition could not be replayed
 NOTES = {
     NEGATIVE_LAG: "the end offset is older than the state, so 0 is shown",
@@ -77,7 +88,8 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     Parameters
     ----------
     windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS`. Must have been read before the offsets, or the lag may seem negative.
+        `sharelag.schemas.WINDOWS`. Must have been read before the offsets, or the lag may seem
+        negative.
     offsets : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.OFFSETS`, one row a topic partition.
 
@@ -89,7 +101,9 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
     lag = lag_columns(_join(as_table(windows).select(schemas.WINDOWS.names), as_table(offsets)))
-    return lag.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")])
+    return lag.sort_by(
+        [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    )
 
 
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
@@ -128,7 +142,9 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         PARTIAL_STATE: ~bools(joined, "from_snapshot"),
         REJECTED_RECORDS: n.rejected > 0,
     }
-    arrays: dict[str, pa.Array] = {name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()}
+    arrays: dict[str, pa.Array] = {
+        name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()
+    }
     effective = pa.array(np.maximum(n.effective, n.log_start), mask=~n.has_start)
     arrays["effective_start_offset"] = effective
     # As Kafka's command, which tells nothing of a share partition before its start offset is known.
@@ -160,22 +176,30 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is known.
+        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is
+        known.
     """
     keys = rollup_keys(by)
-    table = as_table(lag).append_column("unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64()))
-    wanted = [(column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS]
+    table = as_table(lag).append_column(
+        "unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64())
+    )
+    wanted = [
+        (column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS
+    ]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
     columns = {name: grouped.column(f"{column}_{how}") for name, column, how in ROLLUP_SUMS}
-    columns |= {key: grouped.column(key) for key in keys} | {"partitions": grouped.column("partition_count")}
+    columns |= {key: grouped.column(key) for key in keys} | {
+        "partitions": grouped.column("partition_count")
+    }
     empty = pa.nulls(grouped.num_rows)
     rolled = pa.Table.from_arrays(
-        [columns.get(field.name, empty).cast(field.type) for field in schemas.ROLLUP], schema=schemas.ROLLUP
+        [columns.get(field.name, empty).cast(field.type) for field in schemas.ROLLUP],
+        schema=schemas.ROLLUP,
     )
     return one_batch(rolled.sort_by([(key, "ascending") for key in keys]))
 
 
-# ---- columns as numbers -------------------------------------------------------------------------------
+# ---- columns as numbers --------------------------------------------------------------------------
 
 
 class _Numbers:

@@ -1,7 +1,8 @@
 """Loads of the partitions, topics and members of a share group: the numbers whose spread is an imbalance.
 
-Each measure is a column of float64, null where it is not known. Members stand in the group records only, the others
-in the lag table, the history and the offsets; they meet here by group, topic id and partition.
+Each measure is a column of float64, null where it is not known. Members stand in the group records
+only, the others in the lag table, the history and the offsets; they meet here by group, topic id
+and partition.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ NEEDED = {
     "lag": _columns(schemas.LAG, *KEYS, "as_of", "lag", "end_offset"),
     "members": _columns(schemas.MEMBERS, "group_id", "member_id", "assigned_partitions"),
     "groups": _columns(schemas.GROUPS, "group_id", "initialized_topics"),
-    "observed": _columns(schemas.OBSERVED, "group_id", "topic_id", "partition", "begin", "end", "finished"),
+    "observed": _columns(
+        schemas.OBSERVED, "group_id", "topic_id", "partition", "begin", "end", "finished"
+    ),
     "past": _columns(schemas.OFFSETS, "topic_id", "partition", "end_offset"),
 }
 SHARE_PARTITION = ("group_id", "topic_id", "partition")
@@ -52,18 +55,20 @@ def partition_loads(
     members : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.MEMBERS` of all groups.
     groups : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.GROUPS`: adds the initialized partitions without a row of lag; the members of groups that
-        are not in it are not known.
+        `sharelag.schemas.GROUPS`: adds the initialized partitions without a row of lag; the members
+        of groups that are not in it are not known.
     observed : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.OBSERVED`.
     past : pyarrow.RecordBatch or pyarrow.Table, optional
-        Earlier ``end_offset`` by ``topic_id`` and ``partition`` (`sharelag.schemas.OFFSETS`, or an earlier lag table).
+        Earlier ``end_offset`` by ``topic_id`` and ``partition`` (`sharelag.schemas.OFFSETS`, or an
+        earlier lag table).
 
     Returns
     -------
     pyarrow.Table
-        `KEYS`, ``as_of``, and of float64: ``lag``; ``arrived`` since ``past``; ``finished`` an hour, as observed;
-        ``members``, how many may fetch from it. Null where not known or not given.
+        `KEYS`, ``as_of``, and of float64: ``lag``; ``arrived`` since ``past``; ``finished`` an
+        hour, as observed; ``members``, how many may fetch from it. Null where not known or not
+        given.
 
     Raises
     ------
@@ -102,8 +107,9 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        ``group_id``, ``member_id``, and of float64: ``partitions`` assigned to it; ``lag``, where that of a partition
-        is divided equally among its members. An idle member has none; null when no lag of its partitions is known.
+        ``group_id``, ``member_id``, and of float64: ``partitions`` assigned to it; ``lag``, where
+        that of a partition is divided equally among its members. An idle member has none; null when
+        no lag of its partitions is known.
     """
     table = as_table(members)
     row, place, _ = exploded(table, "assigned_partitions")
@@ -127,11 +133,14 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        ``group_id``, ``topic``, ``topic_id``, ``as_of``, and of float64 ``lag``, ``arrived`` and ``finished``.
+        ``group_id``, ``topic``, ``topic_id``, ``as_of``, and of float64 ``lag``, ``arrived`` and
+        ``finished``.
     """
     measures = ("lag", "arrived", "finished")
     sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in measures]
-    summed = partitions.group_by(["group_id", "topic_id"]).aggregate([("topic", "max"), ("as_of", "min"), *sums])
+    summed = partitions.group_by(["group_id", "topic_id"]).aggregate(
+        [("topic", "max"), ("as_of", "min"), *sums]
+    )
     return pa.table(
         {
             "group_id": summed.column("group_id"),
@@ -143,7 +152,9 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
     )
 
 
-def known_sums(values: NDArray[np.float64], code: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def known_sums(
+    values: NDArray[np.float64], code: NDArray[np.int64], size: int
+) -> NDArray[np.float64]:
     """Sums of the known values of each code; NaN where none is known."""
     known = ~np.isnan(values)
     sums = np.bincount(code[known], values[known], size)
@@ -173,13 +184,21 @@ def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array,
     partitions = pc.struct_field(topics, "partitions")
     topic = pc.list_parent_indices(partitions)
     row = pc.list_parent_indices(lists).take(topic)
-    fields = {f.name: pc.struct_field(topics, f.name).take(topic) for f in topics.type if f.name != "partitions"}
+    fields = {
+        f.name: pc.struct_field(topics, f.name).take(topic)
+        for f in topics.type
+        if f.name != "partitions"
+    }
     fields["partition"] = pc.list_flatten(partitions)
     each = pa.table({"group_id": flat(table.column("group_id")).take(row), **fields})
-    return row.to_numpy(), keys(each, SHARE_PARTITION), pa.StructArray.from_arrays(list(fields.values()), list(fields))
+    return (
+        row.to_numpy(),
+        keys(each, SHARE_PARTITION),
+        pa.StructArray.from_arrays(list(fields.values()), list(fields)),
+    )
 
 
-# ---- measures of partitions -----------------------------------------------------------------------------
+# ---- measures of partitions ----------------------------------------------------------------------
 
 
 def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
@@ -208,7 +227,8 @@ def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
     then, now = as_table(past), flat(table.column("end_offset"))
     position = pc.index_in(keys(table, _PARTITION), keys(then, _PARTITION))
     growth = pc.subtract(now, flat(then.column("end_offset")).take(position)).cast(pa.float64())
-    # An end offset that went back is of a log that lost its end, or of another topic: nothing to count.
+    # An end offset that went back is of a log that lost its end, or of another topic: nothing to
+    # count.
     return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
 
 
@@ -217,25 +237,33 @@ def _finished(place: pa.Array, observed: Arrow | None) -> pa.Array:
     if observed is None:
         return pa.nulls(len(place), pa.float64())
     table = as_table(observed)
-    begin, end = (_numbers(table.column(n).cast(schemas.TIMESTAMP).cast(pa.int64())) for n in ("begin", "end"))
+    begin, end = (
+        _numbers(table.column(n).cast(schemas.TIMESTAMP).cast(pa.int64())) for n in ("begin", "end")
+    )
     hours = np.where(end > begin, end - begin, np.nan) / _MS_AN_HOUR
     rate = pa.array(_numbers(table.column("finished")) / hours, from_pandas=True)
     return rate.take(pc.index_in(place, keys(table, SHARE_PARTITION)))
 
 
-def _member_counts(place: pa.Array, group_id: pa.Array, members: Arrow | None, groups: Arrow | None) -> pa.Array:
+def _member_counts(
+    place: pa.Array, group_id: pa.Array, members: Arrow | None, groups: Arrow | None
+) -> pa.Array:
     if members is None:
         return pa.nulls(len(place), pa.float64())
     encoded = place.dictionary_encode()
-    assigned = pc.index_in(exploded(as_table(members), "assigned_partitions")[1], encoded.dictionary).drop_null()
-    counts = np.bincount(assigned.to_numpy(), minlength=len(encoded.dictionary))[encoded.indices.to_numpy()]
+    assigned = pc.index_in(
+        exploded(as_table(members), "assigned_partitions")[1], encoded.dictionary
+    ).drop_null()
+    counts = np.bincount(assigned.to_numpy(), minlength=len(encoded.dictionary))[
+        encoded.indices.to_numpy()
+    ]
     told = np.ones(len(place), bool)
     if groups is not None:
         told = pc.is_in(group_id, flat(groups.column("group_id"))).to_numpy(zero_copy_only=False)
     return pa.array(counts.astype(np.float64), mask=~told)
 
 
-# ---- places ---------------------------------------------------------------------------------------------
+# ---- places --------------------------------------------------------------------------------------
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:

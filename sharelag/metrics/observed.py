@@ -6,7 +6,8 @@
                         |<-------------------- over ------------------------>|
                         begin: later, where the history begins later
 
-The sums are exact for the span from ``begin`` to ``end`` unless there are ``breaks``; then they are lower bounds.
+The sums are exact for the span from ``begin`` to ``end`` unless there are ``breaks``; then they are
+lower bounds.
 """
 
 from __future__ import annotations
@@ -27,14 +28,28 @@ from sharelag.schemas.arrow import as_table, flat
 #: Into how many equal parts the span is cut, to see how much the rate of finishing varies.
 BINS = 10
 
-#: A share partition's state is one of its own in each topic and partition that its records stand in.
+#: A share partition's state is one of its own in each topic and partition that its records stand
+#: in.
 _STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 _CHANGES = ("finished", "archived", "released", "redelivered")
 #: The columns that `observe` reads; the others need not be there.
 HISTORY_COLUMNS = [
     *_STATE,
-    *("record_timestamp", "snapshot_epoch", "start_offset", "effective_start_offset", "delivery_complete_count"),
-    *("max_delivery_count", "head_delivery_count", *_CHANGES, "replaced", "from_snapshot", "follows"),
+    *(
+        "record_timestamp",
+        "snapshot_epoch",
+        "start_offset",
+        "effective_start_offset",
+        "delivery_complete_count",
+    ),
+    *(
+        "max_delivery_count",
+        "head_delivery_count",
+        *_CHANGES,
+        "replaced",
+        "from_snapshot",
+        "follows",
+    ),
 ]
 
 
@@ -44,8 +59,8 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, those of each together and
-        in the order of the log. Rows later than ``end`` do not count.
+        `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, those of
+        each together and in the order of the log. Rows later than ``end`` do not count.
     end : datetime
     over : timedelta
         How long the span is.
@@ -53,16 +68,19 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.OBSERVED`, a row a share partition that exists at ``end``, in the order of the history.
-        ``begin`` is later than asked for where what happened is known only from then on: from the share partition's
-        first row, or, if its state was not whole by then, from the first that is.
+        `sharelag.schemas.OBSERVED`, a row a share partition that exists at ``end``, in the order of
+        the history. ``begin`` is later than asked for where what happened is known only from then
+        on: from the share partition's first row, or, if its state was not whole by then, from the
+        first that is.
 
     Raises
     ------
     InputError
         When the span is empty, or a column is missing.
     """
-    schemas.require(history, pa.schema([schemas.HISTORY.field(name) for name in HISTORY_COLUMNS]), "history")
+    schemas.require(
+        history, pa.schema([schemas.HISTORY.field(name) for name in HISTORY_COLUMNS]), "history"
+    )
     until = milliseconds(end)
     since = until - over // timedelta(milliseconds=1)
     if since >= until:
@@ -75,15 +93,23 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     inside = rows.time > since
     values, known = zip(*[rows.numbers(name) for name in _CHANGES], strict=True)
     finished, released = inside & known[0] & (values[0] > 0), inside & known[2] & (values[2] > 0)
-    break_ = inside & (rows.place > lead[rows.share]) & (~rows.follows | ~rows.bools("from_snapshot"))
-    arrays = {name: flat(rows.table.column(name).take(pa.array(rows.last))) for name in schemas.OBSERVED.names[:3]}
+    break_ = (
+        inside & (rows.place > lead[rows.share]) & (~rows.follows | ~rows.bools("from_snapshot"))
+    )
+    arrays = {
+        name: flat(rows.table.column(name).take(pa.array(rows.last)))
+        for name in schemas.OBSERVED.names[:3]
+    }
     arrays |= {
         "begin": known_times(begin, np.ones(len(begin), bool)),
         "end": known_times(np.full(len(begin), until), np.ones(len(begin), bool)),
         "records": rows.count(inside),
         "breaks": rows.count(break_),
         "replacements": rows.count(inside & rows.replaced),
-        **{name: rows.sum(v, inside & k) for name, v, k in zip(_CHANGES, values, known, strict=True)},
+        **{
+            name: rows.sum(v, inside & k)
+            for name, v, k in zip(_CHANGES, values, known, strict=True)
+        },
         "finished_bins": _bins(rows, values[0], finished, begin, until),
         "last_finished": rows.time_of_last(known[0] & (values[0] > 0)),
         "last_released": rows.time_of_last(known[2] & (values[2] > 0)),
@@ -110,14 +136,17 @@ class _Rows:
         begins = np.zeros(self.size, bool)
         begins[:1] = True
         for name in _STATE:
-            codes = flat(self.table.column(name)).dictionary_encode().indices.fill_null(-1).to_numpy()
+            codes = (
+                flat(self.table.column(name)).dictionary_encode().indices.fill_null(-1).to_numpy()
+            )
             begins[1:] |= codes[1:] != codes[:-1]
         self.begins = begins
         self.first = np.flatnonzero(begins)
         self.last = np.append(self.first[1:], self.size) - 1
         self.share = np.cumsum(begins) - 1  # which of the share partitions a row is of
         self.replaced = self.bools("replaced")
-        # Where a clock went back, a row between two others may be left out: what it changed is missing then.
+        # Where a clock went back, a row between two others may be left out: what it changed is
+        # missing then.
         self.follows = self.bools("follows") & np.append(True, counts[:-1])[counts]
 
     def numbers(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -143,8 +172,8 @@ class _Rows:
 def _lead(rows: _Rows) -> NDArray[np.int64]:
     """The row of each share partition from which on it is known what happened.
 
-    What the first row changed is not known, unless it created the state. Nor is what the next ones did if the
-    state is partial, up to the first snapshot, or has no start offset yet.
+    What the first row changed is not known, unless it created the state. Nor is what the next ones
+    did if the state is partial, up to the first snapshot, or has no start offset yet.
     """
     _, known = rows.numbers("finished")
     _, exists = rows.numbers("snapshot_epoch")
@@ -155,7 +184,11 @@ def _lead(rows: _Rows) -> NDArray[np.int64]:
 
 
 def _bins(
-    rows: _Rows, finished: NDArray[np.int64], chosen: NDArray[np.bool_], begin: NDArray[np.int64], until: int
+    rows: _Rows,
+    finished: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    until: int,
 ) -> pa.Array:
     """What was finished in each of the equal parts of the span, of which each holds its end and not its beginning."""
     share = rows.share[chosen]
@@ -163,7 +196,9 @@ def _bins(
     part = -((begin[share] - rows.time[chosen]) * BINS // span) - 1
     sums = np.zeros((len(begin), BINS), np.int64)
     np.add.at(sums, (share, np.clip(part, 0, BINS - 1)), finished[chosen])
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(begin) + 1, dtype=np.int32) * BINS), pa.array(sums.ravel()))
+    return pa.ListArray.from_arrays(
+        pa.array(np.arange(len(begin) + 1, dtype=np.int32) * BINS), pa.array(sums.ravel())
+    )
 
 
 def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
@@ -176,7 +211,10 @@ def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
     at = np.cumsum(counts) - counts
     # Two distances at least, so both middle ones are there; the others' places only have to exist.
     enough = counts >= 2
-    lower, upper = np.where(enough, at + (counts - 1) // 2, 0), np.where(enough, at + counts // 2, 0)
+    lower, upper = (
+        np.where(enough, at + (counts - 1) // 2, 0),
+        np.where(enough, at + counts // 2, 0),
+    )
     distance = np.append(distance, 0)
     return pa.array((distance[lower] + distance[upper]) // 2, mask=~enough)
 
@@ -203,7 +241,10 @@ def _fallen(rows: _Rows, inside: NDArray[np.bool_]) -> dict[str, pa.Array]:
     count, has_count = rows.numbers("delivery_complete_count")
     compares = inside & rows.follows & ~rows.begins & ~rows.replaced
     arrays: dict[str, pa.Array] = {}
-    for name, value, known in (("start", start, has_start), ("count", start + count, has_start & has_count)):
+    for name, value, known in (
+        ("start", start, has_start),
+        ("count", start + count, has_start & has_count),
+    ):
         fell = compares & known
         fell[1:] &= known[:-1] & (value[1:] < value[:-1])
         arrays |= {f"{name}_back": rows.count(fell), f"{name}_back_at": rows.time_of_last(fell)}

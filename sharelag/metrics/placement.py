@@ -16,7 +16,8 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.schemas.arrow import keys as texts
 
-#: How many partitions the state topic has, or each of several state topics by its name; None: not known.
+#: How many partitions the state topic has, or each of several state topics by its name; None: not
+#: known.
 Partitions: TypeAlias = int | Mapping[str, int] | None
 #: Partitions of the state topic unless a broker was told otherwise.
 DEFAULT_PARTITIONS = 50
@@ -42,8 +43,14 @@ HOT_SPOTS = pa.schema(
 #: One thing about the state topic that should not be so.
 FINDINGS = pa.schema(
     [
-        ("finding", pa.string()),  # misplaced, non_durable_state, undecodable, missing or holds_pruning
-        ("group_id", pa.string()),  # null where it concerns a partition of the state topic as a whole
+        (
+            "finding",
+            pa.string(),
+        ),  # misplaced, non_durable_state, undecodable, missing or holds_pruning
+        (
+            "group_id",
+            pa.string(),
+        ),  # null where it concerns a partition of the state topic as a whole
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("record_topic", pa.string()),
@@ -55,7 +62,8 @@ FINDINGS = pa.schema(
 
 # Kafka writes these; 3 and 5 belong to proposals, so newer brokers may write them.
 _DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.ACQUIRED]
-#: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: by then every snapshot is renewed.
+#: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: by then every snapshot
+#: is renewed.
 _COLD_MS = 600_000
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _PLACE = [*_SHARE_PARTITION, "record_topic", "record_partition"]
@@ -90,7 +98,8 @@ def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa
     Parameters
     ----------
     windows : pyarrow.RecordBatch or pyarrow.Table
-        ``group_id``, ``topic_id`` and ``partition`` of the share partitions, such as `sharelag.schemas.WINDOWS`.
+        ``group_id``, ``topic_id`` and ``partition`` of the share partitions, such as
+        `sharelag.schemas.WINDOWS`.
     partitions : int
         How many partitions the state topic has, or is to have.
 
@@ -102,7 +111,9 @@ def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa
     key = texts(windows, _SHARE_PARTITION)
     placed = state_partitions(key, pa.array(np.full(len(key), partitions), pa.int32()))
     counts = np.bincount(placed.to_numpy(), minlength=partitions)
-    return pa.table({"partition": pa.array(np.arange(partitions), pa.int32()), "share_partitions": counts})
+    return pa.table(
+        {"partition": pa.array(np.arange(partitions), pa.int32()), "share_partitions": counts}
+    )
 
 
 def coordinator_hot_spots(
@@ -115,21 +126,34 @@ def coordinator_hot_spots(
     health : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.HEALTH`.
     partitions : int, mapping of topic to int, or None
-        How many partitions the topic has: those without records count as idle. Without it they are left out.
+        How many partitions the topic has: those without records count as idle. Without it they are
+        left out.
     leaders : mapping of partition to broker, optional
         Who leads each partition; that broker is the coordinator of all share partitions in it.
 
     Returns
     -------
     pyarrow.Table
-        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers where they are known.
+        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers
+        where they are known.
     """
     load = pa.concat_tables([as_table(health).select(_LOAD), _idle(as_table(health), partitions)])
     over = [_spots(load, "partition", load.column("partition"))]
     if leaders is not None:
         led = pc.index_in(load.column("partition"), pa.array(list(leaders), pa.int32()))
-        over.append(_spots(load, "broker", pa.array(list(leaders.values()), pa.int32()).take(led.combine_chunks())))
-    order = [("topic", "ascending"), ("over", "descending"), ("records", "descending"), ("item", "ascending")]
+        over.append(
+            _spots(
+                load,
+                "broker",
+                pa.array(list(leaders.values()), pa.int32()).take(led.combine_chunks()),
+            )
+        )
+    order = [
+        ("topic", "ascending"),
+        ("over", "descending"),
+        ("records", "descending"),
+        ("item", "ascending"),
+    ]
     return pa.concat_tables(over).sort_by(order)
 
 
@@ -148,18 +172,20 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
     Returns
     -------
     pyarrow.Table
-        `FINDINGS`: ``misplaced`` (a share partition whose state its coordinator does not look for there),
-        ``non_durable_state`` (a state that Kafka never writes, kept as it is), ``undecodable`` (records that keep
-        Kafka from loading the partition), ``missing`` (offsets that were not among the records), and
-        ``holds_pruning`` (a last snapshot so much older than the partition's last record that it should have been
-        renewed).
+        `FINDINGS`: ``misplaced`` (a share partition whose state its coordinator does not look for
+        there), ``non_durable_state`` (a state that Kafka never writes, kept as it is),
+        ``undecodable`` (records that keep Kafka from loading the partition), ``missing`` (offsets
+        that were not among the records), and ``holds_pruning`` (a last snapshot so much older than
+        the partition's last record that it should have been renewed).
     """
     rows = [*_misplaced(windows, partitions), *_non_durable(windows)]
-    rows += [finding for row in as_table(health).to_pylist() for finding in _of_state_partition(row)]
+    rows += [
+        finding for row in as_table(health).to_pylist() for finding in _of_state_partition(row)
+    ]
     return pa.Table.from_pylist([*rows, *_holds_pruning(health, windows)], schema=FINDINGS)
 
 
-# ---- the hash -----------------------------------------------------------------------------------------
+# ---- the hash ------------------------------------------------------------------------------------
 
 
 def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
@@ -167,15 +193,21 @@ def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
 
     No text may be empty.
     """
-    units = np.frombuffer("".join(keys.to_pylist()).encode("utf-16-le"), np.uint16).astype(np.uint32)
+    units = np.frombuffer("".join(keys.to_pylist()).encode("utf-16-le"), np.uint16).astype(
+        np.uint32
+    )
     # What lies beyond 16 bits is two units to Java.
-    lengths = pc.add(pc.utf8_length(keys), pc.count_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")).to_numpy()
+    lengths = pc.add(
+        pc.utf8_length(keys), pc.count_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")
+    ).to_numpy()
     ends = np.cumsum(lengths)
     exponents = np.repeat(ends, lengths) - 1 - np.arange(len(units))
     powers = np.cumprod(np.concatenate([[1], np.full(lengths.max(initial=0), 31)]), dtype=np.uint32)
     if not len(units):
         return np.zeros(0, np.int64)
-    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(np.int32)
+    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(
+        np.int32
+    )
     return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
 
 
@@ -188,26 +220,40 @@ def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
     )
 
 
-# ---- hot spots ----------------------------------------------------------------------------------------
+# ---- hot spots -----------------------------------------------------------------------------------
 
 
 def _idle(health: pa.Table, partitions: Partitions) -> pa.Table:
     """Partitions that hold no record."""
     topics = flat(health.column("topic")).unique()
     counts = zip(topics.to_pylist(), partition_counts(topics, partitions).to_pylist(), strict=True)
-    seen = set(zip(health.column("topic").to_pylist(), health.column("partition").to_pylist(), strict=True))
+    seen = set(
+        zip(health.column("topic").to_pylist(), health.column("partition").to_pylist(), strict=True)
+    )
     zeros = dict.fromkeys(_LOAD, 0)
-    rows = [zeros | {"topic": t, "partition": p} for t, n in counts for p in range(n or 0) if (t, p) not in seen]
+    rows = [
+        zeros | {"topic": t, "partition": p}
+        for t, n in counts
+        for p in range(n or 0)
+        if (t, p) not in seen
+    ]
     return pa.Table.from_pylist(rows, schema=health.select(_LOAD).schema)
 
 
 def _spots(load: pa.Table, over: str, item: pa.Array | pa.ChunkedArray) -> pa.Table:
     table = load.append_column("item", item)
-    sums = [("partition", "count"), ("share_partitions", "sum"), ("records", "sum"), ("bytes", "sum")]
+    sums = [
+        ("partition", "count"),
+        ("share_partitions", "sum"),
+        ("records", "sum"),
+        ("bytes", "sum"),
+    ]
     grouped = table.group_by(["topic", "item"]).aggregate(sums)
     topic = flat(grouped.column("topic")).dictionary_encode()
     segment = topic.indices.to_numpy().astype(np.int64)
-    records, size = (grouped.column(f"{name}_sum").to_numpy().astype(np.float64) for name in ("records", "bytes"))
+    records, size = (
+        grouped.column(f"{name}_sum").to_numpy().astype(np.float64) for name in ("records", "bytes")
+    )
     by_records = spread_columns(records, segment, len(topic.dictionary))
     by_bytes = spread_columns(size, segment, len(topic.dictionary))
     columns: dict[str, Any] = {
@@ -226,10 +272,12 @@ def _spots(load: pa.Table, over: str, item: pa.Array | pa.ChunkedArray) -> pa.Ta
 
 
 def _part(part: NDArray[np.float64], whole: NDArray[np.float64]) -> pa.Array:
-    return pa.array(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0), mask=~(whole > 0))
+    return pa.array(
+        np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0), mask=~(whole > 0)
+    )
 
 
-# ---- findings -----------------------------------------------------------------------------------------
+# ---- findings ------------------------------------------------------------------------------------
 
 
 def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
@@ -238,7 +286,11 @@ def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
     wrong = pc.not_equal(belongs, flat(windows.column("record_partition"))).fill_null(False)
     places = as_table(windows).select(_PLACE).append_column("belongs", belongs).filter(wrong)
     return [
-        _finding("misplaced", place, "its coordinator looks for it in partition {belongs}, not in {record_partition}")
+        _finding(
+            "misplaced",
+            place,
+            "its coordinator looks for it in partition {belongs}, not in {record_partition}",
+        )
         for place in places.to_pylist()
     ]
 
@@ -247,16 +299,30 @@ def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
     batches = flat(windows.column("batches"))
     rows, states = pc.list_parent_indices(batches), batches.flatten().field("delivery_state")
     odd = pc.invert(pc.is_in(states, pa.array(_DURABLE, pa.int8())))
-    found = pa.table({"row": rows.filter(odd), "state": states.filter(odd)}).group_by(["row", "state"]).aggregate([])
-    places = as_table(windows).select(_PLACE).take(found.column("row")).append_column("state", found.column("state"))
-    return [_finding("non_durable_state", place, "non-durable state code {state}") for place in places.to_pylist()]
+    found = (
+        pa.table({"row": rows.filter(odd), "state": states.filter(odd)})
+        .group_by(["row", "state"])
+        .aggregate([])
+    )
+    places = (
+        as_table(windows)
+        .select(_PLACE)
+        .take(found.column("row"))
+        .append_column("state", found.column("state"))
+    )
+    return [
+        _finding("non_durable_state", place, "non-durable state code {state}")
+        for place in places.to_pylist()
+    ]
 
 
 def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
     place = {"record_topic": row["topic"], "record_partition": row["partition"]}
     found = []
     if row["rejects"]:
-        words = f"{row['rejects']} records cannot be decoded, and Kafka would not load this partition"
+        words = (
+            f"{row['rejects']} records cannot be decoded, and Kafka would not load this partition"
+        )
         found.append(_finding("undecodable", place, words))
     if row["missing"]:
         words = f"{row['missing']} offsets from {row['first_offset']} to {row['end_offset'] - 1} were not there"
@@ -266,12 +332,19 @@ def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
     pinned = as_table(health)
-    window = as_table(windows).take(pc.index_in(pinned.column("pinned_by"), texts(windows, _SHARE_PARTITION)))
+    window = as_table(windows).take(
+        pc.index_in(pinned.column("pinned_by"), texts(windows, _SHARE_PARTITION))
+    )
     written = flat(window.column("write_timestamp")).cast(pa.int64())
     behind = pc.subtract(flat(pinned.column("last_timestamp")).cast(pa.int64()), written)
     late = pc.greater(behind, _COLD_MS).fill_null(False)
     kept = pc.subtract(flat(pinned.column("end_offset")), flat(pinned.column("needed_from")))
-    places = window.select(_PLACE).append_column("behind", behind).append_column("kept", kept).filter(late)
+    places = (
+        window.select(_PLACE)
+        .append_column("behind", behind)
+        .append_column("kept", kept)
+        .filter(late)
+    )
     words = "its last snapshot is {behind} ms older than the last record, so {kept} records cannot be pruned"
     return [_finding("holds_pruning", place, words) for place in places.to_pylist()]
 

@@ -1,6 +1,7 @@
 """Age, rates, forecast and retention of the lag of each share partition.
 
-`sharelag.metrics.age` and `sharelag.metrics.rates` answer the first two; retention is answered here.
+`sharelag.metrics.age` and `sharelag.metrics.rates` answer the first two; retention is answered
+here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
-#: Kafka's ``group.share.record.lock.duration.ms`` by default: so long a member may work on what it has acquired.
+#: Kafka's ``group.share.record.lock.duration.ms`` by default: so long a member may work on what it
+#: has acquired.
 PATIENCE = timedelta(seconds=30)
 
 _MS = timedelta(milliseconds=1)
@@ -46,18 +48,19 @@ def progress_arrow(
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG` at the moment ``as_of``.
     observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED` of the span before. Of a share partition with several states we cannot tell which
-        one the lag is of, so it counts as not observed.
+        `sharelag.schemas.OBSERVED` of the span before. Of a share partition with several states we
+        cannot tell which one the lag is of, so it counts as not observed.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals, more of them for ages.
+        `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals, more
+        of them for ages.
     times : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.TIMES` of `sharelag.metrics.age.oldest_offsets`.
     logs : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LOGS`.
     as_of : datetime
     patience : timedelta, or float64[rows] of milliseconds
-        For how long nothing may be finished before there is no forecast, and a share partition with lag may be called
-        stalled.
+        For how long nothing may be finished before there is no forecast, and a share partition with
+        lag may be called stalled.
     groups : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.GROUPS`; the lag of those in which nobody is has no forecast.
 
@@ -66,7 +69,13 @@ def progress_arrow(
     pyarrow.RecordBatch
         `sharelag.schemas.PROGRESS`, a row a row of the lag table, in its order.
     """
-    tables = {"LAG": lag, "OBSERVED": observed, "OFFSETS": past_offsets, "TIMES": times, "LOGS": logs}
+    tables = {
+        "LAG": lag,
+        "OBSERVED": observed,
+        "OFFSETS": past_offsets,
+        "TIMES": times,
+        "LOGS": logs,
+    }
     for name, table in tables.items():
         schemas.require(table, getattr(schemas, name), name.lower())
     now = milliseconds(as_of)
@@ -84,14 +93,19 @@ def progress_arrow(
             old,
             found,
             now,
-            patience // _MS if isinstance(patience, timedelta) else np.nan_to_num(patience, nan=PATIENCE // _MS),
+            patience // _MS
+            if isinstance(patience, timedelta)
+            else np.nan_to_num(patience, nan=PATIENCE // _MS),
             _empty(lag, groups),
         )
     )
-    columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {"lost": _lost(lag)}
+    columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {
+        "lost": _lost(lag)
+    }
     columns["breaks"] = flat(seen.column("breaks"))
     return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in schemas.PROGRESS], schema=schemas.PROGRESS
+        [columns[field.name].cast(field.type) for field in schemas.PROGRESS],
+        schema=schemas.PROGRESS,
     )
 
 
@@ -107,18 +121,26 @@ def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
 
 def _unambiguous(observed: Arrow) -> pa.Table:
     codes = keys(observed, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1)) if len(codes) else as_table(observed)
+    return (
+        as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
+        if len(codes)
+        else as_table(observed)
+    )
 
 
 def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
     """When the oldest unfinished record may be deleted for its age, by the settings of its topic.
 
-    Kafka deletes whole segments, by the time of their youngest record, so it may last longer; retention by size
-    (``retention.bytes``) may delete it sooner.
+    Kafka deletes whole segments, by the time of their youngest record, so it may last longer;
+    retention by size (``retention.bytes``) may delete it sooner.
     """
     retention, known = numbers(logs, "retention_ms")
     policy = flat(logs.column("cleanup_policy"))
-    deletes = pc.match_substring_regex(policy, r"\bdelete\b").fill_null(False).to_numpy(zero_copy_only=False)
+    deletes = (
+        pc.match_substring_regex(policy, r"\bdelete\b")
+        .fill_null(False)
+        .to_numpy(zero_copy_only=False)
+    )
     limited = known & deletes & (retention >= 0) & old.dated
     margin = np.minimum(old.timestamp, _LONGEST) + np.minimum(retention, _LONGEST) - as_of
     return {
@@ -129,7 +151,16 @@ def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
 
 def _lost(lag: Arrow) -> pa.Array:
     """Unfinished offsets below the log start: all that are unfinished, less those that are still there."""
-    names = ("start_offset", "end_offset", "window_end_offset", "log_start_offset", "window_complete", "effective_lag")
-    (start, end, window_end, _, complete, left), known = zip(*[numbers(lag, name) for name in names], strict=True)
+    names = (
+        "start_offset",
+        "end_offset",
+        "window_end_offset",
+        "log_start_offset",
+        "window_complete",
+        "effective_lag",
+    )
+    (start, end, window_end, _, complete, left), known = zip(
+        *[numbers(lag, name) for name in names], strict=True
+    )
     unfinished = np.maximum(end, window_end) - start - complete
     return pa.array(unfinished - left, mask=~np.logical_and.reduce(known))

@@ -4,11 +4,13 @@
     completion_rate = finished / span                       redelivery_rate = redelivered / span
     drain           = effective lag / (completion_rate - arrival_rate)
 
-A second's offsets, so transaction markers and compacted offsets count as they do in Kafka's lag; what retention deleted
-unread counts as finished once Kafka's start offset has passed it, for the state topic does not tell them apart.
+A second's offsets, so transaction markers and compacted offsets count as they do in Kafka's lag;
+what retention deleted unread counts as finished once Kafka's start offset has passed it, for the
+state topic does not tell them apart.
 
-The interval for the drain is the one of 95 % confidence for the mean rate of the parts of the span (Student's t).
-Rates are of the past: where nobody is in the group any more, or nothing was finished lately, they foretell nothing.
+The interval for the drain is the one of 95 % confidence for the mean rate of the parts of the span
+(Student's t). Rates are of the past: where nobody is in the group any more, or nothing was finished
+lately, they foretell nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
 NEVER = "never"  # no fewer arrive than are finished
 STALLED = "stalled"  # nothing was finished for long, although there was something to do
-PAUSED = "paused"  # nothing was finished lately, although there was something to do: no forecast, and no alarm yet
+# nothing was finished lately, although there was something to do: no forecast, and no alarm yet
+PAUSED = "paused"
 NOBODY = "nobody"  # there is something to do, and nobody is in the group
 UNKNOWN = "unknown"
 DRAINS_OF = {
@@ -66,7 +69,8 @@ class Rates:
     completion: _Floats
     redelivery: _Floats
     deviation: _Floats  # how far the true completion rate may be off
-    whole: _Bools  # nothing is missing in the span; otherwise completion and redelivery are at least so much
+    # nothing is missing in the span; otherwise completion and redelivery are at least so much
+    whole: _Bools
     last_finished: NDArray[np.int64]  # milliseconds; also before the span
     has_finished: _Bools
 
@@ -79,9 +83,11 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED`, its rows beside those of the lag table; all null where nothing was observed.
+        `sharelag.schemas.OBSERVED`, its rows beside those of the lag table; all null where nothing
+        was observed.
     ends : Ends
-        Of the same lag table. Arrivals are counted from the beginning of the span, or the first known end if later.
+        Of the same lag table. Arrivals are counted from the beginning of the span, or the first
+        known end if later.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
@@ -118,8 +124,9 @@ def drain_columns(
 ) -> dict[str, pa.Array]:
     """The columns of `sharelag.schemas.PROGRESS` that tell when nothing will be left.
 
-    Where records may be missing in the span, a drain takes so long at most, and nobody is said to be stalled or never
-    to drain. What never drains at the mean rates has a low end where it may drain at rates that are possible.
+    Where records may be missing in the span, a drain takes so long at most, and nobody is said to
+    be stalled or never to drain. What never drains at the mean rates has a low end where it may
+    drain at rates that are possible.
 
     Parameters
     ----------
@@ -132,8 +139,9 @@ def drain_columns(
     as_of : int
         Milliseconds.
     patience : int
-        Milliseconds. Stalled is only who was observed, and had something to do, for so long and for a part of the span:
-        a record of a quiet topic that has just come is no alarm. After ``patience`` alone there is no forecast.
+        Milliseconds. Stalled is only who was observed, and had something to do, for so long and for
+        a part of the span: a record of a quiet topic that has just come is no alarm. After
+        ``patience`` alone there is no forecast.
     is_empty : bool[rows]
         Known: nobody is in the group.
     """
@@ -141,7 +149,9 @@ def drain_columns(
     busy = known & (left > 0) & ~old.idle & found.observed
     nothing = busy & (found.completion == 0)
     long = np.maximum(patience, found.observed_ms / BINS)
-    since = np.where(found.has_finished, as_of - found.last_finished, np.where(nothing, found.observed_ms, 0))
+    since = np.where(
+        found.has_finished, as_of - found.last_finished, np.where(nothing, found.observed_ms, 0)
+    )
     waits = np.where(old.dated, as_of - old.timestamp, since)
     nobody = is_empty & known & (left > 0) & ~old.idle
     stalled = busy & found.whole & (found.observed_ms >= long) & (since >= long) & (waits >= long)

@@ -1,8 +1,8 @@
 """Log that could be deleted: what every share group is past, if nobody else reads the topic.
 
-KIP-932 leaves that to the future (log cleaning that knows start offsets): Kafka deletes by retention alone, whatever
-share groups have finished. Consumer groups and other readers of a topic are not known here, so the answer is one for
-topics that only share groups read.
+KIP-932 leaves that to the future (log cleaning that knows start offsets): Kafka deletes by
+retention alone, whatever share groups have finished. Consumer groups and other readers of a topic
+are not known here, so the answer is one for topics that only share groups read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ RECLAIMABLE = pa.schema(
         ("partition", pa.int32()),
         ("groups", pa.int64()),  # share groups that have a state of it
         ("log_start_offset", pa.int64()),
-        ("start_offset", pa.int64()),  # the lowest of theirs; null: that of one of them is not known
+        (
+            "start_offset",
+            pa.int64(),
+        ),  # the lowest of theirs; null: that of one of them is not known
         ("group_id", pa.string()),  # whose that is; of several the first by name
         ("reclaimable", pa.int64()),  # offsets from the log start to there
         ("as_of", schemas.TIMESTAMP),
@@ -46,25 +49,34 @@ def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` of all share groups: one that is left out could need what is counted here.
+        `sharelag.schemas.LAG` of all share groups: one that is left out could need what is counted
+        here.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: nothing here tells the sizes of records.
-        Unknown where a group has fetched nothing yet: where it will begin, its ``share.auto.offset.reset`` says.
+        `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: nothing here tells the
+        sizes of records. Unknown where a group has fetched nothing yet: where it will begin, its
+        ``share.auto.offset.reset`` says.
     """
     schemas.require(lag, schemas.LAG, "lag")
     table = as_table(lag).sort_by([("start_offset", "ascending"), ("group_id", "ascending")])
     unknown_counts = pc.ScalarAggregateOptions(skip_nulls=False)
-    wanted = [(name, how, unknown_counts if how == "min" else None) for name, how in _AGGREGATES.values()]
+    wanted = [
+        (name, how, unknown_counts if how == "min" else None) for name, how in _AGGREGATES.values()
+    ]
     grouped = table.group_by(_PLACE, use_threads=False).aggregate(wanted)
-    columns = {name: grouped.column(f"{column}_{how}") for name, (column, how) in _AGGREGATES.items()}
+    columns = {
+        name: grouped.column(f"{column}_{how}") for name, (column, how) in _AGGREGATES.items()
+    }
     columns |= {name: grouped.column(name) for name in _PLACE}
     lowest = pc.is_valid(columns["start_offset"])
     columns["group_id"] = pc.if_else(lowest, columns["group_id"], pa.scalar(None, pa.string()))
     found = pa.table(columns)
-    (start, has_start), (begin, has_begin) = numbers(found, "start_offset"), numbers(found, "log_start_offset")
+    (start, has_start), (begin, has_begin) = (
+        numbers(found, "start_offset"),
+        numbers(found, "log_start_offset"),
+    )
     passed = pa.array(np.maximum(start - begin, 0), mask=~(has_start & has_begin))
     found = found.append_column("reclaimable", passed).select(RECLAIMABLE.names).cast(RECLAIMABLE)
     return one_batch(found.sort_by([(name, "ascending") for name in _PLACE]))

@@ -5,7 +5,8 @@
     effective = lag + ...             what the batches say is unfinished and still in the log
     true      = effective + ...       what is a record that is not aborted
 
-The dots are the ``differences`` of the row with that ``number``; where both numbers are known they add up exactly.
+The dots are the ``differences`` of the row with that ``number``; where both numbers are known they
+add up exactly.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
 
-def reconcile_arrow(lag: Arrow, described: Arrow | None = None, scanned: Arrow | None = None) -> pa.RecordBatch:
+def reconcile_arrow(
+    lag: Arrow, described: Arrow | None = None, scanned: Arrow | None = None
+) -> pa.RecordBatch:
     """The lag of every share partition in five ways, and why they differ.
 
     Parameters
@@ -68,9 +71,10 @@ def reconcile_arrow(lag: Arrow, described: Arrow | None = None, scanned: Arrow |
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.comparisons.RECONCILED`: a row a share partition of ``lag``, and one for each that only
-        Kafka described; sorted by group, topic, partition. The true lag of a read_uncommitted group leaves out the
-        aborted records, which it will be given; the difference says how many.
+        `sharelag.schemas.comparisons.RECONCILED`: a row a share partition of ``lag``, and one for
+        each that only Kafka described; sorted by group, topic, partition. The true lag of a
+        read_uncommitted group leaves out the aborted records, which it will be given; the
+        difference says how many.
     """
     schemas.require(lag, schemas.LAG, "lag")
     rows = as_table(lag).select(schemas.LAG.names)
@@ -91,11 +95,17 @@ def reconcile_arrow(lag: Arrow, described: Arrow | None = None, scanned: Arrow |
     columns["matches"] = _matches(terms.lag, kafkas)
     columns["differences"] = _lists(differences)
     columns |= {name: flat(rows.column(name)) for name in RECONCILED.names if name not in columns}
-    table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in RECONCILED], schema=RECONCILED)
-    return one_batch(table.sort_by([(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]))
+    table = pa.Table.from_arrays(
+        [columns[field.name].cast(field.type) for field in RECONCILED], schema=RECONCILED
+    )
+    return one_batch(
+        table.sort_by(
+            [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+        )
+    )
 
 
-# ---- the reasons ----------------------------------------------------------------------------------------
+# ---- the reasons ---------------------------------------------------------------------------------
 
 
 class _Known(NamedTuple):
@@ -147,7 +157,8 @@ def _effective(t: _Terms) -> list[_Difference]:
     stale = t.beyond - t.raised
     differs = t.count.values - t.complete.values
     rest = t.effective.values - t.lag.values - stale - differs
-    # Only the batches tell how many of the deleted offsets were finished; the lag table has their sum no more.
+    # Only the batches tell how many of the deleted offsets were finished; the lag table has their
+    # sum no more.
     deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
     return [
         _sized(EFFECTIVE, STALE_END_OFFSET, stale, both),
@@ -176,7 +187,9 @@ def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
 def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     lag = _number(kafkas, "lag")
     there = _number(kafkas, "partition").known
-    ours = flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)  # not a row that only Kafka has
+    ours = (
+        flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)
+    )  # not a row that only Kafka has
     both = lag.known & t.lag.known
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
@@ -200,7 +213,7 @@ def _matches(lag: _Known, kafkas: pa.Table) -> pa.Array:
     return pa.array(same, mask=~_number(kafkas, "partition").known)
 
 
-# ---- tables side by side --------------------------------------------------------------------------------
+# ---- tables side by side -------------------------------------------------------------------------
 
 
 def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
@@ -211,7 +224,9 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
     empty = {field.name: pa.nulls(only.num_rows, field.type) for field in schemas.LAG}
     columns = [only.column(n) if n in same else empty[n] for n in schemas.LAG.names]
     casts = [column.cast(field.type) for column, field in zip(columns, schemas.LAG, strict=True)]
-    return pa.concat_tables([lag.cast(schemas.LAG), pa.Table.from_arrays(casts, schema=schemas.LAG)])
+    return pa.concat_tables(
+        [lag.cast(schemas.LAG), pa.Table.from_arrays(casts, schema=schemas.LAG)]
+    )
 
 
 def _beside(rows: pa.Table, other: Arrow, topic: str) -> pa.Table:
@@ -225,7 +240,12 @@ def _sized(number: str, reason: str, offsets: _Numbers, both: _Flags) -> _Differ
 
 
 def _unsized(number: str, reason: str, holds: _Flags) -> _Difference:
-    return _Difference(number, reason, _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_)), holds)
+    return _Difference(
+        number,
+        reason,
+        _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_)),
+        holds,
+    )
 
 
 def _lists(differences: list[_Difference]) -> pa.Array:
@@ -233,9 +253,14 @@ def _lists(differences: list[_Difference]) -> pa.Array:
     rows, which = np.nonzero(holds)
     sizes = np.stack([d.offsets.values for d in differences], axis=1)[rows, which]
     known = np.stack([d.offsets.known for d in differences], axis=1)[rows, which]
-    names = [pa.array([getattr(d, name) for d in differences], pa.string()) for name in ("number", "reason")]
+    names = [
+        pa.array([getattr(d, name) for d in differences], pa.string())
+        for name in ("number", "reason")
+    ]
     taken = [name.take(pa.array(which)) for name in names]
-    structs = pa.StructArray.from_arrays([*taken, pa.array(sizes, pa.int64(), mask=~known)], fields=list(DIFFERENCE))
+    structs = pa.StructArray.from_arrays(
+        [*taken, pa.array(sizes, pa.int64(), mask=~known)], fields=list(DIFFERENCE)
+    )
     ends = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), structs)
 
@@ -246,7 +271,9 @@ def _number(table: pa.Table, name: str) -> _Known:
 
 def _add(table: pa.Table, *names: str) -> _Known:
     parts = [_number(table, name) for name in names]
-    return _Known(np.sum([p.values for p in parts], axis=0), np.logical_and.reduce([p.known for p in parts]))
+    return _Known(
+        np.sum([p.values for p in parts], axis=0), np.logical_and.reduce([p.known for p in parts])
+    )
 
 
 def _differ(one: pa.Table, other: pa.Table, name: str) -> _Flags:

@@ -26,7 +26,10 @@ SIGNS = pa.schema(
         ("first_record", TIMESTAMP),
         ("last_record", TIMESTAMP),
         ("is_born", pa.bool_()),  # its first record created it
-        ("missing", pa.int64()),  # records before which others may be missing, or whose changes are not known
+        (
+            "missing",
+            pa.int64(),
+        ),  # records before which others may be missing, or whose changes are not known
     ]
 )
 
@@ -37,7 +40,8 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, those of each in the order of the log.
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, those of each in the order of
+        the log.
     since : datetime
         Rows before it do not count.
 
@@ -58,7 +62,9 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
         "last_finished": pc.greater(table.column("finished"), 0),
     }
     for name, where in happened.items():
-        table = table.append_column(name, pc.if_else(where.fill_null(False), time, pa.scalar(None, TIMESTAMP)))
+        table = table.append_column(
+            name, pc.if_else(where.fill_null(False), time, pa.scalar(None, TIMESTAMP))
+        )
     table = table.append_column("missing", _is_missing(table, since).cast(pa.int64()))
     ends = [(name, "max" if name == "last_finished" else "min") for name in _TIMES]
     firsts = [
@@ -70,7 +76,9 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
     asked = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
     # With threads the order is another.
     found = table.group_by(_KEY, use_threads=False).aggregate(asked)
-    born = pc.and_(found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0))
+    born = pc.and_(
+        found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0)
+    )
     columns = {name: found.column(name) for name in _KEY} | {"is_born": born.fill_null(False)}
     columns |= {name: found.column(f"{name}_sum") for name in (*_SUMS, "missing")}
     columns |= {name: found.column(f"{name}_{how}") for name, how in ends}
@@ -90,9 +98,11 @@ def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
     """Where records may be missing before a row that is later than a moment, or its changes are not known."""
     later = pc.greater(history.column("record_timestamp"), pa.scalar(begin))
     exists = pc.not_equal(history.column("record_kind"), "tombstone")
-    # What a share partition did before the first record that is left of it; and where a state is partial.
+    # What a share partition did before the first record that is left of it; and where a state is
+    # partial.
     missing = pc.invert(pc.and_(history.column("follows"), history.column("from_snapshot")))
-    # Of a share partition without a start offset nothing was fetched yet, and what is replaced gives nothing back.
+    # Of a share partition without a start offset nothing was fetched yet, and what is replaced
+    # gives nothing back.
     counts = pc.and_not(history.column("start_offset").is_valid(), history.column("replaced"))
     changes = pc.and_(history.column("released").is_valid(), history.column("archived").is_valid())
     found = pc.or_(missing, pc.and_not(counts, changes))

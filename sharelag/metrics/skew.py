@@ -1,14 +1,15 @@
 """Why lag is spread unevenly: data skew, consumer starvation, or assignment skew.
 
-Each of the three names partitions (or members) that differ in something other than lag, and holds when the lag
-crowds there: their part of the lag is larger than their part of the partitions (or members) by `EXCESS` or more.
+Each of the three names partitions (or members) that differ in something other than lag, and holds
+when the lag crowds there: their part of the lag is larger than their part of the partitions (or
+members) by `EXCESS` or more.
 
     data_skew        partitions into which more arrived than into the average one
     starvation       partitions with fewer members than the average one
     assignment_skew  members with more partitions than the average one, by two or more
 
-An uneven lag that crowds in none of these is only `uneven`: look at single partitions then, at what holds their start
-offset.
+An uneven lag that crowds in none of these is only `uneven`: look at single partitions then, at what
+holds their start offset.
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ VERDICTS = {
     NO_LAG: "there is no lag",
 }
 
-#: How much larger the part of the lag has to be: one in five offsets would have to move for it to be even.
+#: How much larger the part of the lag has to be: one in five offsets would have to move for it to
+#: be even.
 EXCESS = 0.2
 #: How much larger the part of the arrivals has to be for them to be called uneven.
 _ARRIVALS_EXCESS = 0.1
 
-#: What the lag of one group crowds around, with the figures that show it. All parts are between 0 and 1.
+#: What the lag of one group crowds around, with the figures that show it. All parts are between 0
+#: and 1.
 SKEW = pa.schema(
     [
         ("group_id", pa.string()),
@@ -54,20 +57,32 @@ SKEW = pa.schema(
         ("lag", pa.float64()),
         ("lag_gini", pa.float64()),
         ("lag_max_mean", pa.float64()),
-        ("lag_hoover", pa.float64()),  # the part of the lag that would have to move for it to be even
+        (
+            "lag_hoover",
+            pa.float64(),
+        ),  # the part of the lag that would have to move for it to be even
         ("partitions", pa.int64()),
         ("unknown_lags", pa.int64()),
-        ("busy_partitions", pa.float64()),  # the part of the partitions with more arrivals than the average one
+        (
+            "busy_partitions",
+            pa.float64(),
+        ),  # the part of the partitions with more arrivals than the average one
         ("busy_arrived", pa.float64()),  # their part of the arrivals
         ("busy_lag", pa.float64()),  # their part of the lag
         ("finished_gini", pa.float64()),  # how unevenly work was done
         ("members", pa.int64()),
         ("idle_members", pa.int64()),  # with no partition assigned
         ("unattended_partitions", pa.int64()),  # with no member
-        ("starved_partitions", pa.float64()),  # the part of the partitions with fewer members than the average one
+        (
+            "starved_partitions",
+            pa.float64(),
+        ),  # the part of the partitions with fewer members than the average one
         ("starved_lag", pa.float64()),
         ("max_partitions", pa.int64()),  # of one member
-        ("loaded_members", pa.float64()),  # the part of the members with more partitions than the average one
+        (
+            "loaded_members",
+            pa.float64(),
+        ),  # the part of the members with more partitions than the average one
         ("loaded_lag", pa.float64()),
         ("as_of", TIMESTAMP),
     ]
@@ -90,8 +105,8 @@ def skew_arrow(
     Parameters
     ----------
     lag, members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table
-        As for `sharelag.metrics.loads.partition_loads`. Without ``past`` no data skew can be told, without
-        ``members`` no other.
+        As for `sharelag.metrics.loads.partition_loads`. Without ``past`` no data skew can be told,
+        without ``members`` no other.
 
     Returns
     -------
@@ -102,13 +117,17 @@ def skew_arrow(
     if partitions.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=SKEW)
     g = _Groups(partitions)
-    columns = g.of_partitions() | (g.of_members(member_loads(partitions, members)) if members is not None else {})
+    columns = g.of_partitions() | (
+        g.of_members(member_loads(partitions, members)) if members is not None else {}
+    )
     unknown = np.full(g.size, np.nan)
     figure = {field.name: columns.get(field.name, unknown) for field in SKEW}
     crowding = {
         STARVATION: figure["starved_lag"] - figure["starved_partitions"],
         ASSIGNMENT_SKEW: np.where(
-            columns.get("uneven_partitions", unknown) >= 2, figure["loaded_lag"] - figure["loaded_members"], np.nan
+            columns.get("uneven_partitions", unknown) >= 2,
+            figure["loaded_lag"] - figure["loaded_members"],
+            np.nan,
         ),
         DATA_SKEW: np.where(
             figure["busy_arrived"] - figure["busy_partitions"] >= _ARRIVALS_EXCESS,
@@ -117,14 +136,18 @@ def skew_arrow(
         ),
     }
     findings = _findings(crowding)
-    arrays: dict[str, pa.Array] = {name: pa.array(values, from_pandas=True) for name, values in figure.items()}
+    arrays: dict[str, pa.Array] = {
+        name: pa.array(values, from_pandas=True) for name, values in figure.items()
+    }
     arrays |= {
         "group_id": g.ids,
         "findings": findings,
         "verdict": _verdicts(figure, findings),
         "as_of": g.as_of,
     }
-    rows = pa.RecordBatch.from_arrays([arrays[field.name].cast(field.type) for field in SKEW], schema=SKEW)
+    rows = pa.RecordBatch.from_arrays(
+        [arrays[field.name].cast(field.type) for field in SKEW], schema=SKEW
+    )
     return one_batch(rows.sort_by([("group_id", "ascending")]))
 
 
@@ -146,7 +169,9 @@ class _Groups:
         spread = spread_columns(self.lag, self.code, self.size)
         busy = self._above(self.arrived, self.code)
         starved = self._above(-self.members, self.code)
-        one = np.where(np.isnan(self.lag), np.nan, 1.0)  # parts of what has a lag, so that they can be compared
+        one = np.where(
+            np.isnan(self.lag), np.nan, 1.0
+        )  # parts of what has a lag, so that they can be compared
         return {
             "lag": spread.total,
             "lag_gini": spread.gini,
@@ -178,10 +203,14 @@ class _Groups:
         told = ~np.isnan(known_sums(self.members, self.code, self.size))
         return {
             "members": np.where(told, spread.items, np.nan),
-            "idle_members": np.where(told, np.bincount(code[partitions == 0], minlength=self.size), np.nan),
+            "idle_members": np.where(
+                told, np.bincount(code[partitions == 0], minlength=self.size), np.nan
+            ),
             "max_partitions": spread.max,
             "uneven_partitions": spread.max - spread.min,
-            "loaded_members": self._part(loaded, np.where(np.isnan(lag), np.nan, 1.0), partitions, code),
+            "loaded_members": self._part(
+                loaded, np.where(np.isnan(lag), np.nan, 1.0), partitions, code
+            ),
             "loaded_lag": self._part(loaded, lag, partitions, code),
         }
 
@@ -206,7 +235,9 @@ def _findings(crowding: dict[str, _Floats]) -> pa.Array:
     order = np.argsort(-excess, axis=1, kind="stable")
     holds = np.take_along_axis(excess, order, axis=1) > 0
     offsets = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(list(crowding)).take(pa.array(order[holds])))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(list(crowding)).take(pa.array(order[holds]))
+    )
 
 
 def _verdicts(figure: dict[str, _Floats], findings: pa.Array) -> pa.Array:

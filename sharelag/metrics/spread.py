@@ -9,7 +9,8 @@ For the n known numbers x of a segment, sorted, with mean m and total t:
     jain        t ** 2 / (n times the sum of x ** 2), after R. Jain et al., DEC-TR-301
     hoover      sum of |x - m| / (2 t): the part that would have to move for all to have the same
 
-All are the same for numbers of another unit or order, and (but for the shares) when every number occurs k times over.
+All are the same for numbers of another unit or order, and (but for the shares) when every number
+occurs k times over.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def _figures(values: _Floats, begins: _Ints, numbers: _Ints) -> dict[str, _Float
     largest = values[begins + numbers - 1]
     which = np.repeat(np.arange(len(numbers)), numbers)
     rank = np.arange(len(values)) - begins[which] + 1
-    # As parts of the largest, so that no square or sum is beyond a float; all 0 where there is nothing to spread.
+    # As parts of the largest, so that no square or sum is beyond a float; all 0 where there is
+    # nothing to spread.
     unit = np.where(largest > 0, largest, 1.0)
     part = values / unit[which]
 

@@ -20,7 +20,15 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
-_KEPT = ("group_id", "topic_id", "partition", *_STATE, "window_available", "window_complete", "max_delivery_count")
+_KEPT = (
+    "group_id",
+    "topic_id",
+    "partition",
+    *_STATE,
+    "window_available",
+    "window_complete",
+    "max_delivery_count",
+)
 
 
 def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
@@ -31,14 +39,16 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     history : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.HISTORY`, sorted as `history_arrow` does.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a topic partition and moment; those of other moments are left out.
+        `sharelag.schemas.OFFSETS`, a row a topic partition and moment; those of other moments are
+        left out.
     moments : sequence of datetime
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.TIMELINE`, a row a moment and share partition that existed then, sorted by share partition,
-        then moment. Where the end offset of a moment is not known, or records before it are missing, lag is null.
+        `sharelag.schemas.TIMELINE`, a row a moment and share partition that existed then, sorted by
+        share partition, then moment. Where the end offset of a moment is not known, or records
+        before it are missing, lag is null.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):
@@ -56,7 +66,9 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     return _lagged(then, ends, as_of)
 
 
-def _last_rows(table: pa.Table, moments: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _last_rows(
+    table: pa.Table, moments: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each share partition and moment its last row until then, and the moment's number; where there is one."""
     codes = keys(table, [*(name for name in HISTORY_KEY[:-1] if name != "group_id"), "group_id"])
     code = codes.dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -67,20 +79,33 @@ def _last_rows(table: pa.Table, moments: NDArray[np.int64]) -> tuple[NDArray[np.
     width = max(int(time.max()), int(moments[-1])) - low + 2
     place = np.arange(len(begins), dtype=np.int64).repeat(np.diff(np.append(begins, len(code))))
     sorted_by = np.maximum.accumulate(place * width + (time - low))
-    asked = (np.arange(len(begins), dtype=np.int64)[:, None] * width + (moments - low)[None, :]).ravel()
+    asked = (
+        np.arange(len(begins), dtype=np.int64)[:, None] * width + (moments - low)[None, :]
+    ).ravel()
     found = np.searchsorted(sorted_by, asked, side="right") - 1
     there = found >= np.repeat(begins, len(moments))
     return found[there], np.tile(np.arange(len(moments)), len(begins))[there]
 
 
 def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
-    (start, has_start), (count, has_count) = numbers(then, "start_offset"), numbers(then, "delivery_complete_count")
-    (end, has_end), (window_end, _) = numbers(ends, "end_offset"), numbers(then, "window_end_offset")
+    (start, has_start), (count, has_count) = (
+        numbers(then, "start_offset"),
+        numbers(then, "delivery_complete_count"),
+    )
+    (end, has_end), (window_end, _) = (
+        numbers(ends, "end_offset"),
+        numbers(then, "window_end_offset"),
+    )
     is_whole = bools(then, "from_snapshot")
     known = has_start & has_count & has_end & is_whole
     reasons = pc.case_when(
-        pc.make_struct(*[pa.array(~is_known) for is_known in (is_whole, has_start, has_count, has_end)]),
-        *[pa.scalar(text) for text in (RECORDS_MISSING, NO_START_OFFSET, NO_COMPLETE_COUNT, NO_END_OFFSET_THEN)],
+        pc.make_struct(
+            *[pa.array(~is_known) for is_known in (is_whole, has_start, has_count, has_end)]
+        ),
+        *[
+            pa.scalar(text)
+            for text in (RECORDS_MISSING, NO_START_OFFSET, NO_COMPLETE_COUNT, NO_END_OFFSET_THEN)
+        ],
         pa.scalar(None, pa.string()),
     )
     columns = {name: flat(then.column(name)) for name in _KEPT} | {
@@ -88,7 +113,9 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
         "as_of": as_of,
         "end_offset": flat(ends.column("end_offset")),
         "lag": pa.array(np.maximum(end - start - count, 0), mask=~known),
-        "unread": pa.array(np.maximum(end - np.maximum(window_end, start), 0), mask=~(has_start & has_end)),
+        "unread": pa.array(
+            np.maximum(end - np.maximum(window_end, start), 0), mask=~(has_start & has_end)
+        ),
         "lag_reason": reasons,
     }
     arrays = [columns[field.name].cast(field.type) for field in schemas.TIMELINE]

@@ -1,11 +1,12 @@
 """Lag that would be archived if share groups gave records up at an age.
 
-KIP-932 leaves such a record TTL to the future; Kafka archives by the delivery limit and by the log's retention.
+KIP-932 leaves such a record TTL to the future; Kafka archives by the delivery limit and by the
+log's retention.
 
-How old the record at an offset is, we know of few: of those that were asked for, and, from moments at which the end of
-the topic partition is known, that all before it are older. So the answer is a number between two that are certain. It
-takes for granted that times ascend in a log, as brokers' do (``message.timestamp.type=LogAppendTime``), and
-producers' about.
+How old the record at an offset is, we know of few: of those that were asked for, and, from moments
+at which the end of the topic partition is known, that all before it are older. So the answer is a
+number between two that are certain. It takes for granted that times ascend in a log, as brokers' do
+(``message.timestamp.type=LogAppendTime``), and producers' about.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ ARCHIVED = pa.schema(
         ("topic", pa.string()),  # null: the topic id is not among the offsets
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        ("effective_lag", pa.int64()),  # unfinished offsets still in the log, of which the following are part
-        ("archived", pa.int64()),  # those as old as the TTL or older, about; null: no end of a time before is known
+        (
+            "effective_lag",
+            pa.int64(),
+        ),  # unfinished offsets still in the log, of which the following are part
+        (
+            "archived",
+            pa.int64(),
+        ),  # those as old as the TTL or older, about; null: no end of a time before is known
         ("archived_low", pa.int64()),  # so many at least; null: nothing is known of records so old
         ("archived_high", pa.int64()),  # so many at most
         ("as_of", schemas.TIMESTAMP),
@@ -55,9 +62,11 @@ def archived_by_ttl(
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG` at the moment ``as_of``.
     windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS` of the same share partitions: what is finished among old offsets is no lag.
+        `sharelag.schemas.WINDOWS` of the same share partitions: what is finished among old offsets
+        is no lag.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the answer is exact.
+        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the answer is
+        exact.
     times : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.TIMES` of any records.
     as_of : datetime
@@ -66,8 +75,9 @@ def archived_by_ttl(
     Returns
     -------
     pyarrow.RecordBatch
-        `ARCHIVED`, a row a row of the lag table, in its order. Null where the effective lag is not known, and where a
-        share partition has several states, of which we cannot tell which one the lag is of.
+        `ARCHIVED`, a row a row of the lag table, in its order. Null where the effective lag is not
+        known, and where a share partition has several states, of which we cannot tell which one the
+        lag is of.
 
     Raises
     ------
@@ -75,12 +85,16 @@ def archived_by_ttl(
         When the TTL is not positive, or a table is another one.
     """
     if ttl <= timedelta():
-        raise InputError(f"a record TTL of {ttl} would archive everything at once: give a positive one")
+        raise InputError(
+            f"a record TTL of {ttl} would archive everything at once: give a positive one"
+        )
     tables = {"LAG": lag, "WINDOWS": windows, "OFFSETS": past_offsets, "TIMES": times}
     for name, table in tables.items():
         schemas.require(table, getattr(schemas, name), name.lower())
     then = milliseconds(as_of - ttl)
-    ends = known_ends(lag, pa.concat_tables([_ends_then(past_offsets), _marks(times, then)]), milliseconds(as_of))
+    ends = known_ends(
+        lag, pa.concat_tables([_ends_then(past_offsets), _marks(times, then)]), milliseconds(as_of)
+    )
     (low, has_low), (high, has_high) = _bounds(ends, then)
     about, between = end_at(ends, np.full(lag.num_rows, then))
     left = _Left(lag, windows)
@@ -94,7 +108,9 @@ def archived_by_ttl(
     }
     columns = {name: flat(lag.column(name)) for name in (*_KEY, "topic", "as_of")}
     columns |= {name: pa.array(values, mask=~known) for name, (values, known) in counts.items()}
-    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in ARCHIVED], schema=ARCHIVED)
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in ARCHIVED], schema=ARCHIVED
+    )
 
 
 def _ends_then(past_offsets: Arrow) -> pa.Table:
@@ -106,7 +122,8 @@ def _marks(times: Arrow, then: int) -> pa.Table:
     time, timed = numbers(times, "timestamp")
     offset, _ = numbers(times, "offset")  # known where the time is
     old = time <= then
-    # Of one millisecond there may be more records: that one of them is of exactly then does not bound the others.
+    # Of one millisecond there may be more records: that one of them is of exactly then does not
+    # bound the others.
     at = np.where(old, np.minimum(time, then - 1), time)
     known = timed & (time >= 0)  # -1: a record without a time
     columns = {name: flat(times.column(name)) for name in ("topic", "topic_id", "partition")}

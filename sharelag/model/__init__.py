@@ -66,8 +66,9 @@ class StateBatch(NamedTuple):
 class Window:
     """The persisted state of one share partition, as Kafka's ``ShareGroupOffset`` holds it.
 
-    All fields are raw: -1 and 0 are Kafka's sentinels (``UNINITIALIZED_START_OFFSET``, ``NO_TIMESTAMP``),
-    timestamps are milliseconds, and ``batches`` stand exactly as the coordinator would list them.
+    All fields are raw: -1 and 0 are Kafka's sentinels (``UNINITIALIZED_START_OFFSET``,
+    ``NO_TIMESTAMP``), timestamps are milliseconds, and ``batches`` stand exactly as the coordinator
+    would list them.
     """
 
     snapshot_epoch: int
@@ -83,8 +84,8 @@ class Window:
     def effective_start_offset(self) -> int | None:
         """First offset at or after the start offset that is not finished; None when nothing is known.
 
-        The topic runs one step behind the broker: the start offset moves in memory after the write that
-        finished its records, and only a later write carries it.
+        The topic runs one step behind the broker: the start offset moves in memory after the write
+        that finished its records, and only a later write carries it.
         """
         if self.start_offset == UNINITIALIZED_START_OFFSET:
             return None
@@ -104,7 +105,11 @@ class Window:
 
 def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Disjoint, sorted runs from ``start`` on; where batches overlap the highest (count, state) wins."""
-    kept = sorted(b._replace(first_offset=max(b.first_offset, start)) for b in batches if b.last_offset >= start)
+    kept = sorted(
+        b._replace(first_offset=max(b.first_offset, start))
+        for b in batches
+        if b.last_offset >= start
+    )
     cuts = sorted({b.first_offset for b in kept} | {b.last_offset + 1 for b in kept})
     runs: list[StateBatch] = []
     covering: list[StateBatch] = []

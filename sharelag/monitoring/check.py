@@ -35,19 +35,26 @@ CHECKED = pa.schema(
         ("level", pa.string()),  # ok, warning, critical or unknown
         ("measure", pa.string()),
         ("group_id", pa.string()),  # null: the rule is of no group, or no group matches it
-        ("topic", pa.string()),  # the worst share partition; null where the group is judged as a whole
+        (
+            "topic",
+            pa.string(),
+        ),  # the worst share partition; null where the group is judged as a whole
         ("partition", pa.int32()),
         ("value", pa.float64()),  # milliseconds where it is a time; null: not known, or without end
         ("warn", pa.float64()),
         ("critical", pa.float64()),
-        ("since", schemas.TIMESTAMP),  # when the level was reached, at the latest; null: not, or not known
+        (
+            "since",
+            schemas.TIMESTAMP,
+        ),  # when the level was reached, at the latest; null: not, or not known
         ("at_this_level", pa.int64()),  # share partitions of the group that are no better
         ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
         ("summary", pa.string()),
         ("as_of", schemas.TIMESTAMP),
     ]
 )
-#: At how many moments of a span levels are looked at: it is known to a sixth how long something lasted.
+#: At how many moments of a span levels are looked at: it is known to a sixth how long something
+#: lasted.
 PARTS = 6
 
 
@@ -81,7 +88,8 @@ def check(
     choice : Choice, optional
         Only these groups and topics; a rule about others finds nothing.
     over : timedelta
-        The span before each moment which rates are of, and in which a level with hysteresis may have begun.
+        The span before each moment which rates are of, and in which a level with hysteresis may
+        have begun.
 
     Returns
     -------
@@ -107,14 +115,19 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
             continue
         is_cause = rule.measure == "cause"
         rows += _rows(
-            rule, of_causes(rule, explain(evidence, rule.patience), now) if is_cause else series(rule, moments)
+            rule,
+            of_causes(rule, explain(evidence, rule.patience), now)
+            if is_cause
+            else series(rule, moments),
         )
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
     rows.sort(key=lambda row: (row["silenced_until"] is not None, -WORST.index(row["level"])))
     counted = [row["level"] for row in rows if row["silenced_until"] is None]
-    return Checked(pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence)
+    return Checked(
+        pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence
+    )
 
 
 def _looks_back(rule: Rule) -> bool:
@@ -126,11 +139,17 @@ def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
     """A row a group, about the worst of its share partitions."""
     judged = judge(rule, found)
     if not len(found.group):
-        yield _row(rule, _said(rule), summary=f"no share group here matches {', '.join(rule.groups)}")
+        yield _row(
+            rule, _said(rule), summary=f"no share group here matches {', '.join(rule.groups)}"
+        )
         return
-    missing = [name for name in rule.groups if not set("*?[") & set(name) and name not in set(found.group)]
+    missing = [
+        name for name in rule.groups if not set("*?[") & set(name) and name not in set(found.group)
+    ]
     for name in missing:
-        yield _row(rule, _said(rule), group_id=name, summary="no state of this share group is there")
+        yield _row(
+            rule, _said(rule), group_id=name, summary="no state of this share group is there"
+        )
     severity = np.array([WORST.index(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
@@ -168,11 +187,17 @@ def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
         if not found.is_exact[place, -1]:
             return f"{told} at least: {found.reason[place] or 'some of it is not known'}"
         lasting = duration(rule.lasting / timedelta(milliseconds=1))
-        return f"{told} now; whether for {lasting} is not known, for records do not reach back so far"
+        return (
+            f"{told} now; whether for {lasting} is not known, for records do not reach back so far"
+        )
     if np.isnan(value):
         return str(found.reason[place])
     at_least = "" if found.is_exact[place, -1] else " at least"
-    held = "" if np.isnan(since) else f", since {iso(datetime.fromtimestamp(since / 1000, UTC))} at the latest"
+    held = (
+        ""
+        if np.isnan(since)
+        else f", since {iso(datetime.fromtimestamp(since / 1000, UTC))} at the latest"
+    )
     return f"{told}{at_least}{held}"
 
 
@@ -180,7 +205,9 @@ def _told(rule: Rule, value: float) -> str:
     if rule.measure == "drain" and value == np.inf:
         return "does not drain"
     if np.isinf(value):
-        return "holds an unknown number of offsets" if value > 0 else f"no {rule.measure} to speak of"
+        return (
+            "holds an unknown number of offsets" if value > 0 else f"no {rule.measure} to speak of"
+        )
     value *= rule.sign
     if rule.measure in TIMED:
         return f"{rule.measure} {duration(value)}"
@@ -188,7 +215,11 @@ def _told(rule: Rule, value: float) -> str:
         return f"window {value:.1%} taken"
     if rule.measure == "imbalance":
         return f"{rule.figure} {value:.3g}"
-    held = {"lag": "lag {:,.0f}", "poison": "records that fail hold {:,.0f} offsets", "cause": "holds {:,.0f} offsets"}
+    held = {
+        "lag": "lag {:,.0f}",
+        "poison": "records that fail hold {:,.0f} offsets",
+        "cause": "holds {:,.0f} offsets",
+    }
     return held[rule.measure].format(value)
 
 
@@ -199,14 +230,21 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
     values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
     nothing = np.array([None], object)
-    found = Series(nothing, nothing, nothing, np.array([0]), values, exact, [None], np.zeros(1, bool))
+    found = Series(
+        nothing, nothing, nothing, np.array([0]), values, exact, [None], np.zeros(1, bool)
+    )
     level = str(judge(rule, found).level[0])
     summary = f"{len(told)} findings" + (f": {told[0]}" if told else "")
     return _row(rule, level, value=values[0, 0], summary=summary)
 
 
 def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
-    about = {"rule": rule.name, "measure": rule.measure, "warn": rule.warn, "critical": rule.critical}
+    about = {
+        "rule": rule.name,
+        "measure": rule.measure,
+        "warn": rule.warn,
+        "critical": rule.critical,
+    }
     return dict.fromkeys(CHECKED.names) | about | {"level": level} | known
 
 

@@ -1,16 +1,27 @@
 """The pipeline on Spark: raw Kafka records in, lag out, on a laptop or a cluster, classic or Connect.
 
-Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics` compute
-over Arrow. Nothing runs before an action is called. `Frames` puts them together for one input.
+Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics`
+compute over Arrow. Nothing runs before an action is called. `Frames` puts them together for one
+input.
 """
 # ruff: noqa: E402
 
 from sharelag.sources.spark import require_pyspark
 
-# Everything on Spark is imported through this package, so who lacks pyspark is told here what to do.
+# Everything on Spark is imported through this package, so who lacks pyspark is told here what to
+# do.
 require_pyspark()
 
-from sharelag.pipeline.answers import diff, health, imbalance, lag, progress, reconcile, rollup, skew
+from sharelag.pipeline.answers import (
+    diff,
+    health,
+    imbalance,
+    lag,
+    progress,
+    reconcile,
+    rollup,
+    skew,
+)
 from sharelag.pipeline.ends import offsets
 from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets

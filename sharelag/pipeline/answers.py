@@ -63,7 +63,8 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
     rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
     wanted = schemas.spark_schema(schemas.ROLLUP).fields
     columns = [
-        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name) for f in wanted
+        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in wanted
     ]
     return rolled.select(columns)
 
@@ -133,7 +134,11 @@ def _of_loads(
 
 def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     """The earlier ends, which came with the lag, as a table of their own."""
-    then = tables["lag"].select([*OFFSET_KEYS, _PAST.name]).rename_columns([*OFFSET_KEYS, "end_offset"])
+    then = (
+        tables["lag"]
+        .select([*OFFSET_KEYS, _PAST.name])
+        .rename_columns([*OFFSET_KEYS, "end_offset"])
+    )
     return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
 
 
@@ -145,8 +150,9 @@ def progress(lag: DataFrame, observed: DataFrame, known: Evidence) -> DataFrame:
     lag, observed : pyspark.sql.DataFrame
         `sharelag.schemas.LAG` and `OBSERVED`.
     known : Evidence
-        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups`` and
-        ``settings``; a row a topic partition, group or setting, which every task gets.
+        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
+        ``groups`` and ``settings``; a row a topic partition, group or setting, which every task
+        gets.
 
     Returns
     -------
@@ -183,7 +189,9 @@ def diff(before: DataFrame, after: DataFrame) -> DataFrame:
     return meet({"before": before, "after": after}, columns, by, compare, schemas.DIFF)
 
 
-def reconcile(lag: DataFrame, described: DataFrame | None = None, scanned: DataFrame | None = None) -> DataFrame:
+def reconcile(
+    lag: DataFrame, described: DataFrame | None = None, scanned: DataFrame | None = None
+) -> DataFrame:
     """The lag in several ways, and why they differ; see `sharelag.metrics.reconcile.reconcile_arrow`.
 
     Parameters
@@ -202,7 +210,9 @@ def reconcile(lag: DataFrame, described: DataFrame | None = None, scanned: DataF
     return meet(frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), RECONCILED)
 
 
-def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | None = None) -> DataFrame:
+def health(
+    raw: DataFrame, partitions: Partitions = None, history: DataFrame | None = None
+) -> DataFrame:
     """The health of every partition of the state topic, counted in the tasks that read it.
 
     Parameters
@@ -210,10 +220,11 @@ def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | N
     raw : pyspark.sql.DataFrame
         `sharelag.schemas.RAW`, each record once.
     partitions : int, mapping of topic to int, or None
-        How many partitions the state topic has; without it nobody knows which records are misplaced.
+        How many partitions the state topic has; without it nobody knows which records are
+        misplaced.
     history : pyspark.sql.DataFrame, optional
-        ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same records, or sums of it,
-        for the bytes that a finished offset costs.
+        ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same
+        records, or sums of it, for the bytes that a finished offset costs.
 
     Returns
     -------
@@ -227,11 +238,16 @@ def health(raw: DataFrame, partitions: Partitions = None, history: DataFrame | N
 
     def health_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts = [batch.cast(COUNTS) for batch in batches]
-        yield for_spark(health_arrow(pa.Table.from_batches(counts, COUNTS), partitions), schemas.HEALTH)
+        yield for_spark(
+            health_arrow(pa.Table.from_batches(counts, COUNTS), partitions), schemas.HEALTH
+        )
 
     counted = raw.select(schemas.RAW.names).mapInArrow(count_task, schemas.spark_schema(COUNTS))
     if history is not None:
-        places = [F.col("record_topic").alias("topic"), F.col("record_partition").alias("partition")]
+        places = [
+            F.col("record_topic").alias("topic"),
+            F.col("record_partition").alias("partition"),
+        ]
         finished = history.groupBy(*places).agg(F.sum("finished").alias("finished"))
         counted = counted.unionByName(finished, allowMissingColumns=True)
     # A row a share partition and task, so that one task judges each partition of the state topic.

@@ -20,7 +20,8 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     ----------
     frame : pyspark.sql.DataFrame
     schema : pyarrow.Schema
-        The columns that are wanted, with their types: Spark's Arrow has microseconds and other names inside lists.
+        The columns that are wanted, with their types: Spark's Arrow has microseconds and other
+        names inside lists.
 
     Returns
     -------
@@ -63,7 +64,9 @@ def _files_there() -> Iterator[None]:
     """Say what to do where an archive has replaced the files that a DataFrame names."""
     try:
         yield
-    except Exception as error:  # Spark raises it as one of several kinds, by how rows were asked for
+    except (
+        Exception
+    ) as error:  # Spark raises it as one of several kinds, by how rows were asked for
         if "FILE_NOT_EXIST" not in str(error):
             raise
         raise InputError(
@@ -77,4 +80,6 @@ def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays([pa.array([bytes(sink.getvalue())], pa.binary())], names=["rows"])
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([bytes(sink.getvalue())], pa.binary())], names=["rows"]
+        )

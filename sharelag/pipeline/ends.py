@@ -46,8 +46,8 @@ def offsets(
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.OFFSETS`, a row a topic partition. Asked at once, from the driver: read the windows that
-        they go with before, or a lag could seem negative.
+        `sharelag.schemas.OFFSETS`, a row a topic partition. Asked at once, from the driver: read
+        the windows that they go with before, or a lag could seem negative.
 
     Raises
     ------
@@ -64,6 +64,8 @@ def offsets(
     found = kafka.topic_ids(config)
     wanted = [topics] if isinstance(topics, str) else list(topics)
     if missing := sorted(set(wanted) - found.keys()):
-        raise InputError(f"there is no topic {missing[0]!r}, or it is hidden from us: check its spelling and the ACLs")
+        raise InputError(
+            f"there is no topic {missing[0]!r}, or it is hidden from us: check its spelling and the ACLs"
+        )
     chosen = {name: found[name] for name in wanted or found}
     return frame_of(spark, kafka.list_offsets(config, chosen, as_of))

@@ -32,18 +32,19 @@ if TYPE_CHECKING:
 class Frames:
     """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, made when they are first named.
 
-    They are lazy, but for what has to be known before: naming ``lag`` of a cluster, for example, reads the windows,
-    then asks for end offsets, so that a lag never seems negative. Tables of a row a share partition are kept in
-    Spark's cache until the workbench is closed or gone. They are of the chosen groups and the moment, but for ``raw
-    rejects gaps health``, which are of all that the input holds, and ``group_records``, of any time; topics are
-    chosen in ``lag progress imbalance``, as only offsets tell their names.
+    They are lazy, but for what has to be known before: naming ``lag`` of a cluster, for example,
+    reads the windows, then asks for end offsets, so that a lag never seems negative. Tables of a
+    row a share partition are kept in Spark's cache until the workbench is closed or gone. They are
+    of the chosen groups and the moment, but for ``raw rejects gaps health``, which are of all that
+    the input holds, and ``group_records``, of any time; topics are chosen in ``lag progress
+    imbalance``, as only offsets tell their names.
     """
 
     def __init__(self, reading: SparkReading, kept: list[DataFrame]) -> None:
         self._reading = reading
         self.kept = kept  # what has to leave Spark's cache one day
 
-    # ---- records --------------------------------------------------------------------------------------
+    # ---- records ---------------------------------------------------------------------------------
 
     @property
     def raw(self) -> DataFrame:
@@ -61,7 +62,9 @@ class Frames:
     @property
     def rejects(self) -> DataFrame:
         """Records of both topics that could not be decoded (`REJECTS`), whoever's they are; one row is a record."""
-        decoded = [records.decode(self.raw_of(topic), topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
+        decoded = [
+            records.decode(self.raw_of(topic), topic) for topic in (STATE_TOPIC, GROUP_TOPIC)
+        ]
         return decoded[0].rejects.unionByName(decoded[1].rejects)
 
     @property
@@ -96,7 +99,9 @@ class Frames:
     def group_records(self) -> DataFrame:
         """Decoded share-group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
         chosen = self._reading.choice.groups
-        return records.chosen(records.decode(self.raw_of(GROUP_TOPIC), GROUP_TOPIC).records, None, chosen)
+        return records.chosen(
+            records.decode(self.raw_of(GROUP_TOPIC), GROUP_TOPIC).records, None, chosen
+        )
 
     @property
     def members(self) -> DataFrame:
@@ -115,7 +120,7 @@ class Frames:
 
         return records.map_arrow(found, chosen, schemas.GROUPS)
 
-    # ---- what else the input tells --------------------------------------------------------------------
+    # ---- what else the input tells ---------------------------------------------------------------
 
     @property
     def offsets(self) -> DataFrame:
@@ -142,7 +147,7 @@ class Frames:
         """Settings in force of groups, topics and brokers (`SETTINGS`); one row is a setting."""
         return self._told("settings")
 
-    # ---- numbers --------------------------------------------------------------------------------------
+    # ---- numbers ---------------------------------------------------------------------------------
 
     @property
     def lag(self) -> DataFrame:
@@ -157,7 +162,9 @@ class Frames:
     @property
     def progress(self) -> DataFrame:
         """Age in ms, rates a second, forecast and retention (`PROGRESS`); one row is a share partition."""
-        return self._keep("progress", lambda: answers.progress(self.lag, self.observed, self._reading.told))
+        return self._keep(
+            "progress", lambda: answers.progress(self.lag, self.observed, self._reading.told)
+        )
 
     @property
     def imbalance(self) -> DataFrame:
@@ -176,7 +183,7 @@ class Frames:
 
         return self._keep("health", made)
 
-    # ---- together -------------------------------------------------------------------------------------
+    # ---- together --------------------------------------------------------------------------------
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
         """Run a query in which the names of these tables stand for them.
@@ -184,8 +191,8 @@ class Frames:
         Parameters
         ----------
         query : str
-            A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session can be joined; a
-            view of the same name as one of ours is not touched, and not seen.
+            A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session
+            can be joined; a view of the same name as one of ours is not touched, and not seen.
         args : dict or list, optional
             Values of its parameters, as ``SparkSession.sql`` takes them.
 
@@ -195,10 +202,13 @@ class Frames:
         """
         named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
-        # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their places.
+        # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their
+        # places.
         views = ", ".join(f"{name} AS (SELECT * FROM {{sharelag_{name}}})" for name in named)  # noqa: S608
         text = query.strip().rstrip(";")
-        if named:  # braces stand for DataFrames then; the line's end closes a comment of the query's
+        if (
+            named
+        ):  # braces stand for DataFrames then; the line's end closes a comment of the query's
             text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
         return self._reading.spark.sql(text, args=args, **given)
 
@@ -215,7 +225,7 @@ class Frames:
         width = max(map(len, TABLES))
         return "\n".join(f"{name:<{width}}  {table.row}" for name, table in TABLES.items())
 
-    # ---- behind it ------------------------------------------------------------------------------------
+    # ---- behind it -------------------------------------------------------------------------------
 
     def chosen(self, frame: DataFrame) -> DataFrame:
         """Only the rows of the chosen topics, by name, or id where the name is not known."""
@@ -249,7 +259,8 @@ class Frames:
         """What windows rest on, and counts of what was read."""
         reading = self._reading
         return self._keep(
-            "thin", lambda: states.thinned(self.raw_of(STATE_TOPIC), reading.as_of, reading.choice.groups)
+            "thin",
+            lambda: states.thinned(self.raw_of(STATE_TOPIC), reading.as_of, reading.choice.groups),
         )
 
     @property
@@ -269,7 +280,9 @@ class Frames:
 
     def _told(self, name: str) -> DataFrame:
         table = self._reading.table
-        return self._reading.once(("frame", name), lambda: frame_of(self._reading.spark, table(name)))
+        return self._reading.once(
+            ("frame", name), lambda: frame_of(self._reading.spark, table(name))
+        )
 
     def raw_of(self, topic: str) -> DataFrame:
         """Raw records of a topic; others may be among them."""

@@ -54,7 +54,10 @@ def meet(
             yield for_spark(one_batch(each(tables)), schema)
 
     # One column a table, so that rows of all of them can travel together.
-    tagged = [frame.select(*by, F.struct(*kinds[name].names).alias(f"of_{name}")) for name, frame in frames.items()]
+    tagged = [
+        frame.select(*by, F.struct(*kinds[name].names).alias(f"of_{name}"))
+        for name, frame in frames.items()
+    ]
     union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
     return union.repartition(*by).mapInArrow(meet_task, schemas.spark_schema(schema))
 

@@ -9,7 +9,13 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.pipeline.records import written_by
-from sharelag.replay.members import GROUP_KEY, REPLAYED, groups_arrow, latest_group_records, members_arrow
+from sharelag.replay.members import (
+    GROUP_KEY,
+    REPLAYED,
+    groups_arrow,
+    latest_group_records,
+    members_arrow,
+)
 from sharelag.replay.moment import Moment
 from sharelag.schemas.arrow import for_spark
 
@@ -49,7 +55,9 @@ def membership(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
         yield for_spark(latest_group_records(batches, REPLAYED), REPLAYED)
 
     def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept = latest_group_records(batches, REPLAYED).cast(REPLAYED)  # Spark names the items of lists anew
+        kept = latest_group_records(batches, REPLAYED).cast(
+            REPLAYED
+        )  # Spark names the items of lists anew
         yield _as_struct("member", members_arrow(kept), schemas.MEMBERS)
         yield _as_struct("in_group", groups_arrow(kept), schemas.GROUPS)
 

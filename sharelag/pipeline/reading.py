@@ -46,7 +46,8 @@ _FEW_TIMES = 20_000
 _MOST_KEPT = 200_000
 _HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
-#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls nobody.
+#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls
+#: nobody.
 _ABANDONED: deque[list[DataFrame]] = deque()
 
 
@@ -100,12 +101,16 @@ class SparkReading(Reading):
     @property
     def counted(self) -> Counted:
         """The records in numbers."""
-        rows = self.once("counted", lambda: states.counts_of(self.frames.thin).toArrow().to_pylist())
+        rows = self.once(
+            "counted", lambda: states.counts_of(self.frames.thin).toArrow().to_pylist()
+        )
         return Counted(**rows[0])
 
     def rollup(self, by: str) -> pa.Table:
         """The lag summed up."""
-        table = self.once(("rollup", by), lambda: collected(answers.rollup(self.frames.lag, by), schemas.ROLLUP))
+        table = self.once(
+            ("rollup", by), lambda: collected(answers.rollup(self.frames.lag, by), schemas.ROLLUP)
+        )
         return table.sort_by([(name, "ascending") for name in ROLLUP_KEYS[by]])
 
     def imbalance(self, by: str | None = None) -> pa.Table:
@@ -149,12 +154,16 @@ class SparkReading(Reading):
         scanned = self._scanned(config) if true and config is not None else None
         return collected(answers.reconcile(frames.lag, told, scanned), RECONCILED).sort_by(ORDER)
 
-    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
+    def history(
+        self, since: datetime | None = None, most: int | None = None, group: str | None = None
+    ) -> Rows:
         """The state after each record; of too many rows the latest."""
         frame = self.history_frame(since, group)
         is_cut = most is not None and self.counted.records > most
         if is_cut:
-            frame = frame.orderBy(F.desc("record_timestamp"), F.desc("record_offset")).limit(int(most or 0))
+            frame = frame.orderBy(F.desc("record_timestamp"), F.desc("record_offset")).limit(
+                int(most or 0)
+            )
         table = collected(frame, _HISTORY).sort_by([*ORDER, ("record_offset", "ascending")])
         total = table.num_rows
         if is_cut and total == most:
@@ -188,7 +197,9 @@ class SparkReading(Reading):
         """The windows of some share partitions at moments of the past."""
         records = self._records_of(keys)
         at = self._times_of(keys, moments) if isinstance(moments, int) else moments
-        frame = states.replayed_by(records, partial(replay_at, moments=np.array(at, np.int64)), WINDOWS_AT)
+        frame = states.replayed_by(
+            records, partial(replay_at, moments=np.array(at, np.int64)), WINDOWS_AT
+        )
         order = ("as_of", "group_id", "topic_id", "partition")
         return collected(frame, WINDOWS_AT).sort_by([(name, "ascending") for name in order])
 
@@ -197,12 +208,15 @@ class SparkReading(Reading):
         if "frames" in self.once:
             _unpersist(self.frames.kept)
 
-    # ---- behind it ------------------------------------------------------------------------------------
+    # ---- behind it -------------------------------------------------------------------------------
 
     def _gather(self) -> Evidence:
-        # What does not wait for the lag is worked out beside it: jobs of few rows leave the machine idle.
+        # What does not wait for the lag is worked out beside it: jobs of few rows leave the machine
+        # idle.
         with ThreadPoolExecutor(1) as pool:
-            beside = pool.submit(lambda: [self.table(name) for name in ("gaps", "groups", "members")])
+            beside = pool.submit(
+                lambda: [self.table(name) for name in ("gaps", "groups", "members")]
+            )
             self.table("lag")
             beside.result()
         return super()._gather()
@@ -222,7 +236,12 @@ class SparkReading(Reading):
 
     def _named(self, frame: DataFrame) -> DataFrame:
         """Rows of the chosen topics with their names beside, null where those are not known."""
-        names = self.table("offsets").select(["topic_id", "topic"]).group_by(["topic_id", "topic"]).aggregate([])
+        names = (
+            self.table("offsets")
+            .select(["topic_id", "topic"])
+            .group_by(["topic_id", "topic"])
+            .aggregate([])
+        )
         known = F.broadcast(frame_of(self.spark, names))
         columns = [name for name in frame.columns if name != "topic"]
         joined = frame.select(columns).join(known, "topic_id", "left")
@@ -242,12 +261,16 @@ class SparkReading(Reading):
         """So many of the milliseconds at which records of share partitions were written, evenly apart."""
         if self.counted.records <= _FEW_TIMES:
             times = self.once("times", lambda: _times(self._records, *_SHARE_PARTITION).toArrow())
-            mine = times.join(keys.select(_SHARE_PARTITION), _SHARE_PARTITION, join_type="left semi")
+            mine = times.join(
+                keys.select(_SHARE_PARTITION), _SHARE_PARTITION, join_type="left semi"
+            )
             return evenly_apart(pc.unique(mine.column("time")).to_numpy(), most)
         times = _times(self._records_of(keys))
         place = F.row_number().over(Window.orderBy("time")) - 1
         wanted = F.col("place").isin(places_of(times.count(), most).tolist())
-        return sorted(times.withColumn("place", place).where(wanted).toArrow().column("time").to_pylist())
+        return sorted(
+            times.withColumn("place", place).where(wanted).toArrow().column("time").to_pylist()
+        )
 
     def _scanned(self, config: ClientConfig) -> DataFrame:
         """The backlog counted, each topic partition once, in the tasks."""
@@ -256,7 +279,9 @@ class SparkReading(Reading):
         def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = [batch for batch in batches if batch.num_rows]
             if found:
-                windows = pa.Table.from_batches(found).select(schemas.WINDOWS.names).cast(schemas.WINDOWS)
+                windows = (
+                    pa.Table.from_batches(found).select(schemas.WINDOWS.names).cast(schemas.WINDOWS)
+                )
                 yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
 
         together = self._named(self.frames.windows).repartition("topic_id", "partition")
@@ -273,7 +298,11 @@ def _of_group(frame: DataFrame, group: str | None) -> DataFrame:
 
 def _times(records: DataFrame, *beside: str) -> DataFrame:
     """The milliseconds at which records were written, each once."""
-    return records.where("timestamp is not null").select(*beside, F.unix_millis("timestamp").alias("time")).distinct()
+    return (
+        records.where("timestamp is not null")
+        .select(*beside, F.unix_millis("timestamp").alias("time"))
+        .distinct()
+    )
 
 
 def _unpersist_abandoned() -> None:

@@ -31,10 +31,11 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
     Parameters
     ----------
     raw : pyspark.sql.DataFrame
-        The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); further ones are ignored. Rows of
-        both topics may be mixed.
+        The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); further ones are ignored.
+        Rows of both topics may be mixed.
     topic : str
-        ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and assignments.
+        ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and
+        assignments.
 
     Returns
     -------
@@ -58,10 +59,15 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
 
     rows = map_arrow(raw.select(schemas.RAW.names), decode_batch, both)
     is_reject = F.col("reason").isNotNull()
-    return Decoded(rows.where(~is_reject).select(good.names), rows.where(is_reject).select(schemas.REJECTS.names))
+    return Decoded(
+        rows.where(~is_reject).select(good.names),
+        rows.where(is_reject).select(schemas.REJECTS.names),
+    )
 
 
-def chosen(records: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()) -> DataFrame:
+def chosen(
+    records: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()
+) -> DataFrame:
     """The records of some groups (all, where none is named) that had been written by a moment."""
     records = records.where(F.col("group_id").isin(*groups)) if groups else records
     return records if as_of is None else records.where(written_by(as_of))
@@ -81,7 +87,8 @@ def written_by(moment: datetime | Any) -> Column:
     if isinstance(moment, datetime):
         return F.col("timestamp") <= F.lit(moment)
     each = [
-        (F.col("record_partition") == partition) & (F.col("offset") <= offset) for partition, offset in moment.items()
+        (F.col("record_partition") == partition) & (F.col("offset") <= offset)
+        for partition, offset in moment.items()
     ]
     return reduce(Column.__or__, each, F.lit(False))
 

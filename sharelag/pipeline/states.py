@@ -44,7 +44,8 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
     records : pyspark.sql.DataFrame
         `sharelag.schemas.RECORDS`.
     as_of : datetime, mapping of state partition to offset, or None
-        The last record to take into account; offsets leave out the state partitions they do not name.
+        The last record to take into account; offsets leave out the state partitions they do not
+        name.
 
     Returns
     -------
@@ -53,8 +54,9 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
 
     Notes
     -----
-    Each task first drops what its own snapshots supersede, so what is shuffled per share partition is at most
-    the updates since its last snapshot (500 by default) for each task that read some of them.
+    Each task first drops what its own snapshots supersede, so what is shuffled per share partition
+    is at most the updates since its last snapshot (500 by default) for each task that read some of
+    them.
     """
     schemas.require(records, schemas.RECORDS, "records")
 
@@ -62,11 +64,15 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
         yield for_spark(latest(batches, _REPLAYED), _REPLAYED)
 
     return _replayed(
-        chosen(records, as_of).select(_REPLAYED.names).mapInArrow(thin_task, schemas.spark_schema(_REPLAYED))
+        chosen(records, as_of)
+        .select(_REPLAYED.names)
+        .mapInArrow(thin_task, schemas.spark_schema(_REPLAYED))
     )
 
 
-def thinned(raw: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()) -> DataFrame:
+def thinned(
+    raw: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()
+) -> DataFrame:
     """Decode raw records and drop what is superseded where they are read, so that few bytes move.
 
     Parameters
@@ -79,8 +85,9 @@ def thinned(raw: DataFrame, as_of: Moment = None, groups: frozenset[str] = froze
     Returns
     -------
     pyspark.sql.DataFrame
-        `THIN`: the records that windows rest on, and a row a task that counts what it read, whose ``group_id`` is
-        null. Persist it before asking both `windows_of` and `counts_of`, or the records are read twice.
+        `THIN`: the records that windows rest on, and a row a task that counts what it read, whose
+        ``group_id`` is null. Persist it before asking both `windows_of` and `counts_of`, or the
+        records are read twice.
     """
     schemas.require(raw, schemas.RAW, "raw records")
 
@@ -119,8 +126,12 @@ def counts_of(thin: DataFrame) -> DataFrame:
 def _counted(records: pa.RecordBatch, rejected: int) -> pa.RecordBatch:
     span = pc.min_max(records.column("timestamp"))
     row = [pa.array([value]) for value in (records.num_rows, rejected)]
-    times = [pa.array([span[name].value], pa.int64()).view(schemas.TIMESTAMP) for name in ("min", "max")]
-    return pa.RecordBatch.from_arrays([*row, *times], names=["counted_records", "rejected", "first", "last"])
+    times = [
+        pa.array([span[name].value], pa.int64()).view(schemas.TIMESTAMP) for name in ("min", "max")
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*row, *times], names=["counted_records", "rejected", "first", "last"]
+    )
 
 
 def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
@@ -136,7 +147,8 @@ def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.HISTORY`, a row a record; share partitions stand together, each in the order of the log.
+        `sharelag.schemas.HISTORY`, a row a record; share partitions stand together, each in the
+        order of the log.
     """
     schemas.require(records, schemas.RECORDS, "records")
 
@@ -144,10 +156,14 @@ def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
         for batch in histories(batches, gaps):
             yield for_spark(batch, schemas.HISTORY)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(history_task, schemas.spark_schema(schemas.HISTORY))
+    return _together(records.select(_REPLAYED.names)).mapInArrow(
+        history_task, schemas.spark_schema(schemas.HISTORY)
+    )
 
 
-def summarized(records: DataFrame, each: Each, schema: pa.Schema, gaps: pa.Table | None = None) -> DataFrame:
+def summarized(
+    records: DataFrame, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
+) -> DataFrame:
     """Apply a function to the whole history of share partitions, in the tasks that replay them.
 
     Parameters
@@ -155,8 +171,8 @@ def summarized(records: DataFrame, each: Each, schema: pa.Schema, gaps: pa.Table
     records, gaps
         As for `history`.
     each : callable
-        Takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives a batch or table; its
-        rows cross to Spark instead of the history's.
+        Takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives a
+        batch or table; its rows cross to Spark instead of the history's.
     schema : pyarrow.Schema
         Of what it gives.
     """
@@ -166,16 +182,24 @@ def summarized(records: DataFrame, each: Each, schema: pa.Schema, gaps: pa.Table
         for whole in whole_keys(histories(batches, gaps), HISTORY_KEY[:-1]):
             yield for_spark(one_batch(each(whole)), schema)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(summarize_task, schemas.spark_schema(schema))
+    return _together(records.select(_REPLAYED.names)).mapInArrow(
+        summarize_task, schemas.spark_schema(schema)
+    )
 
 
 #: What `finished_of` gives.
-FINISHED = pa.schema([("record_topic", pa.string()), ("record_partition", pa.int32()), ("finished", pa.int64())])
+FINISHED = pa.schema(
+    [("record_topic", pa.string()), ("record_partition", pa.int32()), ("finished", pa.int64())]
+)
 
 
 def finished_of(history: pa.RecordBatch) -> pa.Table:
     """How many offsets the records of each state partition finished."""
-    sums = pa.Table.from_batches([history]).group_by(FINISHED.names[:2]).aggregate([("finished", "sum")])
+    sums = (
+        pa.Table.from_batches([history])
+        .group_by(FINISHED.names[:2])
+        .aggregate([("finished", "sum")])
+    )
     return sums.rename_columns(FINISHED.names)
 
 
@@ -186,10 +210,14 @@ def replayed_by(records: DataFrame, each: Each, schema: pa.Schema) -> DataFrame:
         for whole in whole_keys(batches):
             yield for_spark(one_batch(each(whole)), schema)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(replay_task, schemas.spark_schema(schema))
+    return _together(records.select(_REPLAYED.names)).mapInArrow(
+        replay_task, schemas.spark_schema(schema)
+    )
 
 
-def observed(records: DataFrame, end: datetime, over: timedelta, gaps: pa.Table | None = None) -> DataFrame:
+def observed(
+    records: DataFrame, end: datetime, over: timedelta, gaps: pa.Table | None = None
+) -> DataFrame:
     """What the history of a span says of each share partition; see `sharelag.metrics.observed.observe`.
 
     Parameters

@@ -57,8 +57,8 @@ def sweep(
     spark : pyspark.sql.SparkSession, optional
         The active one, or one for this machine, when not given.
     out : str or Path, optional
-        A folder that all workers can write to, or its address (``s3://...``): each run is kept there when it is done,
-        and those that are there already are not made again. Failed ones are.
+        A folder that all workers can write to, or its address (``s3://...``): each run is kept
+        there when it is done, and those that are there already are not made again. Failed ones are.
     optimal : bool
         Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
     partitions : int, optional
@@ -69,8 +69,8 @@ def sweep(
     Returns
     -------
     pyarrow.Table
-        `sharelag.whatif.comparison.tables.RUNS`, variant by variant; with `OVER_OPTIMAL` if asked for. A run that
-        fails is a row with its ``error``.
+        `sharelag.whatif.comparison.tables.RUNS`, variant by variant; with `OVER_OPTIMAL` if asked
+        for. A run that fails is a row with its ``error``.
 
     Raises
     ------
@@ -107,16 +107,23 @@ def _made(folder: str, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
 
 
-def _frame(spark: SparkSession | None, todo: Sequence[Run], folder: str | None, partitions: int | None) -> DataFrame:
+def _frame(
+    spark: SparkSession | None, todo: Sequence[Run], folder: str | None, partitions: int | None
+) -> DataFrame:
     from sharelag.sources.spark import session
 
     spark = session("sharelag-sweep") if spark is None else spark
     # Each scenario travels once, however many seeds it has.
-    number = {scenario: index for index, scenario in enumerate(dict.fromkeys(one.scenario for one in todo))}
+    number = {
+        scenario: index
+        for index, scenario in enumerate(dict.fromkeys(one.scenario for one in todo))
+    }
     texts = [to_json(scenario) for scenario in number]
     runs = [(planned.id, number[planned.scenario], planned.seed) for planned in todo]
     own = {
-        one.scenario.assignor: ASSIGNORS[one.scenario.assignor] for one in todo if not is_ours(one.scenario.assignor)
+        one.scenario.assignor: ASSIGNORS[one.scenario.assignor]
+        for one in todo
+        if not is_ours(one.scenario.assignor)
     }
     parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
     frame = spark.range(0, len(runs), 1, max(parts, 1))
@@ -132,7 +139,10 @@ def _cores(spark: SparkSession) -> int:
 
 
 def _task(
-    runs: Sequence[tuple[str, int, int]], texts: Sequence[str], own: Mapping[str, Assignor], folder: str | None
+    runs: Sequence[tuple[str, int, int]],
+    texts: Sequence[str],
+    own: Mapping[str, Assignor],
+    folder: str | None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for name, function in own.items():  # the workers do not know what was registered here
@@ -151,7 +161,9 @@ def _task(
 def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
     try:
         return run(Run(id_, from_json(text), seed))
-    except Exception as error:  # one bad run must not take the others along; what it was stands in its row
+    except (
+        Exception
+    ) as error:  # one bad run must not take the others along; what it was stands in its row
         return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
 
 

@@ -17,13 +17,22 @@ class Table(NamedTuple):
 
 
 TABLES = {
-    "raw": Table(schemas.RAW, "a Kafka record of the state topic or the groups' topic, of any group and time"),
+    "raw": Table(
+        schemas.RAW, "a Kafka record of the state topic or the groups' topic, of any group and time"
+    ),
     "records": Table(schemas.RECORDS, "a decoded record of __share_group_state"),
-    "rejects": Table(schemas.REJECTS, "a record that could not be decoded, with the reason, of any group and time"),
+    "rejects": Table(
+        schemas.REJECTS,
+        "a record that could not be decoded, with the reason, of any group and time",
+    ),
     "windows": Table(schemas.WINDOWS, "a share partition with its state"),
     "history": Table(schemas.HISTORY, "a share partition after one record, and what that changed"),
-    "observed": Table(schemas.OBSERVED, "a share partition, summed up over the span before the moment"),
-    "group_records": Table(schemas.GROUP_RECORDS, "a decoded share-group record of __consumer_offsets, of any time"),
+    "observed": Table(
+        schemas.OBSERVED, "a share partition, summed up over the span before the moment"
+    ),
+    "group_records": Table(
+        schemas.GROUP_RECORDS, "a decoded share-group record of __consumer_offsets, of any time"
+    ),
     "members": Table(schemas.MEMBERS, "a member of a share group"),
     "groups": Table(schemas.GROUPS, "a share group"),
     "offsets": Table(schemas.OFFSETS, "a topic partition with its log start and end offset"),
@@ -31,9 +40,13 @@ TABLES = {
     "logs": Table(schemas.LOGS, "a topic partition with its last stable offset and retention"),
     "times": Table(schemas.TIMES, "an offset that was asked for, with the time of its record"),
     "settings": Table(schemas.SETTINGS, "a setting in force of a group, a topic or the brokers"),
-    "gaps": Table(schemas.GAPS, "a range of the state topic's offsets that is missing, of any time"),
+    "gaps": Table(
+        schemas.GAPS, "a range of the state topic's offsets that is missing, of any time"
+    ),
     "health": Table(schemas.HEALTH, "a partition of the state topic, as of its last record"),
     "lag": Table(schemas.LAG, "a share partition with every term of its lag"),
     "progress": Table(schemas.PROGRESS, "a share partition with age, rates and forecast"),
-    "imbalance": Table(schemas.IMBALANCE, "a measure and how it is spread over a group or a topic of it"),
+    "imbalance": Table(
+        schemas.IMBALANCE, "a measure and how it is spread over a group or a topic of it"
+    ),
 }

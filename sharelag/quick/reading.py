@@ -109,16 +109,22 @@ class QuickReading(Reading):
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways."""
         offsets = self.table("offsets")
-        windows = self.choice.of(named(self.table("windows"), offsets)).select(schemas.WINDOWS.names)
+        windows = self.choice.of(named(self.table("windows"), offsets)).select(
+            schemas.WINDOWS.names
+        )
         config = getattr(self.source, "config", None)
         scanned = scan(config, windows, offsets) if true and config is not None else None
         return as_table(reconcile_arrow(lag_arrow(windows, offsets), described, scanned))
 
-    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
+    def history(
+        self, since: datetime | None = None, most: int | None = None, group: str | None = None
+    ) -> Rows:
         """The state after each record."""
         table = self._history
         if since is not None:
-            table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
+            table = table.filter(
+                pc.greater_equal(table.column("record_timestamp"), pa.scalar(since))
+            )
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
         table = self.choice.of(named(table, self.table("offsets")))
@@ -145,7 +151,7 @@ class QuickReading(Reading):
             moments = evenly_apart(times.to_numpy(), moments)
         return replay_at(records, np.array(moments, np.int64))
 
-    # ---- behind it ------------------------------------------------------------------------------------
+    # ---- behind it -------------------------------------------------------------------------------
 
     def _worked_out(self, name: str) -> schemas.Arrow:
         if name == "windows":
@@ -161,12 +167,25 @@ class QuickReading(Reading):
         if name == "groups":
             return chosen_partitions(as_table(groups_arrow(self._group_records)), self.choice)
         if name == "progress":
-            tables = ("lag", "observed", "past_offsets", "times", "committed_times", "logs", "groups", "settings")
+            tables = (
+                "lag",
+                "observed",
+                "past_offsets",
+                "times",
+                "committed_times",
+                "logs",
+                "groups",
+                "settings",
+            )
             return progress_of(self._evidence(*tables))
         if name == "health":
             if not self._with_health:
-                raise ValueError("health was not asked for when the reading began: QuickReading(..., health=True)")
-            return health_arrow(self._read.counts, self.source.partitions(STATE_TOPIC), self._history)
+                raise ValueError(
+                    "health was not asked for when the reading began: QuickReading(..., health=True)"
+                )
+            return health_arrow(
+                self._read.counts, self.source.partitions(STATE_TOPIC), self._history
+            )
         raise ValueError(f"unknown table {name!r}")
 
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
@@ -184,7 +203,9 @@ class QuickReading(Reading):
     @property
     def _history(self) -> pa.Table:
         if self._read.history is None:
-            raise ValueError("a history was not asked for when the reading began: QuickReading(..., history=True)")
+            raise ValueError(
+                "a history was not asked for when the reading began: QuickReading(..., history=True)"
+            )
         return self._read.history
 
     @property
@@ -194,7 +215,9 @@ class QuickReading(Reading):
         def read() -> pa.RecordBatch:
             moment = self.now if self.as_of is not None else None
             found = decoded(self.source, GROUP_TOPIC, choice=Choice(self.choice.groups))
-            return latest_group_records((up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS)
+            return latest_group_records(
+                (up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS
+            )
 
         return self.once("group records", read)
 
@@ -232,12 +255,18 @@ class QuickReading(Reading):
             fresh.append(up_to(of_groups(records, self.choice.groups), self.as_of))
             count.add(Decoded(fresh[-1], rejects, skipped))
             # Each step replays what is known, too: it has to bring at least as much that is new.
-            if sum(rows.num_rows for rows in fresh) > max(_STEP, known.num_rows if known is not None else 0):
+            if sum(rows.num_rows for rows in fresh) > max(
+                _STEP, known.num_rows if known is not None else 0
+            ):
                 step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps)
                 steps.append(step)
                 fresh = []
-        step, known = next_history(known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps)
-        history = pa.Table.from_batches([*steps, step]).sort_by([(name, "ascending") for name in HISTORY_KEY])
+        step, known = next_history(
+            known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps
+        )
+        history = pa.Table.from_batches([*steps, step]).sort_by(
+            [(name, "ascending") for name in HISTORY_KEY]
+        )
         windows = pa.Table.from_batches([replay_arrow(known)])
         return _Read(windows, count.told, history, gaps, pa.concat_tables(counts))
 
@@ -252,8 +281,8 @@ def decoded(
 ) -> Iterator[Decoded]:
     """Decode a topic in this process, batch by batch, in the order of reading.
 
-    The moment and the choice leave out records, never rejects: of those nobody knows whose they are. Topics are
-    chosen by their ids, and among state records only.
+    The moment and the choice leave out records, never rejects: of those nobody knows whose they
+    are. Topics are chosen by their ids, and among state records only.
     """
     choice = choice or Choice()
     for batch in source.batches(topic):
@@ -279,7 +308,12 @@ class _Count:
 
     @property
     def told(self) -> Counted:
-        return Counted(self.records, self.rejected, min(self._times, default=None), max(self._times, default=None))
+        return Counted(
+            self.records,
+            self.rejected,
+            min(self._times, default=None),
+            max(self._times, default=None),
+        )
 
 
 def _nothing() -> pa.RecordBatch:

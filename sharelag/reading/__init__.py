@@ -1,8 +1,8 @@
 """What one reading of an input tells of its share groups: the same tables by name, on either engine.
 
-The state topic is read once, then the input is asked for what else it knows, in the order that keeps a lag from
-seeming negative: the state before the end offsets. `sharelag.quick` works the tables out in this process,
-`sharelag.pipeline` on Spark.
+The state topic is read once, then the input is asked for what else it knows, in the order that
+keeps a lag from seeming negative: the state before the end offsets. `sharelag.quick` works the
+tables out in this process, `sharelag.pipeline` on Spark.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Reading(ABC):
     engine: str
 
     def __init__(
-        self, source: Input, as_of: Moment = None, choice: Choice | None = None, over: timedelta = OVER
+        self,
+        source: Input,
+        as_of: Moment = None,
+        choice: Choice | None = None,
+        over: timedelta = OVER,
     ) -> None:
         self.source = source
         self.as_of = as_of
@@ -90,7 +94,7 @@ class Reading(ABC):
         self.over = over
         self.once = Once()
 
-    # ---- tables ---------------------------------------------------------------------------------------
+    # ---- tables ----------------------------------------------------------------------------------
 
     def table(self, name: str) -> pa.Table:
         """A table by its name, in its schema of `sharelag.schemas`; a row a share partition, or a summary.
@@ -98,8 +102,8 @@ class Reading(ABC):
         Parameters
         ----------
         name : str
-            ``windows lag observed progress members groups gaps health`` of the records; ``offsets past_offsets logs
-            times committed_times settings`` of the input.
+            ``windows lag observed progress members groups gaps health`` of the records; ``offsets
+            past_offsets logs times committed_times settings`` of the input.
         """
         asked = getattr(self, f"_ask_{name}", None)
         return self.once(("table", name), (lambda: self._sorted(name)) if asked is None else asked)
@@ -143,7 +147,9 @@ class Reading(ABC):
         """The lag in several ways, as `sharelag.schemas.comparisons.RECONCILED`."""
 
     @abstractmethod
-    def history(self, since: datetime | None = None, most: int | None = None, group: str | None = None) -> Rows:
+    def history(
+        self, since: datetime | None = None, most: int | None = None, group: str | None = None
+    ) -> Rows:
         """The state after each record as `sharelag.schemas.HISTORY`, from a time on, of one group or all.
 
         Of more rows than ``most`` the latest.
@@ -176,12 +182,14 @@ class Reading(ABC):
         keys : pyarrow.Table
             ``group_id topic_id partition`` of the share partitions.
         moments : sequence of int, or int
-            Milliseconds, ascending; or how many: so many of those at which a record was written, evenly apart.
+            Milliseconds, ascending; or how many: so many of those at which a record was written,
+            evenly apart.
 
         Returns
         -------
         pyarrow.Table
-            `sharelag.replay.at_moments.WINDOWS_AT`, sorted by moment, group, topic id and partition.
+            `sharelag.replay.at_moments.WINDOWS_AT`, sorted by moment, group, topic id and
+            partition.
         """
 
     @abstractmethod
@@ -190,7 +198,7 @@ class Reading(ABC):
     def close(self) -> None:
         """Let go of what is kept elsewhere than in this process."""
 
-    # ---- when -----------------------------------------------------------------------------------------
+    # ---- when ------------------------------------------------------------------------------------
 
     @property
     def topic_ids(self) -> list[str]:
@@ -210,7 +218,11 @@ class Reading(ABC):
     @property
     def end(self) -> datetime:
         """The moment as far as the records tell it."""
-        return self.as_of if isinstance(self.as_of, datetime) else self.counted.last or datetime.now(UTC)
+        return (
+            self.as_of
+            if isinstance(self.as_of, datetime)
+            else self.counted.last or datetime.now(UTC)
+        )
 
     @property
     def span(self) -> timedelta:
@@ -219,10 +231,11 @@ class Reading(ABC):
         known = self.now - first if first else self.over
         return max(min(self.over, known), timedelta(milliseconds=_PARTS))
 
-    # ---- what the input is asked ----------------------------------------------------------------------
+    # ---- what the input is asked -----------------------------------------------------------------
 
     def _ask_offsets(self) -> pa.Table:
-        # The state has been read before the end offsets: the other way round the lag could seem negative.
+        # The state has been read before the end offsets: the other way round the lag could seem
+        # negative.
         ids = self.topic_ids
         return self.source.offsets(ids, self.as_of)
 
@@ -246,18 +259,33 @@ class Reading(ABC):
 
     def _times(self, is_committed: bool) -> pa.Table:
         asked = asked_times(self._evidence("lag", "logs", "settings"))[is_committed]
-        return self.source.times(asked, is_committed) if asked.num_rows else schemas.TIMES.empty_table()
+        return (
+            self.source.times(asked, is_committed)
+            if asked.num_rows
+            else schemas.TIMES.empty_table()
+        )
 
-    # ---- together -------------------------------------------------------------------------------------
+    # ---- together --------------------------------------------------------------------------------
 
     def _evidence(self, *names: str) -> Evidence:
         """Evidence of some tables, whose others are empty."""
         fields = {"committed_times": "committed"}
         tables = {fields.get(name, name): self.table(name) for name in names}
-        return Evidence(as_of=self.now, engine=self.engine, **{"lag": schemas.LAG.empty_table(), **tables})
+        return Evidence(
+            as_of=self.now, engine=self.engine, **{"lag": schemas.LAG.empty_table(), **tables}
+        )
 
     def _gather(self) -> Evidence:
-        names = ("windows", "lag", "observed", "past_offsets", "logs", "members", "groups", "settings")
+        names = (
+            "windows",
+            "lag",
+            "observed",
+            "past_offsets",
+            "logs",
+            "members",
+            "groups",
+            "settings",
+        )
         whole = self._evidence(*names, "times", "committed_times", "progress", "gaps")
         return replace(whole, rejected=self.counted.rejected)
 
@@ -283,7 +311,13 @@ def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
         row["initialized_topics"] = [
             topic | {"partitions": kept}
             for topic in row["initialized_topics"] or []
-            if (kept := [p for p in topic["partitions"] if choice.has(topic["topic_name"] or topic["topic_id"], p)])
+            if (
+                kept := [
+                    p
+                    for p in topic["partitions"]
+                    if choice.has(topic["topic_name"] or topic["topic_id"], p)
+                ]
+            )
         ]
     return pa.Table.from_pylist(rows, schema=groups.schema)
 

@@ -48,7 +48,9 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
     apart = np.repeat(back, np.diff(bounds))
     kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
     columns = kernel_columns(table)
-    alive, state, raw, raw_at, runs, runs_at = replay_steps(order[~apart], kept, steps[~apart], len(moments), *columns)
+    alive, state, raw, raw_at, runs, runs_at = replay_steps(
+        order[~apart], kept, steps[~apart], len(moments), *columns
+    )
     there = np.flatnonzero(alive)
     windows = windows_table(table, state[there], raw, raw_at, runs, runs_at, there)
     parts = [_with_moment(windows, moments[there % len(moments)])]
@@ -68,7 +70,10 @@ def _one_by_one(records: pa.RecordBatch, moments: NDArray[np.int64]) -> list[pa.
     """A replay a moment: of records whose clocks went back, what counts at a moment does not go on from before."""
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
     windows = [replay_arrow(up_to(records, time)) for time in times]
-    return [_with_moment(then, np.full(then.num_rows, at, np.int64)) for at, then in zip(moments, windows, strict=True)]
+    return [
+        _with_moment(then, np.full(then.num_rows, at, np.int64))
+        for at, then in zip(moments, windows, strict=True)
+    ]
 
 
 def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Table:
@@ -78,7 +83,14 @@ def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Tabl
 
 @numba.njit(cache=True, nogil=True)
 def replay_steps(
-    order: Any, bounds: Any, step: Any, count: int, kind: Any, numbers: Any, batches: Any, batch_at: Any
+    order: Any,
+    bounds: Any,
+    step: Any,
+    count: int,
+    kind: Any,
+    numbers: Any,
+    batches: Any,
+    batch_at: Any,
 ) -> Any:
     """Replay each share partition's records, and note its state after each of ``count`` steps.
 
@@ -87,8 +99,8 @@ def replay_steps(
     order, bounds, kind, numbers, batches, batch_at
         As for `replay_rows`.
     step : int64[records]
-        The first step that counts each record, in the order of ``order``, ascending within a share partition;
-        ``count`` for one that none does.
+        The first step that counts each record, in the order of ``order``, ascending within a share
+        partition; ``count`` for one that none does.
 
     Returns
     -------
@@ -108,7 +120,9 @@ def replay_steps(
         for at in range(key * count, (key + 1) * count):
             before = x
             while x < bounds[key + 1] and step[x] <= at - key * count:
-                rows, n, exists, fine = k.apply(order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine)
+                rows, n, exists, fine = k.apply(
+                    order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine
+                )
                 x += 1
             alive[at] = exists
             raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]

@@ -16,12 +16,16 @@ EXISTS, REFUSED, REPLACED, AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = ra
     k.STATE_COLUMNS, k.STATE_COLUMNS + 8
 )
 # What changed since the row before; CHANGE_KNOWN is 0 where that cannot be said.
-CHANGE_KNOWN, FINISHED, ARCHIVED, RELEASED, REDELIVERED = range(k.STATE_COLUMNS + 8, k.STATE_COLUMNS + 13)
+CHANGE_KNOWN, FINISHED, ARCHIVED, RELEASED, REDELIVERED = range(
+    k.STATE_COLUMNS + 8, k.STATE_COLUMNS + 13
+)
 HISTORY_COLUMNS = k.STATE_COLUMNS + 13
 
 
 @numba.njit(cache=True, nogil=True)
-def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any) -> Any:
+def history_rows(
+    order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any
+) -> Any:
     """Replay each share partition's records and note the state after each; arguments as for `replay_rows`.
 
     Returns
@@ -31,7 +35,11 @@ def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any,
     """
     history = np.zeros((order.size, HISTORY_COLUMNS), np.int64)
     rows = np.empty((256, 4), np.int64)
-    scratch, old, new = np.empty((256, 4), np.int64), np.empty((256, 4), np.int64), np.empty((256, 4), np.int64)
+    scratch, old, new = (
+        np.empty((256, 4), np.int64),
+        np.empty((256, 4), np.int64),
+        np.empty((256, 4), np.int64),
+    )
     state = np.zeros(k.STATE_COLUMNS, np.int64)
     before = np.zeros(k.STATE_COLUMNS, np.int64)
     for key in range(bounds.size - 1):
@@ -41,9 +49,13 @@ def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any,
         for x in range(bounds[key], bounds[key + 1]):
             i, existed = order[x], exists
             before[:] = state
-            rows, n, exists, fine = k.apply(i, kind, numbers, batches, batch_at, state, rows, n, exists, fine)
+            rows, n, exists, fine = k.apply(
+                i, kind, numbers, batches, batch_at, state, rows, n, exists, fine
+            )
             now = history[x]
-            now[REFUSED] = kind[i] == k.UPDATE_TOMBSTONE or (exists and state[k.REJECTED] > before[k.REJECTED])
+            now[REFUSED] = kind[i] == k.UPDATE_TOMBSTONE or (
+                exists and state[k.REJECTED] > before[k.REJECTED]
+            )
             if not exists:
                 n_old = 0
                 continue
@@ -61,9 +73,14 @@ def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any,
                 done = state[k.START_OFFSET] + now[COMPLETE] - before[k.START_OFFSET] - complete_old
                 has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
                 if not has_start and before[k.FROM_SNAPSHOT] == 1 and n_old == 0:
-                    # Until its first write a share partition has no start offset, and nothing was finished.
-                    has_start, done = state[k.START_OFFSET] != UNINITIALIZED_START_OFFSET, now[COMPLETE]
-                # A start offset that went back is a broker's defect, and no record became unfinished by it.
+                    # Until its first write a share partition has no start offset, and nothing was
+                    # finished.
+                    has_start, done = (
+                        state[k.START_OFFSET] != UNINITIALIZED_START_OFFSET,
+                        now[COMPLETE],
+                    )
+                # A start offset that went back is a broker's defect, and no record became
+                # unfinished by it.
                 now[CHANGE_KNOWN], now[FINISHED] = has_start and done >= 0, done
             complete_old = now[COMPLETE]
             old, new, n_old = new, old, n_new
@@ -74,14 +91,23 @@ def history_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any,
 def _is_another(before: Any, now: Any, batches: int) -> bool:
     """Whether a snapshot does not go on from the state before: initialised again, or its start offset altered.
 
-    The group coordinator then sends a state epoch of its own. It may be the old one (two resets of an empty group),
-    but no other snapshot has no batches, leader epoch 0 and a new creation time, and forgets what there was.
+    The group coordinator then sends a state epoch of its own. It may be the old one (two resets of
+    an empty group), but no other snapshot has no batches, leader epoch 0 and a new creation time,
+    and forgets what there was.
     """
     if now[k.STATE_EPOCH] != before[k.STATE_EPOCH]:
         # A state that began with an update has none.
         return before[k.FROM_SNAPSHOT] == 1
-    forgot = now[k.START_OFFSET] != before[k.START_OFFSET] or before[k.WINDOW_END] > before[k.START_OFFSET]
-    return batches == 0 and now[k.LEADER_EPOCH] == 0 and now[k.CREATED] > before[k.CREATED] > 0 and forgot
+    forgot = (
+        now[k.START_OFFSET] != before[k.START_OFFSET]
+        or before[k.WINDOW_END] > before[k.START_OFFSET]
+    )
+    return (
+        batches == 0
+        and now[k.LEADER_EPOCH] == 0
+        and now[k.CREATED] > before[k.CREATED] > 0
+        and forgot
+    )
 
 
 @numba.njit(cache=True)

@@ -18,7 +18,9 @@ from sharelag.replay import kernels as k
 KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 
 
-def kernel_columns(table: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+def kernel_columns(
+    table: pa.RecordBatch,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Records as the compiled state machine takes them: kinds, numbers, batches, and where those of each begin."""
     return kinds_of(table), _numbers(table), *_batches(table.column("state_batches"))
 
@@ -78,18 +80,29 @@ def _batches(column: pa.ListArray) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def windows_table(
-    table: pa.RecordBatch, state: NDArray[Any], raw: Any, raw_at: Any, runs: Any, runs_at: Any, alive: Any
+    table: pa.RecordBatch,
+    state: NDArray[Any],
+    raw: Any,
+    raw_at: Any,
+    runs: Any,
+    runs_at: Any,
+    alive: Any,
 ) -> pa.RecordBatch:
     """`sharelag.schemas.WINDOWS` of what `replay_rows` returned; a row a state, in their order."""
     last = table.take(pa.array(state[:, k.LAST_ROW]))
     columns = {
-        **{name: last.column(name) for name in ("group_id", "topic_id", "partition", "record_partition")},
+        **{
+            name: last.column(name)
+            for name in ("group_id", "topic_id", "partition", "record_partition")
+        },
         "record_topic": last.column("topic"),
         "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
         "state_epoch": _numbers_column(state, k.STATE_EPOCH),
         "leader_epoch": _numbers_column(state, k.LEADER_EPOCH),
         "start_offset": _numbers_column(state, k.START_OFFSET, UNINITIALIZED_START_OFFSET),
-        "effective_start_offset": _numbers_column(state, k.EFFECTIVE_START, UNINITIALIZED_START_OFFSET),
+        "effective_start_offset": _numbers_column(
+            state, k.EFFECTIVE_START, UNINITIALIZED_START_OFFSET
+        ),
         "window_end_offset": _numbers_column(state, k.WINDOW_END, UNINITIALIZED_START_OFFSET),
         "delivery_complete_count": _numbers_column(state, k.COMPLETE_COUNT, _NO_COUNT),
         "create_timestamp": _numbers_column(state, k.CREATED, NO_TIMESTAMP),
@@ -116,7 +129,8 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
 
 
 def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> pa.Array:
-    # Share partitions that are gone have no rows, so the rows of the others stand one after another.
+    # Share partitions that are gone have no rows, so the rows of the others stand one after
+    # another.
     offsets = np.append(at[alive], at[-1]).astype(np.int32)
     used = rows[: at[-1]]
     struct = pa.StructArray.from_arrays(

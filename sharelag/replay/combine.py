@@ -1,18 +1,19 @@
 """Combine state batches with arriving ones, as Kafka's ``PersisterStateBatchCombiner`` does.
 
-A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), down to the batches it leaves unmerged. `combine` is
-the readable form; `combine_rows` is the same algorithm over an integer matrix, compiled, for replay.
+A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), down to the batches it leaves unmerged.
+`combine` is the readable form; `combine_rows` is the same algorithm over an integer matrix,
+compiled, for replay.
 
-Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and new
-batches are not told apart: where two overlap, the higher rank wins, whatever came later.
+Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and
+new batches are not told apart: where two overlap, the higher rank wins, whatever came later.
 
     lower rank first            higher rank first           equal rank
     a  -----------              a  ===========              a  -----
     b      =====                b      -----------          b     ------
        ----=====--                 ===========----             ---------
 
-    (a strictly around b: three pieces; b reaching or passing a's end: two; equal ranks also join when they
-    only touch)
+    (a strictly around b: three pieces; b reaching or passing a's end: two; equal ranks also join
+    when they only touch)
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ FIRST, LAST, COUNT, STATE = range(4)
 _Row: TypeAlias = tuple[int, int, int, int]
 
 
-def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int = -1) -> list[StateBatch]:
+def combine(
+    existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int = -1
+) -> list[StateBatch]:
     """Merge state batches as Kafka's share coordinator does.
 
     Parameters
@@ -43,8 +46,9 @@ def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_off
     Returns
     -------
     list of StateBatch
-        Sorted and disjoint, but not always maximally merged: what stands before a merged pair is final, even
-        if the merge makes it touch an equal neighbour. With fewer than two batches left nothing is sorted.
+        Sorted and disjoint, but not always maximally merged: what stands before a merged pair is
+        final, even if the merge makes it touch an equal neighbour. With fewer than two batches left
+        nothing is sorted.
 
     Raises
     ------
@@ -100,7 +104,7 @@ def _merges_allowed(n: int) -> int:
     return 1000 + 8 * n
 
 
-# ---- compiled -----------------------------------------------------------------------------------------
+# ---- compiled ------------------------------------------------------------------------------------
 
 
 @numba.njit(cache=True)
@@ -123,8 +127,9 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     if n < 2:
         return n
     n = _sort(rows, n)
-    # What is still to do stands at the end of the matrix, what is done at its beginning, and pieces go back in
-    # front of what is to do: so no merge moves more than the few batches that stand before its pieces.
+    # What is still to do stands at the end of the matrix, what is done at its beginning, and pieces
+    # go back in front of what is to do: so no merge moves more than the few batches that stand
+    # before its pieces.
     end = min(rows.shape[0], 2 * n + 2)
     head, done, merges = end - n, 0, _merges_allowed(n)
     for i in range(n - 1, -1, -1):
@@ -183,7 +188,12 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
         at += 1
     for i in range(head, at):
         rows[i - 1] = rows[i]
-    rows[at - 1, FIRST], rows[at - 1, LAST], rows[at - 1, COUNT], rows[at - 1, STATE] = first, last, count, state
+    rows[at - 1, FIRST], rows[at - 1, LAST], rows[at - 1, COUNT], rows[at - 1, STATE] = (
+        first,
+        last,
+        count,
+        state,
+    )
     return head - 1
 
 
@@ -201,7 +211,9 @@ def _sort(rows: Any, n: int) -> int:
         while a >= 0 or b >= second:
             take_b = a < 0
             if a >= 0 and b >= second:
-                order = _compare(rows, a, rows[b, FIRST], rows[b, LAST], rows[b, COUNT], rows[b, STATE])
+                order = _compare(
+                    rows, a, rows[b, FIRST], rows[b, LAST], rows[b, COUNT], rows[b, STATE]
+                )
                 if order == 0:
                     a -= 1
                     continue
@@ -237,6 +249,11 @@ def _sort_any(rows: Any, n: int) -> int:
             continue
         for k in range(size, at, -1):
             rows[k] = rows[k - 1]
-        rows[at, FIRST], rows[at, LAST], rows[at, COUNT], rows[at, STATE] = first, last, count, state
+        rows[at, FIRST], rows[at, LAST], rows[at, COUNT], rows[at, STATE] = (
+            first,
+            last,
+            count,
+            state,
+        )
         size += 1
     return size

@@ -1,7 +1,7 @@
 """History: the state of each share partition after every one of its records.
 
-Nothing is bridged silently: where records are missing, what changed is null and the state is marked partial
-until the next snapshot, which makes it whole again.
+Nothing is bridged silently: where records are missing, what changed is null and the state is marked
+partial until the next snapshot, which makes it whole again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. What is not there of a share partition before its first record is
-        taken as unknown, unless that record is the very first snapshot.
+        `sharelag.schemas.RECORDS`, in any order. What is not there of a share partition before its
+        first record is taken as unknown, unless that record is the very first snapshot.
     gaps : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.GAPS`: offsets of the state topic that are missing; see `missing_offsets`.
 
@@ -56,7 +56,9 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     return _table(table, kinds[order], rows, bounds[:-1], _breaks(table, gaps))
 
 
-def histories(batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None) -> Iterator[pa.RecordBatch]:
+def histories(
+    batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None
+) -> Iterator[pa.RecordBatch]:
     """`history_arrow` of a stream of records that is sorted by share partition, then offset.
 
     Parameters
@@ -96,8 +98,8 @@ def next_history(
     Returns
     -------
     history, known : pyarrow.RecordBatch
-        The rows of these records, sorted; and the records since each share partition's last snapshot, from which
-        the next step goes on.
+        The rows of these records, sorted; and the records since each share partition's last
+        snapshot, from which the next step goes on.
     """
     fresh = records.append_column(_IS_NEW, pa.repeat(pa.scalar(True), records.num_rows))
     table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))
@@ -114,7 +116,8 @@ def next_history(
 def missing_offsets(positions: Arrow) -> pa.Table:
     """The offsets of the state topic that are missing between records.
 
-    The topic holds neither transaction markers nor compacted records, so that its offsets have no holes.
+    The topic holds neither transaction markers nor compacted records, so that its offsets have no
+    holes.
 
     Parameters
     ----------
@@ -131,7 +134,9 @@ def missing_offsets(positions: Arrow) -> pa.Table:
     if table.num_rows == 0:
         return schemas.GAPS.empty_table()
     before, after = table.slice(0, table.num_rows - 1), table.slice(1)
-    same = pc.and_(*[pc.equal(after.column(name), before.column(name)) for name in ("topic", "partition")])
+    same = pc.and_(
+        *[pc.equal(after.column(name), before.column(name)) for name in ("topic", "partition")]
+    )
     first = pc.add(before.column("offset"), 1)
     after = after.append_column("first_offset", first)
     missing = after.filter(pc.and_(same, pc.greater(after.column("offset"), first)))
@@ -146,13 +151,21 @@ def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
         return broken
     offsets = table.column("offset").to_numpy()
     topics, partitions = table.column("topic"), table.column("record_partition").to_numpy()
-    for gap in pa.table(gaps).select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist():
+    for gap in (
+        pa.table(gaps)
+        .select(["topic", "partition"])
+        .group_by(["topic", "partition"])
+        .aggregate([])
+        .to_pylist()
+    ):
         here = pc.and_(
-            pc.equal(gaps.column("topic"), gap["topic"]), pc.equal(gaps.column("partition"), gap["partition"])
+            pc.equal(gaps.column("topic"), gap["topic"]),
+            pc.equal(gaps.column("partition"), gap["partition"]),
         )
         ends = np.sort(gaps.filter(here).column("end_offset").to_numpy())
         mine = np.flatnonzero(
-            pc.equal(topics, gap["topic"]).to_numpy(zero_copy_only=False) & (partitions == gap["partition"])
+            pc.equal(topics, gap["topic"]).to_numpy(zero_copy_only=False)
+            & (partitions == gap["partition"])
         )
         passed = np.searchsorted(ends, offsets[mine], side="right")
         # Rows of one share partition stand together; the first of each is judged apart.
@@ -190,8 +203,14 @@ def _table(
         "leader_epoch": (rows[:, k.LEADER_EPOCH], exists),
         "start_offset": (start, has_start),
         "effective_start_offset": (rows[:, k.EFFECTIVE_START], has_start),
-        "window_end_offset": (rows[:, k.WINDOW_END], exists & (rows[:, k.WINDOW_END] != UNINITIALIZED_START_OFFSET)),
-        "delivery_complete_count": (count, exists & (count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT)),
+        "window_end_offset": (
+            rows[:, k.WINDOW_END],
+            exists & (rows[:, k.WINDOW_END] != UNINITIALIZED_START_OFFSET),
+        ),
+        "delivery_complete_count": (
+            count,
+            exists & (count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT),
+        ),
         "window_available": (rows[:, c.AVAILABLE], has_start),
         "window_complete": (rows[:, c.COMPLETE], has_start),
         "runs": (rows[:, c.RUNS], exists),
@@ -222,6 +241,10 @@ def _whole(
     """Whether the state after each row rests on a snapshot with nothing missing since."""
     place = np.arange(len(rows))
     begin = np.maximum.accumulate(np.where(first, place, 0))
-    last_reset = np.maximum.accumulate(np.where((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE), place, -1))
+    last_reset = np.maximum.accumulate(
+        np.where((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE), place, -1)
+    )
     last_break = np.maximum.accumulate(np.where(broken, place, -1))
-    return np.asarray((rows[:, k.FROM_SNAPSHOT] == 1) & ((last_break < begin) | (last_reset >= last_break)))
+    return np.asarray(
+        (rows[:, k.FROM_SNAPSHOT] == 1) & ((last_break < begin) | (last_reset >= last_break))
+    )

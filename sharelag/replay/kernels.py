@@ -1,7 +1,7 @@
 """The compiled state machine: records of share partitions in, their final states out.
 
-Replays what ``ShareCoordinatorShard.replay`` does. Between two snapshots nothing but the updates matters, so
-records before a share partition's last snapshot or tombstone never need to be here.
+Replays what ``ShareCoordinatorShard.replay`` does. Between two snapshots nothing but the updates
+matters, so records before a share partition's last snapshot or tombstone never need to be here.
 """
 
 from __future__ import annotations
@@ -52,15 +52,24 @@ def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
 
 @numba.njit(cache=True)
 def apply(
-    i: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any, now: Any, rows: Any, n: Any, exists: Any, fine: Any
+    i: Any,
+    kind: Any,
+    numbers: Any,
+    batches: Any,
+    batch_at: Any,
+    now: Any,
+    rows: Any,
+    n: Any,
+    exists: Any,
+    fine: Any,
 ) -> Any:
     """Apply record i to a state: its numbers ``now`` (in place) and its batches ``rows[:n]``.
 
     Returns
     -------
     rows, n, exists, fine
-        The matrix, which may have grown; how many batches; whether there is a state; whether none of its batches
-        ends before it begins.
+        The matrix, which may have grown; how many batches; whether there is a state; whether none
+        of its batches ends before it begins.
     """
     if kind[i] == UPDATE_TOMBSTONE:
         now[REJECTED] += 1
@@ -99,7 +108,9 @@ def apply(
 
 
 @numba.njit(cache=True, nogil=True)
-def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any) -> Any:
+def replay_rows(
+    order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any
+) -> Any:
     """Replay each share partition's records.
 
     Parameters
@@ -108,8 +119,8 @@ def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, 
         Row numbers, share partition by share partition, each in the order of the log.
     bounds : int64[share partitions + 1]
         Where in ``order`` each share partition begins.
-    kind : int8[records]; numbers : int64[records, 7]; batches : int64[batches, 4] (first last state count)
-    batch_at : int64[records + 1]
+    kind : int8[records]; numbers : int64[records, 7]; batches : int64[batches, 4] (first last state
+    count) batch_at : int64[records + 1]
         Where in ``batches`` those of each record begin.
 
     Returns
@@ -131,7 +142,9 @@ def replay_rows(order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, 
         exists, fine = False, True
         now = state[key]
         for x in range(bounds[key], bounds[key + 1]):
-            rows, n, exists, fine = apply(order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine)
+            rows, n, exists, fine = apply(
+                order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine
+            )
         alive[key] = exists
         raw_at[key + 1], runs_at[key + 1] = raw_at[key], runs_at[key]
         if not exists:
@@ -163,7 +176,11 @@ def normalise(rows: Any, n: int, start: int, runs: Any) -> int:
     out = 0
     for i in range(n):
         joins = out > 0 and runs[out - 1, LAST] + 1 == rows[i, FIRST]
-        if joins and runs[out - 1, COUNT] == rows[i, COUNT] and runs[out - 1, STATE] == rows[i, STATE]:
+        if (
+            joins
+            and runs[out - 1, COUNT] == rows[i, COUNT]
+            and runs[out - 1, STATE] == rows[i, STATE]
+        ):
             runs[out - 1, LAST] = rows[i, LAST]
         else:
             runs[out] = rows[i]

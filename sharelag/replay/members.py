@@ -1,11 +1,11 @@
 """Members and groups as Kafka's group coordinator knows them: who consumes, and what each was told to fetch.
 
 It holds the last record of each key (record types 10 to 15 of ``__consumer_offsets``, as
-``GroupMetadataManager.replay`` reads them), so nothing is merged here: the last records are found for whole
-columns at once and put together by group and member.
+``GroupMetadataManager.replay`` reads them), so nothing is merged here: the last records are found
+for whole columns at once and put together by group and member.
 
-The topic is compacted. As of now nothing is missing; as of an earlier moment, whatever was written again since then
-is gone from the topic, and only an archive still has it.
+The topic is compacted. As of now nothing is missing; as of an earlier moment, whatever was written
+again since then is gone from the topic, and only an archive still has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 
-#: What tells one group from another; records of one normally share the partition of ``__consumer_offsets``.
+#: What tells one group from another; records of one normally share the partition of
+#: ``__consumer_offsets``.
 GROUP_KEY = ("topic", "record_partition", "group_id")
 #: What replay reads of the group records; the rest may be missing.
 REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != "unknown_tags"])
@@ -32,7 +33,8 @@ REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != 
 STABLE, EMPTY = "Stable", "Empty"
 
 _MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
-#: What the coordinator holds of a member's epoch while the member leaves (``LEAVE_GROUP_MEMBER_EPOCH``).
+#: What the coordinator holds of a member's epoch while the member leaves
+#: (``LEAVE_GROUP_MEMBER_EPOCH``).
 _NO_EPOCH = -1
 
 _Ints: TypeAlias = NDArray[np.int64]
@@ -52,8 +54,9 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.MEMBERS`, a row a member that has not left, sorted by group and member. Columns of a
-        record that was not seen are null; after a tombstone epochs are -1 and nothing is assigned.
+        `sharelag.schemas.MEMBERS`, a row a member that has not left, sorted by group and member.
+        Columns of a record that was not seen are null; after a tombstone epochs are -1 and nothing
+        is assigned.
     """
     last = _replayed(group_records, as_of)
     if last is None:
@@ -88,14 +91,17 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.GROUPS`, a row a group, sorted by group. Epochs are null where no record tells them: Kafka
-        begins with an epoch of its own then, which differs from version to version (1 in 4.3).
+        `sharelag.schemas.GROUPS`, a row a group, sorted by group. Epochs are null where no record
+        tells them: Kafka begins with an epoch of its own then, which differs from version to
+        version (1 in 4.3).
     """
     last = _replayed(group_records, as_of)
     if last is None:
         return pa.RecordBatch.from_pylist([], schema=schemas.GROUPS)
     group = np.flatnonzero(last.is_group)
-    about, assignment, topics = (last.of_group[kind][group] for kind in (_GROUP, _ASSIGNMENT_EPOCH, _TOPICS))
+    about, assignment, topics = (
+        last.of_group[kind][group] for kind in (_GROUP, _ASSIGNMENT_EPOCH, _TOPICS)
+    )
     members = np.bincount(last.group_of_member[last.is_member], minlength=len(last.is_group))[group]
     newest = last.newest_of_group[group]
     columns = {
@@ -116,8 +122,8 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
 def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
     """Leave out the records that a later one of the same key replaces.
 
-    Right for any subset of the records, so each Spark task and each chunk can do it on its own. All records of type
-    10 stay: the first of them tells when a member joined, and Kafka writes few.
+    Right for any subset of the records, so each Spark task and each chunk can do it on its own. All
+    records of type 10 stay: the first of them tells when a member joined, and Kafka writes few.
     """
     table = one_batch(group_records)
     if table.num_rows == 0:
@@ -140,7 +146,7 @@ def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -
     return latest(batches, schema, drop_superseded_group_records)
 
 
-# ---- the last record of each key ------------------------------------------------------------------------
+# ---- the last record of each key -----------------------------------------------------------------
 
 
 def _replayed(group_records: Arrow, as_of: Moment) -> _Last | None:
@@ -158,7 +164,8 @@ class _Rows:
         self.offset: _Ints = table.column("offset").to_numpy()
         self.tombstone: _Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
         self.group = _numbered(*(_codes(table.column(name)) for name in GROUP_KEY))
-        # Kinds that are about the whole group have no member; they share a number that no member has.
+        # Kinds that are about the whole group have no member; they share a number that no member
+        # has.
         self.member = _numbered(self.group, _codes(table.column("member_id")))
 
     def last_of_key(self) -> _Ints:
@@ -172,8 +179,9 @@ class _Rows:
 class _Last:
     """For each group and member, the row of the last record of each kind that counts; -1 where there is none.
 
-    A member that left and came back, or a group that was deleted and made again, has lost what was written before:
-    Kafka writes the other tombstones first, and refuses to load a log in which they are missing.
+    A member that left and came back, or a group that was deleted and made again, has lost what was
+    written before: Kafka writes the other tombstones first, and refuses to load a log in which they
+    are missing.
     """
 
     def __init__(self, rows: _Rows) -> None:
@@ -186,28 +194,45 @@ class _Last:
         last = rows.last_of_key()
 
         # What was forgotten: up to a group's tombstone, and up to a member's.
-        deletions = _last(rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups)
+        deletions = _last(
+            rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups
+        )
         leaves = in_order[(rows.kind[in_order] == _MEMBER) & rows.tombstone[in_order]]
         deleted = self.offset_of(deletions)
-        left = np.maximum(self.offset_of(_last(rows.member, leaves, members)), deleted[self.group_of_member])
+        left = np.maximum(
+            self.offset_of(_last(rows.member, leaves, members)), deleted[self.group_of_member]
+        )
         since_deleted = last[rows.offset[last] > deleted[rows.group[last]]]
         since_left = last[rows.offset[last] > left[rows.member[last]]]
 
         self.of_group = {
             _GROUP: _last(rows.group, _of_kind(rows, since_deleted, _GROUP), groups),
-            _ASSIGNMENT_EPOCH: _last(rows.group, _of_kind(rows, since_deleted, _ASSIGNMENT_EPOCH), groups),
-            _TOPICS: _last(rows.group, _of_kind(rows, last, _TOPICS), groups),  # outlives the group in Kafka, too
+            _ASSIGNMENT_EPOCH: _last(
+                rows.group, _of_kind(rows, since_deleted, _ASSIGNMENT_EPOCH), groups
+            ),
+            _TOPICS: _last(
+                rows.group, _of_kind(rows, last, _TOPICS), groups
+            ),  # outlives the group in Kafka, too
         }
         self.of_member = {
-            kind: _last(rows.member, _of_kind(rows, since_left, kind), members) for kind in (_MEMBER, _TARGET, _CURRENT)
+            kind: _last(rows.member, _of_kind(rows, since_left, kind), members)
+            for kind in (_MEMBER, _TARGET, _CURRENT)
         }
-        makes_member = since_left[np.isin(rows.kind[since_left], (_MEMBER, _CURRENT)) & ~rows.tombstone[since_left]]
+        makes_member = since_left[
+            np.isin(rows.kind[since_left], (_MEMBER, _CURRENT)) & ~rows.tombstone[since_left]
+        ]
         self.is_member = _last(rows.member, makes_member, members) >= 0
         # Any record but a tombstone makes the group, if it is not there.
-        self.is_group = _last(rows.group, since_deleted[~rows.tombstone[since_deleted]], groups) >= 0
-        joins = in_order[(rows.kind == _MEMBER)[in_order] & (rows.offset > left[rows.member])[in_order]]
+        self.is_group = (
+            _last(rows.group, since_deleted[~rows.tombstone[since_deleted]], groups) >= 0
+        )
+        joins = in_order[
+            (rows.kind == _MEMBER)[in_order] & (rows.offset > left[rows.member])[in_order]
+        ]
         self.joined = _last(rows.member, joins[::-1], members)
-        self.last_leave = _last(rows.group, leaves[rows.offset[leaves] > deleted[rows.group[leaves]]], groups)
+        self.last_leave = _last(
+            rows.group, leaves[rows.offset[leaves] > deleted[rows.group[leaves]]], groups
+        )
         self.newest_of_group = _last(rows.group, in_order, groups)
 
     def offset_of(self, row: _Ints) -> _Ints:
@@ -252,4 +277,6 @@ def _numbered(*codes: _Ints) -> _Ints:
 
 def _sorted(columns: dict[str, pa.Array], schema: pa.Schema, by: tuple[str, ...]) -> pa.RecordBatch:
     arrays = [columns[field.name].cast(field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema).sort_by([(name, "ascending") for name in by])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema).sort_by(
+        [(name, "ascending") for name in by]
+    )

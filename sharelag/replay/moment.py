@@ -25,20 +25,27 @@ class Choice:
     """The share partitions that are asked for; empty means all."""
 
     groups: frozenset[str] = frozenset()
-    topics: dict[str, frozenset[int]] = field(default_factory=dict)  # no partitions: all of the topic
+    topics: dict[str, frozenset[int]] = field(
+        default_factory=dict
+    )  # no partitions: all of the topic
 
     def of(self, table: Arrow, names: str = "topic") -> Arrow:
         """Only the rows of the chosen topics; where a name is not known, the topic's id is what can be chosen."""
         if not self.topics:
             return table
         columns = (table.column(name).to_pylist() for name in (names, "topic_id", "partition"))
-        chosen = [self.has(name or topic_id, partition) for name, topic_id, partition in zip(*columns, strict=True)]
+        chosen = [
+            self.has(name or topic_id, partition)
+            for name, topic_id, partition in zip(*columns, strict=True)
+        ]
         return table.filter(pa.array(chosen, pa.bool_()))
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether a partition of a topic is chosen."""
         partitions = self.topics.get(topic)
-        return not self.topics or (partitions is not None and (not partitions or partition in partitions))
+        return not self.topics or (
+            partitions is not None and (not partitions or partition in partitions)
+        )
 
 
 def parse_moment(text: str) -> Moment:
@@ -47,8 +54,8 @@ def parse_moment(text: str) -> Moment:
     Parameters
     ----------
     text : str
-        ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]`` of the
-        state topic, each offset being that of the last record to take into account.
+        ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]``
+        of the state topic, each offset being that of the last record to take into account.
 
     Raises
     ------
@@ -56,7 +63,9 @@ def parse_moment(text: str) -> Moment:
         When it is neither.
     """
     if re.fullmatch(r"0\d:[0-5]\d", text):
-        raise InputError(f"{text!r} is a time without a day: give one such as 2026-11-21T{text}:00Z")
+        raise InputError(
+            f"{text!r} is a time without a day: give one such as 2026-11-21T{text}:00Z"
+        )
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
         return _offsets(text, [(int(partition), int(offset)) for partition, offset in pairs])
@@ -74,7 +83,9 @@ def parse_time(text: str, alternative: str = "") -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z{alternative}") from None
+        raise InputError(
+            f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z{alternative}"
+        ) from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
     if not _FIRST <= moment <= _LAST:
@@ -116,7 +127,9 @@ def up_to(records: Arrow, moment: Moment) -> Arrow:
     if moment is None:
         return records
     if isinstance(moment, datetime):
-        return records.filter(pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP)))
+        return records.filter(
+            pc.less_equal(records.column("timestamp"), pa.scalar(moment, schemas.TIMESTAMP))
+        )
     partitions = pa.array(list(moment), pa.int32())
     limits = pa.array(list(moment.values()), pa.int64())
     limit = limits.take(pc.index_in(records.column("record_partition"), partitions))
@@ -125,4 +138,8 @@ def up_to(records: Arrow, moment: Moment) -> Arrow:
 
 def of_groups(records: Arrow, groups: frozenset[str]) -> Arrow:
     """The records of some groups; of all, where none is named."""
-    return records.filter(pc.is_in(records.column("group_id"), pa.array(sorted(groups)))) if groups else records
+    return (
+        records.filter(pc.is_in(records.column("group_id"), pa.array(sorted(groups))))
+        if groups
+        else records
+    )

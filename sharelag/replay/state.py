@@ -1,7 +1,7 @@
 """Replay records to the state they leave behind, as Kafka's share coordinator does, in Arrow.
 
-`replay` is for a handful of records in hand, `replay_arrow` for whole tables, and `drop_superseded` throws
-away what cannot matter any more, in any subset of the records and in any order.
+`replay` is for a handful of records in hand, `replay_arrow` for whole tables, and `drop_superseded`
+throws away what cannot matter any more, in any subset of the records and in any order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from sharelag.model import (
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import kernels as k
-from sharelag.replay.columns import KEY, by_share_partition, codes_of, kernel_columns, kinds_of, windows_table
+from sharelag.replay.columns import (
+    KEY,
+    by_share_partition,
+    codes_of,
+    kernel_columns,
+    kinds_of,
+    windows_table,
+)
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
@@ -43,7 +50,8 @@ def replay(
     records : iterable of (offset, key, value or None)
         In the order of the log.
     strict : bool
-        Fail where Kafka's load would fail. Otherwise such a record is left out and the rest goes on.
+        Fail where Kafka's load would fail. Otherwise such a record is left out and the rest goes
+        on.
 
     Returns
     -------
@@ -55,7 +63,9 @@ def replay(
     ReplayError
         With ``strict`` only: the first record that Kafka could not load, and why.
     """
-    offsets, keys, values = zip(*records, strict=True) if (records := list(records)) else ((), (), ())
+    offsets, keys, values = (
+        zip(*records, strict=True) if (records := list(records)) else ((), (), ())
+    )
     count = len(offsets)
     raw = pa.RecordBatch.from_pydict(
         {
@@ -87,13 +97,14 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. All records of a share
-        partition since its last snapshot must be among them.
+        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. All records of a
+        share partition since its last snapshot must be among them.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.WINDOWS`, a row a share partition that exists, sorted by group, topic id, partition.
+        `sharelag.schemas.WINDOWS`, a row a share partition that exists, sorted by group, topic id,
+        partition.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -107,8 +118,8 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
 def drop_superseded(records: Arrow) -> pa.RecordBatch:
     """Leave out the records that a later snapshot or tombstone of the same share partition replaces.
 
-    Right for any subset of the records, so each Spark task and each chunk can do it on its own. The order
-    of the rows stays.
+    Right for any subset of the records, so each Spark task and each chunk can do it on its own. The
+    order of the rows stays.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -148,13 +159,16 @@ def latest(
     return thin(pa.Table.from_batches(gathered, None if gathered else schema))
 
 
-def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def split_last_key(
+    pending: pa.RecordBatch | None, batch: pa.RecordBatch
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Put two pieces of a table sorted by share partition together, and part them before the last one.
 
     Returns
     -------
     complete, pending : pyarrow.RecordBatch
-        Share partitions of which no more can come, and the last one, without what is superseded in it.
+        Share partitions of which no more can come, and the last one, without what is superseded in
+        it.
     """
     table = batch if pending is None else one_batch(pa.Table.from_batches([pending, batch]))
     if table.num_rows == 0:
@@ -163,14 +177,17 @@ def split_last_key(pending: pa.RecordBatch | None, batch: pa.RecordBatch) -> tup
     return table.slice(0, table.num_rows - pending.num_rows), drop_superseded(pending)
 
 
-def whole_keys(batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY) -> Iterator[pa.RecordBatch]:
+def whole_keys(
+    batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY
+) -> Iterator[pa.RecordBatch]:
     """Cut a table that is sorted by share partition anew, so that no share partition is in two pieces."""
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         tail = last_key(batch, key) if batch.num_rows else batch
         ready = batch.slice(0, batch.num_rows - tail.num_rows)
         if pending and batch.num_rows and (ready.num_rows or not _same_key(pending[0], batch, key)):
-            # Of the first rows nobody knows yet whether they belong to what is pending: they come along.
+            # Of the first rows nobody knows yet whether they belong to what is pending: they come
+            # along.
             yield one_batch(pa.Table.from_batches([*pending, ready]))
             pending = []
         elif ready.num_rows:

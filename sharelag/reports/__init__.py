@@ -2,7 +2,8 @@
 
 notebook ──► papermill ──► executed notebook ──► verdict · page · mail · pictures ──► a folder a run, ledger, index
 
-What a notebook shows is made by `sharelag.reports.story`; `report` runs one, `schedule` says how to run it every night.
+What a notebook shows is made by `sharelag.reports.story`; `report` runs one, `schedule` says how to
+run it every night.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "report", "schedule"]
 
-_NEEDED = ("anywidget", "croniter", "css_inline", "filelock", "ipykernel", "mistune", "nbformat", "papermill", "plotly")
+_NEEDED = (
+    "anywidget",
+    "croniter",
+    "css_inline",
+    "filelock",
+    "ipykernel",
+    "mistune",
+    "nbformat",
+    "papermill",
+    "plotly",
+)
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise SetupError(f"reports need {', '.join(_missing)}: pip install 'sharelag[report]'")
 

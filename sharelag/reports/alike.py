@@ -12,7 +12,9 @@ _WORST_FIRST = ("critical", "warning", "unknown", "note", "ok")
 CLUSTER = "the cluster"
 
 
-def troubles(groups: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+def troubles(
+    groups: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """What is wrong, as `alike` gives it.
 
     Parameters
@@ -21,10 +23,17 @@ def troubles(groups: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, A
         Of a verdict; what the rules without a group found is told of `CLUSTER`.
     """
     found = [{"group_id": CLUSTER, **one} for one in rules]
-    found += [{"group_id": group["group_id"], **one} for group in groups for one in (*group["causes"], *group["rules"])]
-    # That nothing was ever fetched is told by the cause with what to do; how bad it is, by the report's own judgement.
+    found += [
+        {"group_id": group["group_id"], **one}
+        for group in groups
+        for one in (*group["causes"], *group["rules"])
+    ]
+    # That nothing was ever fetched is told by the cause with what to do; how bad it is, by the
+    # report's own judgement.
     judged = {one["group_id"] for one in found if _is_judgement(one)}
-    started = [one for one in found if one.get("cause") == "not_started" and one["group_id"] in judged]
+    started = [
+        one for one in found if one.get("cause") == "not_started" and one["group_id"] in judged
+    ]
     for one in started:
         one["severity"] = "warning"
     told = {one["group_id"] for one in started}
@@ -42,20 +51,29 @@ def alike(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Parameters
     ----------
     found : iterable of mappings
-        Causes of a verdict with their ``group_id``, or rules, whose words are another in each place.
+        Causes of a verdict with their ``group_id``, or rules, whose words are another in each
+        place.
 
     Returns
     -------
     list of dict
-        The worst first: ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and ``places``: what was
-        given.
+        The worst first: ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and
+        ``places``: what was given.
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
-        is_rule = "rule" in one and not one.get("is_own")  # what a report judges by itself has no name
+        is_rule = "rule" in one and not one.get(
+            "is_own"
+        )  # what a report judges by itself has no name
         level = one["level"] if "rule" in one else one["severity"]
         title = one["rule"] if is_rule else one["summary"]
-        new = {"level": level, "title": title, "advice": one.get("advice"), "is_rule": is_rule, "places": []}
+        new = {
+            "level": level,
+            "title": title,
+            "advice": one.get("advice"),
+            "is_rule": is_rule,
+            "places": [],
+        }
         together.setdefault((is_rule, level, title, one.get("advice")), new)["places"].append(one)
     return sorted(together.values(), key=lambda one: _WORST_FIRST.index(one["level"]))
 
@@ -64,9 +82,17 @@ def ranges(partitions: str) -> str:
     """Partitions of a cause, ``0,1,2,5``, as ``0-2, 5``; what is no number stays."""
     runs: list[list[str]] = []
     for one in partitions.split(","):
-        follows = runs and runs[-1][-1].isdecimal() and one.isdecimal() and int(one) == int(runs[-1][-1]) + 1
+        follows = (
+            runs
+            and runs[-1][-1].isdecimal()
+            and one.isdecimal()
+            and int(one) == int(runs[-1][-1]) + 1
+        )
         if follows:
             runs[-1].append(one)
         else:
             runs.append([one])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]}{'-' if len(run) > 2 else ', '}{run[-1]}" for run in runs)
+    return ", ".join(
+        run[0] if len(run) == 1 else f"{run[0]}{'-' if len(run) > 2 else ', '}{run[-1]}"
+        for run in runs
+    )

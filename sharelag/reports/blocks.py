@@ -54,16 +54,23 @@ class Chart:
 
 def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values: Any) -> Block:
     """The macro of this name in ``blocks.html.j2`` with these values."""
-    return Block(environment().get_template("blocks.html.j2").module.__dict__[name](**values), text, data or {})
+    return Block(
+        environment().get_template("blocks.html.j2").module.__dict__[name](**values),
+        text,
+        data or {},
+    )
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str, empty: str) -> Block:
+def table(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str, empty: str
+) -> Block:
     """Some rows as a table.
 
     Parameters
     ----------
     rows : sequence of mappings
-        As `sharelag.workbench.show.plain_rows` gives them; times, which are UTC, are shown to the second.
+        As `sharelag.workbench.show.plain_rows` gives them; times, which are UTC, are shown to the
+        second.
     columns : mapping of heading to column
     caption : str
         What a row is, and what the numbers mean.
@@ -78,7 +85,9 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption
     if not rows:
         return block("sentence", empty, words=empty)
     text = "\n".join(lines(rows, "human", columns))
-    nothing = [heading for heading, name in columns.items() if all(row.get(name) is None for row in rows)]
+    nothing = [
+        heading for heading, name in columns.items() if all(row.get(name) is None for row in rows)
+    ]
     columns = {heading: name for heading, name in columns.items() if heading not in nothing}
     times = (str(row[name]) for row in rows for name in columns.values() if _is_time(row.get(name)))
     days = {time[:10] for time in times}
@@ -102,7 +111,10 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption
             line[place]["number"] = number
     caption += f" Columns without any value: {', '.join(nothing)}." if nothing else ""
     caption += f" The first {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
-    headings = [{"text": heading, "number": number} for heading, number in zip(columns, numeric, strict=True)]
+    headings = [
+        {"text": heading, "number": number}
+        for heading, number in zip(columns, numeric, strict=True)
+    ]
     return block("table", text, headings=headings, rows=shown, caption=caption)
 
 

@@ -39,9 +39,9 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        The group with the highest arrivals first. Rates are records a second, sums over the share partitions; unknown
-        where one of them is. ``falls_behind`` is "no", "maybe" (by chance, or what arrived cannot be delivered),
-        "clearly", or None where the rates do not tell it.
+        The group with the highest arrivals first. Rates are records a second, sums over the share
+        partitions; unknown where one of them is. ``falls_behind`` is "no", "maybe" (by chance, or
+        what arrived cannot be delivered), "clearly", or None where the rates do not tell it.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
@@ -107,9 +107,15 @@ def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
         less = f"{'clearly ' if unclear else ''}finished less than arrived"
         return f"{len(behind)} of {_counted(len(known))} {less}: {worst['group_id']} {rates}{more}."
     if unclear:
-        who = f"None of {_counted(len(known))} clearly fell" if len(known) > 1 else "1 share group did not clearly fall"
+        who = (
+            f"None of {_counted(len(known))} clearly fell"
+            if len(known) > 1
+            else "1 share group did not clearly fall"
+        )
         return f"{who} behind what arrived."
-    return f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived."
+    return (
+        f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived."
+    )
 
 
 def _counted(groups: int) -> str:
@@ -121,7 +127,9 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if values and len(known) == len(values) else None
 
 
-def _falls_behind(arrival: float | None, completion: float | None, mine: list[dict[str, Any]]) -> str | None:
+def _falls_behind(
+    arrival: float | None, completion: float | None, mine: list[dict[str, Any]]
+) -> str | None:
     """Whether a group finished less than arrived, by the share partitions of it that did."""
     if arrival is None or completion is None:
         return None
@@ -189,18 +197,24 @@ def propose(
     made = {_NOW: scenario}
     made |= variants(scenario, members=tried)
     if now:  # else there is nothing that an assignor could assign
-        made |= variants(scenario, assignors=[name for name in assignors if name != scenario.assignor])
+        made |= variants(
+            scenario, assignors=[name for name in assignors if name != scenario.assignor]
+        )
     found = compare(made, seeds=range(seeds), baseline=_NOW)
     rows = [_row(name, one, found) for name, one in made.items()]
     decides = [one for one in scenario.assumed if _DECIDES.search(one)]
-    return Proposal(group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds)
+    return Proposal(
+        group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds
+    )
 
 
 def _group(case: Case) -> str:
     lags = case.evidence.lag.group_by("group_id").aggregate([("lag", "sum")]).to_pylist()
     known = [row for row in lags if row["lag_sum"] is not None]
     if not known:
-        raise InputError("of no group the lag is known: choose a group that has finished something (group)")
+        raise InputError(
+            "of no group the lag is known: choose a group that has finished something (group)"
+        )
     return str(max(known, key=lambda row: (row["lag_sum"], row["group_id"]))["group_id"])
 
 
@@ -215,7 +229,9 @@ def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
         "drained": f"{drain['n']} of {drain['n'] + drain['unknown']}",
         "lag_p95": measured["lag_p95"]["mean"],
         "lag_p95_difference": _interval(differs.get("lag_p95"), number),
-        "age_p95_ms": None if measured[_DECISIVE]["mean"] is None else round(measured[_DECISIVE]["mean"]),
+        "age_p95_ms": None
+        if measured[_DECISIVE]["mean"] is None
+        else round(measured[_DECISIVE]["mean"]),
         "age_p95_difference": _interval(differs.get(_DECISIVE), duration),
         "redeliveries": measured["redeliveries"]["mean"],
         "member_hours": measured["member_hours"]["mean"],
@@ -223,7 +239,9 @@ def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
 
 
 def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.filter(pc.equal(table.column("variant"), variant)).to_pylist()
+    rows: list[dict[str, Any]] = table.filter(
+        pc.equal(table.column("variant"), variant)
+    ).to_pylist()
     return rows
 
 
@@ -236,14 +254,18 @@ def _interval(row: dict[str, Any] | None, told: Callable[[float], str]) -> str |
     return f"{'+' if difference > 0 else '-' if difference < 0 else ''}{told(abs(difference))} ± {told(half)}"
 
 
-def _words(group: str, rows: list[dict[str, Any]], found: Comparison, minutes: float, decides: list[str]) -> str:
+def _words(
+    group: str, rows: list[dict[str, Any]], found: Comparison, minutes: float, decides: list[str]
+) -> str:
     best = found.winner(_DECISIVE)
     if best is None:
         said = "no variant is better than all others by the age of the oldest record: the runs do not say so of any"
     else:
         by_name = {row["variant"]: row for row in rows}
         won, now = by_name[best], by_name[_NOW]
-        ages = f"the p95 age of its oldest record is {_span(won)}" + (f" instead of {_span(now)}" if won != now else "")
+        ages = f"the p95 age of its oldest record is {_span(won)}" + (
+            f" instead of {_span(now)}" if won != now else ""
+        )
         even = (
             ""
             if won["drained"][0] != "0"

@@ -64,9 +64,9 @@ def read(
     Parameters
     ----------
     bootstrap_server, command_config, capture, raw, segments : str, optional
-        One input: a cluster (with a file of client properties), or the path of a capture, an archive, raw records or a
-        broker's log directory. Single client properties come from the environment (`PROPERTIES`), where
-        `sharelag.reports.report` puts them.
+        One input: a cluster (with a file of client properties), or the path of a capture, an
+        archive, raw records or a broker's log directory. Single client properties come from the
+        environment (`PROPERTIES`), where `sharelag.reports.report` puts them.
     group, topic : str or sequence of str
         Only these.
     as_of, since : str, optional
@@ -84,7 +84,12 @@ def read(
     InputError
         There is nothing to report on, or a parameter cannot be used.
     """
-    where = {"bootstrap_server": bootstrap_server, "capture": capture, "raw": raw, "segments": segments}
+    where = {
+        "bootstrap_server": bootstrap_server,
+        "capture": capture,
+        "raw": raw,
+        "segments": segments,
+    }
     asked = parse_time(as_of) if as_of else None
     bench = open_workbench(
         _where(where),
@@ -100,7 +105,9 @@ def read(
     if since:
         looked_at = (asked or _now(bench.source)) - parse_time(since)
         if looked_at <= timedelta():
-            raise InputError(f"nothing lies between {since} and the moment of the report: name an earlier time")
+            raise InputError(
+                f"nothing lies between {since} and the moment of the report: name an earlier time"
+            )
         bench = replace(bench, over=looked_at)
     evidence = bench.evidence()
     _require(evidence)
@@ -142,5 +149,7 @@ def _previous(path: str | None) -> dict[str, Any] | None:
     try:
         told: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no verdict of an earlier report ({error}): leave previous out") from None
+        raise InputError(
+            f"{path} is no verdict of an earlier report ({error}): leave previous out"
+        ) from None
     return told

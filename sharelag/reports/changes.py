@@ -24,10 +24,16 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     Returns
     -------
     dict
-        ``comparable``: whether anything is compared, else ``why`` not; ``groups``, those that are new or gone, too; the
-        causes that are new, gone and lasting.
+        ``comparable``: whether anything is compared, else ``why`` not; ``groups``, those that are
+        new or gone, too; the causes that are new, gone and lasting.
     """
-    apart = {"since": was["as_of"], "comparable": False, "groups": [], "new_causes": [], "gone_causes": []}
+    apart = {
+        "since": was["as_of"],
+        "comparable": False,
+        "groups": [],
+        "new_causes": [],
+        "gone_causes": [],
+    }
     if was.get("cluster_id") != now["cluster_id"]:
         return apart | {"why": "it is of another cluster"}
     if was["as_of"] >= now["as_of"]:
@@ -39,7 +45,9 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
         for name, group in {one["group_id"]: one for one in now["groups"]}.items()
     ]
     present = {group["group_id"] for group in now["groups"]}
-    rows += [_change(name, group, None, {}) for name, group in before.items() if name not in present]
+    rows += [
+        _change(name, group, None, {}) for name, group in before.items() if name not in present
+    ]
     old, new = _causes(was), _causes(now)
     return {
         "since": was["as_of"],
@@ -53,7 +61,10 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
 
 
 def _change(
-    name: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None, moved: Mapping[str, Any]
+    name: str,
+    was: Mapping[str, Any] | None,
+    now: Mapping[str, Any] | None,
+    moved: Mapping[str, Any],
 ) -> dict[str, Any]:
     def both(what: str) -> tuple[Any, Any]:
         return (was or {}).get(what), (now or {}).get(what)
@@ -81,9 +92,13 @@ def _change(
 def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
     """Of each group what was finished since, and how many share partitions were initialised anew or altered."""
     table = case.bench.diff(parse_time(since)).table
-    table = table.append_column("resets", pc.equal(table.column("change"), "reset").cast(pa.int64()))
+    table = table.append_column(
+        "resets", pc.equal(table.column("change"), "reset").cast(pa.int64())
+    )
     table = table.append_column("is_unknown", pc.is_null(table.column("finished")).cast(pa.int64()))
-    sums = table.group_by("group_id").aggregate([("finished", "sum"), ("resets", "sum"), ("is_unknown", "sum")])
+    sums = table.group_by("group_id").aggregate(
+        [("finished", "sum"), ("resets", "sum"), ("is_unknown", "sum")]
+    )
     return {
         row["group_id"]: {
             "finished": None if row["is_unknown_sum"] else row["finished_sum"],
@@ -97,7 +112,10 @@ def _causes(told: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
     return {
         (group["group_id"], cause["cause"], cause["topic"], cause["partition"]): {
             "group_id": group["group_id"],
-            **{name: cause[name] for name in ("cause", "severity", "topic", "partition", "summary", "held", "since")},
+            **{
+                name: cause[name]
+                for name in ("cause", "severity", "topic", "partition", "summary", "held", "since")
+            },
         }
         for group in told["groups"]
         for cause in group["causes"]

@@ -25,5 +25,7 @@ def cluster_of(source: Input) -> str | None:
 def cluster_in(folder: str | Path) -> str | None:
     """The same of a capture or an archive; None where there is none: who reads it will say that."""
     with suppress(ShareLagError, OSError):
-        return cluster_of(ArchiveInput(Path(folder)) if is_archive(Path(folder)) else CaptureInput(Path(folder)))
+        return cluster_of(
+            ArchiveInput(Path(folder)) if is_archive(Path(folder)) else CaptureInput(Path(folder))
+        )
     return None

@@ -1,7 +1,8 @@
 """Cron's five fields, written so that every scheduler understands the same by them.
 
-Crontabs, robfig/cron (Kubernetes), croniter (Airflow, jupyter-scheduler) and systemd agree on numbers, lists, ascending
-ranges and steps of them. What only some know is written out where it means the same, and refused where it does not.
+Crontabs, robfig/cron (Kubernetes), croniter (Airflow, jupyter-scheduler) and systemd agree on
+numbers, lists, ascending ranges and steps of them. What only some know is written out where it
+means the same, and refused where it does not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _SUNDAY = 7
 _DAY, _WEEKDAY = 2, 4
 _NAMES = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _ALLOWED = re.compile(
-    r"(?:[\d*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+", re.I
+    r"(?:[\d*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+",
+    re.I,
 )
 _EXTENSION = re.compile(r"[?#LW]", re.I)
 #: A part of a field that all of them read alike: every n-th, a number, an ascending range.
@@ -48,7 +50,8 @@ def cron_for_all(cron: str) -> str:
             "the days by number"
         )
     whole = len(fields) == _EVERY_FIELD and all(
-        _ALLOWED.fullmatch(field) and (field == "*" or "*" not in field.split(",")) for field in fields
+        _ALLOWED.fullmatch(field) and (field == "*" or "*" not in field.split(","))
+        for field in fields
     )
     if not whole or not croniter.is_valid(" ".join(fields)):
         raise InputError(
@@ -63,7 +66,8 @@ def cron_for_all(cron: str) -> str:
             "of either; name the days by number"
         )
     plain = " ".join(
-        field if _is_plain(field, place) else _listed(expanded[place]) for place, field in enumerate(fields)
+        field if _is_plain(field, place) else _listed(expanded[place])
+        for place, field in enumerate(fields)
     )
     try:
         croniter(plain, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
@@ -96,7 +100,9 @@ def calendar(cron: str, zone: str | None = None) -> str:
     days = f"*-{some(month)}-{some(day)} {time}"
     week = f"{some(weekday, lambda value: _NAMES[value])} *-{some(month)}-* {time}"
     # Cron takes either day where both are named.
-    lines = ([week] if weekday != ["*"] else []) + ([days] if day != ["*"] or weekday == ["*"] else [])
+    lines = ([week] if weekday != ["*"] else []) + (
+        [days] if day != ["*"] or weekday == ["*"] else []
+    )
     return "\n".join(f"OnCalendar={line}" for line in lines)
 
 

@@ -33,7 +33,11 @@ class Executed(NamedTuple):
     def verdict(self) -> dict[str, Any] | None:
         """What it says of the share groups; None where it did not come to that."""
         outputs = (output for cell in self.notebook.cells for output in cell.get("outputs", []))
-        found = [output["data"][VERDICT_MIME] for output in outputs if VERDICT_MIME in output.get("data", {})]
+        found = [
+            output["data"][VERDICT_MIME]
+            for output in outputs
+            if VERDICT_MIME in output.get("data", {})
+        ]
         return found[-1] if found else None
 
 
@@ -75,9 +79,14 @@ def execute(
             TemporaryDirectory(prefix=".k-", dir=near, ignore_cleanup_errors=True) as private,
             _environment(properties, private),
         ):
-            # Sockets in a folder of ours instead of ports, which everybody on the machine could connect to. Without a
-            # name they would lie in the working folder, where another run may have the same.
-            sockets = {"transport": "ipc", "ip": f"{private}/kernel", "connection_file": f"{private}/kernel.json"}
+            # Sockets in a folder of ours instead of ports, which everybody on the machine could
+            # connect to. Without a name they would lie in the working folder, where another run may
+            # have the same.
+            sockets = {
+                "transport": "ipc",
+                "ip": f"{private}/kernel",
+                "connection_file": f"{private}/kernel.json",
+            }
             config = Config(KernelManager=sockets)
             papermill.execute_notebook(
                 path,
@@ -94,13 +103,17 @@ def execute(
     except papermill.PapermillExecutionError as failed:
         error = _told(failed.ename, failed.evalue)
     except DeadKernelError:
-        error = "the kernel died, perhaps for want of memory: report on fewer groups, or give it more"
+        error = (
+            "the kernel died, perhaps for want of memory: report on fewer groups, or give it more"
+        )
     except CellTimeoutError:
         error = (
             f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter time, or give it longer "
             "(--cell-timeout)"
         )
-    except Exception as failed:  # a kernel that does not start, a full disk: a report says that, too
+    except (
+        Exception
+    ) as failed:  # a kernel that does not start, a full disk: a report says that, too
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _told(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)  # type: ignore[no-untyped-call]
@@ -145,6 +158,8 @@ def _told(kind: str, message: str) -> str:
 def _without_failure_notes(notebook: Any) -> Any:
     """Leave out the red box that papermill puts before a cell that failed; the report says it better."""
     notebook.cells = [
-        cell for cell in notebook.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
+        cell
+        for cell in notebook.cells
+        if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
     ]
     return notebook

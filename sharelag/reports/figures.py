@@ -15,7 +15,14 @@ from sharelag.reports.blocks import PLOTLY_MIME
 _WIDTH, _SCALE = 960, 2
 #: Seconds for a picture.
 _PATIENCE = 60
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "msedge")
+_BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+    "chrome",
+    "msedge",
+)
 
 
 def draw(notebook: Any, folder: Path) -> str | None:
@@ -33,7 +40,9 @@ def draw(notebook: Any, folder: Path) -> str | None:
         Why there are none, for people; None if there are.
     """
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    charts = [output.data[PLOTLY_MIME] for output in outputs if PLOTLY_MIME in output.get("data", {})]
+    charts = [
+        output.data[PLOTLY_MIME] for output in outputs if PLOTLY_MIME in output.get("data", {})
+    ]
     if not charts:
         return "the report has no charts"
     try:
@@ -51,19 +60,28 @@ def draw(notebook: Any, folder: Path) -> str | None:
         {
             "fig": {"data": chart["data"], "layout": chart["layout"]},
             "path": folder / f"chart-{number}.{form}",
-            "opts": {"format": form, "width": _WIDTH, "height": chart["layout"].get("height"), "scale": scale},
+            "opts": {
+                "format": form,
+                "width": _WIDTH,
+                "height": chart["layout"].get("height"),
+                "scale": scale,
+            },
         }
         for number, chart in enumerate(charts, 1)
         for form, scale in (("svg", 1), ("png", _SCALE))
     ]
     # The part of plotly.js that reports have anyway; kaleido would fetch MathJax from elsewhere.
     library = folder / "plotly.js"
-    packed = resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
+    packed = (
+        resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
+    )
     library.write_bytes(gzip.decompress(packed))
     options = {"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE}
 
     try:
-        if errors := kaleido.write_fig_from_object_sync(specs, kopts=options, cancel_on_error=False):
+        if errors := kaleido.write_fig_from_object_sync(
+            specs, kopts=options, cancel_on_error=False
+        ):
             raise errors[0]
     except Exception as error:  # whatever a browser may have: the report holds without pictures
         shutil.rmtree(folder)

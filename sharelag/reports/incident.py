@@ -63,17 +63,25 @@ def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: dat
     unknown = f"; of {dark} it is not known" if dark else ""
     # Between two moments nobody looked, and a group that is new takes a moment to begin.
     moments = sorted(set(timeline.column("as_of").to_pylist()))
-    patience = max(2 * median_low([after - before for before, after in pairwise(moments)]), _AT_ONCE)
+    patience = max(
+        2 * median_low([after - before for before, after in pairwise(moments)]), _AT_ONCE
+    )
     late = {name for name, end in ends.items() if end.at - begin > patience}
     grew = {name: end.now - end.then for name, end in ends.items() if end.now > end.then}
     if not grew:
         whose = " whose lag is known" if dark else ""
         return f"the lag of no share group{whose} grew{' since it was first known' if late else ''}{unknown}"
     worst = max(sorted(grew), key=lambda name: grew[name])
-    first = f" (since {_moment(ends[worst].at, begin)}, when it was first known)" if worst in late else ""
+    first = (
+        f" (since {_moment(ends[worst].at, begin)}, when it was first known)"
+        if worst in late
+        else ""
+    )
     too = "since it was first known" if worst not in late and late & grew.keys() else "too"
     others = f", and that of {len(grew) - 1} more, {too}" if len(grew) > 1 else ""
-    return f"the lag of {worst} grew by {grew[worst]:,} to {ends[worst].now:,}{first}{others}{unknown}"
+    return (
+        f"the lag of {worst} grew by {grew[worst]:,} to {ends[worst].now:,}{first}{others}{unknown}"
+    )
 
 
 class _Ends(NamedTuple):
@@ -87,14 +95,27 @@ class _Ends(NamedTuple):
 def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
     """Of each group whose lag is known at the last moment, and at one before."""
     nulls = pc.CountOptions(mode="only_null")
-    sums = timeline.group_by(["group_id", "as_of"]).aggregate([("lag", "sum"), ("lag", "count", nulls)])
+    sums = timeline.group_by(["group_id", "as_of"]).aggregate(
+        [("lag", "sum"), ("lag", "count", nulls)]
+    )
     known = sums.filter(pc.equal(sums.column("lag_count"), 0)).sort_by("as_of").to_pylist()
     last = pc.max(timeline.column("as_of")).as_py()
     now = {row["group_id"]: row["lag_sum"] for row in known if row["as_of"] == last}
-    # Before it was created a share partition had no lag. Where that was not seen, it is only known from its first row.
-    firsts = timeline.group_by(past.KEY).aggregate([("as_of", "min")]).join(born, past.KEY, join_type="left anti")
+    # Before it was created a share partition had no lag. Where that was not seen, it is only known
+    # from its first row.
+    firsts = (
+        timeline.group_by(past.KEY)
+        .aggregate([("as_of", "min")])
+        .join(born, past.KEY, join_type="left anti")
+    )
     seen = firsts.group_by("group_id").aggregate([("as_of_min", "max")])
-    whole_from = dict(zip(seen.column("group_id").to_pylist(), seen.column("as_of_min_max").to_pylist(), strict=True))
+    whole_from = dict(
+        zip(
+            seen.column("group_id").to_pylist(),
+            seen.column("as_of_min_max").to_pylist(),
+            strict=True,
+        )
+    )
     ends: dict[str, _Ends] = {}
     for row in known:
         name, at = row["group_id"], row["as_of"]
@@ -104,9 +125,13 @@ def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
 
 
 def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) -> str:
-    found = [(row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]]
+    found = [
+        (row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]
+    ]
     if not found:
-        return past.as_far_as_known("No offset was given back or archived, and nothing was reset", is_whole)
+        return past.as_far_as_known(
+            "No offset was given back or archived, and nothing was reset", is_whole
+        )
     at, words, row = min(found, key=lambda one: str(one[0]))
     place = text.share_partition(row, False, None)
     first = "First sign" if is_whole else "First known sign"
@@ -118,12 +143,17 @@ def _began(told: Mapping[str, Any], begin: datetime) -> str | None:
     found = [
         (one["level"], begun, one["title"])
         for one in troubles(told["groups"])
-        if one["level"] in ("critical", "warning") and not one["is_rule"] and (begun := _begun(one["places"], begin))
+        if one["level"] in ("critical", "warning")
+        and not one["is_rule"]
+        and (begun := _begun(one["places"], begin))
     ]
     if not found:
         return None
     worst = found[0][0]
-    begun, title = min(((begun, title) for level, begun, title in found if level == worst), key=lambda one: one[0][0])
+    begun, title = min(
+        ((begun, title) for level, begun, title in found if level == worst),
+        key=lambda one: one[0][0],
+    )
     moments: dict[str, str] = {}
     for at, group in begun:
         moments.setdefault(group, _moment(at, begin))

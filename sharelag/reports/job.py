@@ -36,12 +36,18 @@ class Job:
     def here(self) -> list[str]:
         """The command for this machine, by the script of this environment: a scheduler has another PATH."""
         script = Path(sys.executable).with_name("sharelag")
-        return [str(script) if script.exists() else "sharelag", *self.command(self.params, str(self.out))]
+        return [
+            str(script) if script.exists() else "sharelag",
+            *self.command(self.params, str(self.out)),
+        ]
 
 
 def absolute(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with whole paths, since a notebook or a scheduler runs elsewhere."""
-    return {name: _absolute(value) if _is_place(name, value) else value for name, value in params.items()}
+    return {
+        name: _absolute(value) if _is_place(name, value) else value
+        for name, value in params.items()
+    }
 
 
 def as_word(value: Any) -> str:
@@ -57,12 +63,18 @@ def from_word(text: str) -> Any:
     except yaml.YAMLError:
         return text
     quoted = isinstance(value, str) and text[:1] in "\"'"
-    return value if quoted or isinstance(value, bool | int | float | list) or value is None else text
+    return (
+        value if quoted or isinstance(value, bool | int | float | list) or value is None else text
+    )
 
 
 def _is_place(name: str, value: Any) -> bool:
     # Raw records may also be the name of a table, or lie behind a URL.
-    return isinstance(value, str) and bool(value) and (name in LOCAL or (name == "raw" and Path(value).exists()))
+    return (
+        isinstance(value, str)
+        and bool(value)
+        and (name in LOCAL or (name == "raw" and Path(value).exists()))
+    )
 
 
 def _absolute(value: str) -> str:

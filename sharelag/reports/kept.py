@@ -33,8 +33,8 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Sums over the share partitions: about how many and how many at most are unknown where one of them is; how many
-        at least counts those that are known.
+        Sums over the share partitions: about how many and how many at most are unknown where one of
+        them is; how many at least counts those that are known.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
@@ -48,7 +48,13 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
         evidence.as_of,
         ttl,
     )
-    wanted = [(name, "sum", pc.ScalarAggregateOptions(skip_nulls=name == "archived_low")) for name in _SUMS]
+    wanted = [
+        (name, "sum", pc.ScalarAggregateOptions(skip_nulls=name == "archived_low"))
+        for name in _SUMS
+    ]
     sums = pa.Table.from_batches([found]).group_by("group_id").aggregate(wanted)
-    rows = [{name.removesuffix("_sum"): value for name, value in row.items()} for row in sums.to_pylist()]
+    rows = [
+        {name.removesuffix("_sum"): value for name, value in row.items()}
+        for row in sums.to_pylist()
+    ]
     return sorted(rows, key=lambda row: (-(row["effective_lag"] or 0), row["group_id"]))

@@ -51,9 +51,17 @@ def cron_job(job: Job) -> str:
         )
         params[name] = f"{place}/{file}"
         mounts.append({"name": called, "mountPath": place, "readOnly": True})
-        key = {"secret": {"secretName": called}} if kind == "secret" else {"configMap": {"name": called}}
+        key = (
+            {"secret": {"secretName": called}}
+            if kind == "secret"
+            else {"configMap": {"name": called}}
+        )
         volumes.append({"name": called, **key})
-    pod = {"restartPolicy": "Never", "containers": [_container(job.command(params, _OUT), mounts)], "volumes": volumes}
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [_container(job.command(params, _OUT), mounts)],
+        "volumes": volumes,
+    }
     name = re.sub(r"[^a-z0-9]+", "-", f"sharelag-{job.path.stem.lower()}")[:_LONGEST].strip("-")
     definition = {
         "apiVersion": "batch/v1",

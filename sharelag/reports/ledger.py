@@ -20,7 +20,8 @@ LEDGER = "ledger.jsonl"
 INDEX = "index.html"
 #: A page of more lines is not read.
 _MOST = 500
-#: Parameters that differ from night to night. Where a capture is of another cluster, the run says so by its id.
+#: Parameters that differ from night to night. Where a capture is of another cluster, the run says
+#: so by its id.
 _PASSING = ("as_of", "since", "previous", "capture")
 
 
@@ -40,7 +41,9 @@ class Run:
     as_of: str | None  # of the data; None: it did not come to that
     error: str | None  # why it failed; None: it did not
     figures: str | None = None  # why there are no pictures; None: there are
-    cluster_id: str | None = None  # of the data; None: it did not come to that, or the input does not tell
+    cluster_id: str | None = (
+        None  # of the data; None: it did not come to that, or the input does not tell
+    )
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -70,14 +73,20 @@ def append(folder: Path, run: Run) -> None:
 def read(folder: Path) -> list[Run]:
     """All runs, in the order of the ledger."""
     path = folder / LEDGER
-    return [] if not path.exists() else list(_runs(path.read_text("utf-8", errors="replace").splitlines()))
+    return (
+        []
+        if not path.exists()
+        else list(_runs(path.read_text("utf-8", errors="replace").splitlines()))
+    )
 
 
 def from_json(text: str) -> Run | None:
     """A run from its JSON; None if that is cut off, or of another version."""
     try:
         known = json.loads(text)
-        return Run(**{field.name: known[field.name] for field in fields(Run) if field.name in known})
+        return Run(
+            **{field.name: known[field.name] for field in fields(Run) if field.name in known}
+        )
     except (ValueError, TypeError):
         return None
 

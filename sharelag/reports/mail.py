@@ -47,4 +47,6 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
         )
     )
     # Nothing of ours is anywhere else, and nothing else may be asked for.
-    return css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True).inline(written)
+    return css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True).inline(
+        written
+    )

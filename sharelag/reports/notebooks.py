@@ -33,14 +33,18 @@ def notebook(name: str) -> Path:
     InputError
         There is none.
     """
-    places = [Path(name)] if name.endswith(".ipynb") else [shelf / f"{name}.ipynb" for shelf in _SHELVES]
+    places = (
+        [Path(name)] if name.endswith(".ipynb") else [shelf / f"{name}.ipynb" for shelf in _SHELVES]
+    )
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise InputError(
             f"there is no report {name!r}: choose one of {', '.join(names())}, or name a notebook (.ipynb)"
         )
     if found.stem.startswith("."):
-        raise InputError(f"{name!r} is no name for a report, whose folder is called like it: rename the notebook")
+        raise InputError(
+            f"{name!r} is no name for a report, whose folder is called like it: rename the notebook"
+        )
     return found
 
 
@@ -54,7 +58,9 @@ def declared(path: Path) -> dict[str, Any]:
     """
     cells = [cell for cell in _read(path).cells if "parameters" in cell.metadata.get("tags", [])]
     if not cells:
-        raise InputError(f"{path} has no cell with the tag parameters, which says what can be given to it: add one")
+        raise InputError(
+            f"{path} has no cell with the tag parameters, which says what can be given to it: add one"
+        )
     try:
         assigned = [node for cell in cells for node in ast.parse(cell.source).body]
         return {
@@ -65,7 +71,9 @@ def declared(path: Path) -> dict[str, Any]:
             if isinstance(target, ast.Name)
         }
     except (SyntaxError, ValueError) as error:
-        raise InputError(f"the parameters of {path} are no plain values ({error}): assign numbers and texts") from None
+        raise InputError(
+            f"the parameters of {path} are no plain values ({error}): assign numbers and texts"
+        ) from None
 
 
 def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,11 +92,15 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
                 "give client settings with --command-config or --command-property, and others in the environment"
             )
         if name not in known:
-            raise InputError(f"{path.stem} has no parameter {name!r}: choose from {', '.join(known)}")
+            raise InputError(
+                f"{path.stem} has no parameter {name!r}: choose from {', '.join(known)}"
+            )
     given = {name: _as_json(name, value) for name, value in parameters.items()}
     for name, value in given.items():
         if _is_number(known[name]) and not _is_number(value):
-            raise InputError(f"the parameter {name!r} is a number, and what was given is none: give one")
+            raise InputError(
+                f"the parameter {name!r} is a number, and what was given is none: give one"
+            )
     return {name: value for name, value in given.items() if value != known[name]}
 
 
@@ -115,7 +127,9 @@ def _moment(value: Any) -> str:
 def _about(path: Path) -> str:
     """The first sentence below the title."""
     first = next((cell.source for cell in _read(path).cells if cell.cell_type == "markdown"), "")
-    lines = [line.strip() for line in first.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line.strip() for line in first.splitlines() if line.strip() and not line.startswith("#")
+    ]
     return lines[0] if lines else ""
 
 
@@ -123,4 +137,6 @@ def _read(path: Path) -> Any:
     try:
         return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     except Exception as error:  # nbformat, json and the disk have no common one
-        raise InputError(f"{path} is no notebook ({type(error).__name__}): save it again in Jupyter") from None
+        raise InputError(
+            f"{path} is no notebook ({type(error).__name__}): save it again in Jupyter"
+        ) from None

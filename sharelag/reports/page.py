@@ -1,7 +1,7 @@
 """An executed notebook as one HTML file: it asks the network for nothing, and its windows still go through time.
 
-Code is left out; it is in the executed notebook beside. Scripts are the ones of this file, known by their hash, so that
-nothing else in it can run whatever a name or a table holds.
+Code is left out; it is in the executed notebook beside. Scripts are the ones of this file, known by
+their hash, so that nothing else in it can run whatever a name or a table holds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class _Data(NamedTuple):
     styles: dict[str, None]
 
 
-def page(notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str | None = None) -> str:
+def page(
+    notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str | None = None
+) -> str:
     """Write an executed notebook as a page.
 
     Parameters
@@ -68,7 +70,9 @@ def page(notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str
     parts = [part for cell in cells for part in _parts(cell, state, data)]
     folder = resources.files(__package__)
     script = folder.joinpath("templates", "report.js").read_text("utf-8")
-    bundles = {"sr-data": packed(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())}
+    bundles = {
+        "sr-data": packed(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())
+    }
     bundles |= {name: packed(text.encode()) for name, text in data.scripts.items()}
     if data.charts:
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
@@ -124,13 +128,19 @@ def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str,
                 "groups",
                 {
                     "time": None,
-                    "text": ", ".join(groups[:6]) + (f" and {len(groups) - 6} more" if len(groups) > 6 else ""),
+                    "text": ", ".join(groups[:6])
+                    + (f" and {len(groups) - 6} more" if len(groups) > 6 else ""),
                 },
             ),
             ("source", {"time": None, "text": told["source"]}),
-            ("computed by", {"time": None, "text": f"sharelag {run.version}, the {told['engine']} engine"}),
+            (
+                "computed by",
+                {"time": None, "text": f"sharelag {run.version}, the {told['engine']} engine"},
+            ),
         ]
-    given = ", ".join(f"{name}={value}" for name, value in run.parameters.items() if name != "previous")
+    given = ", ".join(
+        f"{name}={value}" for name, value in run.parameters.items() if name != "previous"
+    )
     rows.append(("parameters", {"time": None, "text": given or "none"}))
     rows.append(("report made", {"time": run.started, "live": False}))
     return rows
@@ -141,12 +151,14 @@ def packed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
 
 
-# ---- cells --------------------------------------------------------------------------------------------
+# ---- cells ---------------------------------------------------------------------------------------
 
 
 def _until_failure(cells: list[Any]) -> list[Any]:
     """What stands behind a cell that failed only names what is not there."""
-    failed = (any(output.output_type == "error" for output in cell.get("outputs", [])) for cell in cells)
+    failed = (
+        any(output.output_type == "error" for output in cell.get("outputs", [])) for cell in cells
+    )
     last = next((place for place, one in enumerate(failed) if one), len(cells))
     return cells[: last + 1]
 
@@ -164,7 +176,11 @@ def _words(text: str) -> Iterator[dict[str, Any]]:
     markdown = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
     for place, piece in enumerate(pieces):
         if place % 2:
-            yield {"kind": "heading", "text": piece, "id": re.sub(r"\W+", "-", piece.lower()).strip("-")}
+            yield {
+                "kind": "heading",
+                "text": piece,
+                "id": re.sub(r"\W+", "-", piece.lower()).strip("-"),
+            }
         elif piece.strip():
             yield {"kind": "html", "html": markdown(piece)}
 
@@ -187,7 +203,10 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
     elif "text/html" in forms:
         yield {"kind": "html", "html": forms["text/html"]}
     elif "image/png" in forms:
-        yield {"kind": "html", "html": f'<img alt="" src="data:image/png;base64,{forms["image/png"]}">'}
+        yield {
+            "kind": "html",
+            "html": f'<img alt="" src="data:image/png;base64,{forms["image/png"]}">',
+        }
     elif "text/markdown" in forms:
         yield from _words(forms["text/markdown"])
     elif "text/plain" in forms:
@@ -196,7 +215,11 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
 
 def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
     light = {name: forms[PLOTLY_MIME].get(name) for name in ("data", "layout")}
-    dark = {name: forms[DARK_MIME].get(name) for name in ("data", "layout")} if DARK_MIME in forms else None
+    dark = (
+        {name: forms[DARK_MIME].get(name) for name in ("data", "layout")}
+        if DARK_MIME in forms
+        else None
+    )
     name = str(len(data.charts))
     meta = light["layout"].get("meta") or {}
     finding, facts = str(meta.get("title", "")), [str(fact) for fact in meta.get("facts", [])]
@@ -206,11 +229,20 @@ def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
     data.charts[name] = {"light": light, "dark": dark, "config": CONFIG | {"responsive": False}}
     height = light["layout"].get("height") or _CHART_HEIGHT
     told = " ".join([finding or "Chart", *facts])
-    return {"kind": "chart", "id": name, "told": told, "finding": finding, "facts": facts, "height": height}
+    return {
+        "kind": "chart",
+        "id": name,
+        "told": told,
+        "finding": finding,
+        "facts": facts,
+        "height": height,
+    }
 
 
 def _untitled(figure: dict[str, Any]) -> dict[str, Any]:
-    return figure | {"layout": {name: value for name, value in figure["layout"].items() if name != "title"}}
+    return figure | {
+        "layout": {name: value for name, value in figure["layout"].items() if name != "title"}
+    }
 
 
 def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:
@@ -225,8 +257,14 @@ def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         name = str(len(data.widgets))
         data.widgets[name] = {
             "script": script,
-            "state": {key: value for key, value in known.items() if not key.startswith("_") and key != "layout"},
-            "buffers": {buffer["path"][0]: buffer["data"] for buffer in state[model].get("buffers", [])},
+            "state": {
+                key: value
+                for key, value in known.items()
+                if not key.startswith("_") and key != "layout"
+            },
+            "buffers": {
+                buffer["path"][0]: buffer["data"] for buffer in state[model].get("buffers", [])
+            },
         }
         yield {"kind": "widget", "id": name}
     for child in known.get("children", []):

@@ -16,7 +16,8 @@ from sharelag.reading import named
 from sharelag.reports.case import Case
 from sharelag.workbench.charts.window_heat import WINDOW_HEAT, window_heat_records
 
-#: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go through in time.
+#: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go
+#: through in time.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
 #: What names a share partition.
@@ -42,7 +43,9 @@ def signs(case: Case) -> pa.Table:
     table = case.bench.choice.of(named(table, case.evidence.lag))
     first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
     table = table.append_column("first", first.fill_null(_NEVER))
-    return table.sort_by([(name, "ascending") for name in ("first", "group_id", "partition")]).drop_columns("first")
+    return table.sort_by(
+        [(name, "ascending") for name in ("first", "group_id", "partition")]
+    ).drop_columns("first")
 
 
 def born(signs: pa.Table) -> pa.Table:
@@ -72,7 +75,9 @@ def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
     # Clocks of brokers may be ahead of ours.
     end = max(case.evidence.as_of, pc.max(signs.column("last_record")).as_py())
     each = partial(_heat, measure=measure, begin=begin, as_of=end)
-    table = case.bench.over_history(("window heat", measure, begin), each, WINDOW_HEAT).drop_columns("topic")
+    table = case.bench.over_history(
+        ("window heat", measure, begin), each, WINDOW_HEAT
+    ).drop_columns("topic")
     return case.bench.choice.of(named(table, case.evidence.lag).select(WINDOW_HEAT.names))
 
 
@@ -83,10 +88,16 @@ def _heat(history: pa.RecordBatch, measure: str, begin: datetime, as_of: datetim
 
 def as_far_as_known(words: str, is_whole: bool) -> str:
     """That something did not happen, as far as the records tell."""
-    return words if is_whole else f"As far as the records that are there tell, {words[0].lower()}{words[1:]}"
+    return (
+        words
+        if is_whole
+        else f"As far as the records that are there tell, {words[0].lower()}{words[1:]}"
+    )
 
 
-def windows_at(case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS) -> pa.Table:
+def windows_at(
+    case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS
+) -> pa.Table:
     """The windows of some share partitions at so many moments.
 
     Parameters
@@ -99,10 +110,13 @@ def windows_at(case: Case, share_partitions: Sequence[tuple[str, str, int]], mom
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.WINDOWS` of all moments below each other, with ``topic`` and ``as_of`` beside.
+        `sharelag.schemas.WINDOWS` of all moments below each other, with ``topic`` and ``as_of``
+        beside.
     """
     rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
-    wanted = pa.Table.from_pylist(rows, schema=pa.schema([schemas.WINDOWS.field(name) for name in KEY]))
+    wanted = pa.Table.from_pylist(
+        rows, schema=pa.schema([schemas.WINDOWS.field(name) for name in KEY])
+    )
     step = case.known_span / max(moments - 1, 1)
     at = sorted({milliseconds(case.evidence.as_of - n * step) for n in range(moments)})
     table = case.bench.windows_at(wanted, at)

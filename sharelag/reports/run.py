@@ -62,7 +62,8 @@ def report(
     Parameters
     ----------
     name : str
-        One of `sharelag.reports.notebooks.names`, or the path of a notebook with a cell tagged ``parameters``.
+        One of `sharelag.reports.notebooks.names`, or the path of a notebook with a cell tagged
+        ``parameters``.
     params : mapping, optional
         Parameters of the notebook; secrets are refused, for they would be written into it.
     out : path
@@ -72,7 +73,8 @@ def report(
     wait : bool
         For another run of the same report into the same folder; otherwise raise.
     keep, keep_days : optional
-        How many runs that were asked the same of the same cluster, and those of how many days, stay.
+        How many runs that were asked the same of the same cluster, and those of how many days,
+        stay.
     figures : bool
         Whether charts are drawn into files, too, which takes seconds.
     now : callable
@@ -114,7 +116,9 @@ def report(
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)  # type: ignore[no-untyped-call]
         place = shelf.publish(folder_of, folder, half, made)
         shelf.retain(folder, started, keep, keep_days)
-        with shelf.shared(folder_of):  # else one that read the ledger earlier could write its index later
+        with shelf.shared(
+            folder_of
+        ):  # else one that read the ledger earlier could write its index later
             write_index(folder_of)
     return Report(made, place, ran.verdict)
 
@@ -133,7 +137,9 @@ def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
     return (folder / "runs" / alike[-1].run_id / "verdict.json").resolve() if alike else None
 
 
-def _run(path: Path, parameters: dict[str, Any], started: datetime, seconds: float, ran: Executed) -> Run:
+def _run(
+    path: Path, parameters: dict[str, Any], started: datetime, seconds: float, ran: Executed
+) -> Run:
     told = ran.verdict or {}
     at = started.astimezone(UTC)
     failed = ran.error is not None
@@ -166,9 +172,16 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not asked for")
     told = None if ran.verdict is None else dict(ran.verdict)
-    (half / "report.html").write_text(page(ran.notebook, run, told, last_good if run.error else None), "utf-8")
+    (half / "report.html").write_text(
+        page(ran.notebook, run, told, last_good if run.error else None), "utf-8"
+    )
     (half / "mail.html").write_text(mail(title_of(ran.notebook) or run.report, run, told), "utf-8")
-    verdict = (told or {}) | {"level": run.level, "headline": run.headline, "error": run.error, "run_id": run.run_id}
+    verdict = (told or {}) | {
+        "level": run.level,
+        "headline": run.headline,
+        "error": run.error,
+        "run_id": run.run_id,
+    }
     for name, value in (("verdict.json", verdict), (shelf.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return run

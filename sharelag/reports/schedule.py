@@ -1,6 +1,7 @@
 """Schedule reports: definitions for the scheduler that is there already.
 
-Whatever a name or a path holds, it is quoted as the definition's language does: shell, systemd, YAML, Python, JSON.
+Whatever a name or a path holds, it is quoted as the definition's language does: shell, systemd,
+YAML, Python, JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from sharelag.reports.cron import calendar, cron_for_all, zone_checked
 from sharelag.reports.job import Job, absolute
 from sharelag.reports.kubernetes import cron_job
 
-#: Schedulers that run the notebook by themselves, so that nothing but papermill's part of a report is made.
+#: Schedulers that run the notebook by themselves, so that nothing but papermill's part of a report
+#: is made.
 NOTEBOOK_ONLY = ("airflow", "jupyter-scheduler")
 _UTC = "Etc/UTC"
 
@@ -48,14 +50,16 @@ def schedule(
     out : path
         The folder of reports; in a container it is ``/reports``.
     zone : str, optional
-        A time zone such as Europe/Berlin. Else crontab and systemd go by the machine's, all others by UTC.
+        A time zone such as Europe/Berlin. Else crontab and systemd go by the machine's, all others
+        by UTC.
     options : sequence of str
         Of ``sharelag report``, such as ``--keep 30``; not for `NOTEBOOK_ONLY`.
 
     Returns
     -------
     str
-        The definition, with a comment on where it belongs where its language has comments; else see `note`.
+        The definition, with a comment on where it belongs where its language has comments; else see
+        `note`.
 
     Raises
     ------
@@ -73,7 +77,15 @@ def schedule(
         )
     is_own, place = name != path.stem, Path(out).resolve()
     return KINDS[kind](
-        Job(path, is_own, cron_for_all(cron), zone_checked(zone), absolute(params or {}), options, place)
+        Job(
+            path,
+            is_own,
+            cron_for_all(cron),
+            zone_checked(zone),
+            absolute(params or {}),
+            options,
+            place,
+        )
     )
 
 
@@ -193,11 +205,14 @@ def _jupyter(job: Job) -> str:
     """The body of ``POST /scheduler/job_definitions`` of jupyter-scheduler."""
     # Its parameters are single values; a list of one is as good as what is in it.
     single = {
-        name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in job.params.items()
+        name: value[0] if isinstance(value, list) and len(value) == 1 else value
+        for name, value in job.params.items()
     }
     for name, value in single.items():
         if not isinstance(value, str | int | float):
-            raise InputError(f"jupyter-scheduler takes single values only, and {name} has several: use another one")
+            raise InputError(
+                f"jupyter-scheduler takes single values only, and {name} has several: use another one"
+            )
     definition = {
         "name": f"sharelag {job.path.stem}",
         "input_uri": job.path.name,

@@ -1,6 +1,7 @@
 """Remove secrets from an executed notebook: its texts are searched for them, its structure stays.
 
-A secret may be called like a key of nbformat, a MIME type or a level: masked there, the notebook could not be read.
+A secret may be called like a key of nbformat, a MIME type or a level: masked there, the notebook
+could not be read.
 """
 
 from __future__ import annotations
@@ -16,8 +17,22 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 _WIDGETS = "application/vnd.jupyter.widget-state+json"
 #: JSON whose keys and words of its own are fixed; in other JSON a key may be a secret, too.
 _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
-#: What stands under these keys are words of a format or numbers in base64, and nothing that was read anywhere.
-_WORDS = frozenset({"format", "engine", "level", "severity", "level_before", "cause", "type", "mode", "dtype", "bdata"})
+#: What stands under these keys are words of a format or numbers in base64, and nothing that was
+#: read anywhere.
+_WORDS = frozenset(
+    {
+        "format",
+        "engine",
+        "level",
+        "severity",
+        "level_before",
+        "cause",
+        "type",
+        "mode",
+        "dtype",
+        "bdata",
+    }
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: Of a notebook and its cells: how to run and to read it.
 _ABOUT = frozenset({"tags", "kernelspec", "language_info"})
@@ -37,14 +52,19 @@ def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     Returns
     -------
     nbformat.NotebookNode
-        A valid notebook, whatever a secret is called like. Pictures and binary data are as they were.
+        A valid notebook, whatever a secret is called like. Pictures and binary data are as they
+        were.
     """
     import nbformat
 
     mask = masker(secrets)
     metadata = dict(notebook.metadata)
     widgets = metadata.pop("widgets", None)
-    clean = {**notebook, "metadata": _about(metadata, mask), "cells": [_cell(cell, mask) for cell in notebook.cells]}
+    clean = {
+        **notebook,
+        "metadata": _about(metadata, mask),
+        "cells": [_cell(cell, mask) for cell in notebook.cells],
+    }
     if widgets is not None:
         clean["metadata"]["widgets"] = {mime: _widgets(one, mask) for mime, one in widgets.items()}
     return nbformat.from_dict(clean)  # type: ignore[no-untyped-call]
@@ -53,7 +73,9 @@ def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
 def _cell(cell: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     clean = {**cell, "source": mask(cell["source"]), "metadata": _about(cell["metadata"], mask)}
     if "attachments" in cell:
-        clean["attachments"] = {name: _bundle(one, mask) for name, one in cell["attachments"].items()}
+        clean["attachments"] = {
+            name: _bundle(one, mask) for name, one in cell["attachments"].items()
+        }
     if "outputs" in cell:
         clean["outputs"] = [_output(one, mask) for one in cell["outputs"]]
     return clean
@@ -88,14 +110,22 @@ def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     for name, model in state.get("state", {}).items():
         values = dict(model.get("state", {}))
         is_ours = str(values.get("_anywidget_id", "")).startswith("sharelag_widgets.")
-        fixed = {key for key in values if key.startswith("_") and (is_ours or key not in ("_esm", "_css"))}
-        clean = {key: value if key in fixed else _values(value, mask) for key, value in values.items()}
+        fixed = {
+            key
+            for key in values
+            if key.startswith("_") and (is_ours or key not in ("_esm", "_css"))
+        }
+        clean = {
+            key: value if key in fixed else _values(value, mask) for key, value in values.items()
+        }
         models[name] = {**model, "state": clean}
     return {**state, "state": models}
 
 
 def _about(metadata: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
-    return {name: value if name in _ABOUT else _values(value, mask) for name, value in metadata.items()}
+    return {
+        name: value if name in _ABOUT else _values(value, mask) for name, value in metadata.items()
+    }
 
 
 def _values(value: Any, mask: _Mask, words: frozenset[str] = frozenset()) -> Any:

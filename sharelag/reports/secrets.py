@@ -1,7 +1,8 @@
 """The secrets we were given, taken out of everything that a run leaves behind.
 
-Client settings reach the notebook's kernel through its environment, never as a parameter of papermill, which writes
-parameters down. This is the second fence: whatever a library says of itself is searched for them.
+Client settings reach the notebook's kernel through its environment, never as a parameter of
+papermill, which writes parameters down. This is the second fence: whatever a library says of itself
+is searched for them.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import javaproperties
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"
 MASK = "********"
 #: Names of settings and parameters whose values nobody may see.
-_SECRET_NAME = re.compile(r"passw|secret|token|credential|jaas|passphrase|private|api.?key|key.?pem|ssl\.key", re.I)
+_SECRET_NAME = re.compile(
+    r"passw|secret|token|credential|jaas|passphrase|private|api.?key|key.?pem|ssl\.key", re.I
+)
 #: Shorter ones would be found in every text.
 _LEAST = 4
 _LEAST_IN_ENVIRONMENT = 8
-#: The parts of a JAAS configuration that are secret, such as password="..."; the rest are class names.
+#: The parts of a JAAS configuration that are secret, such as password="..."; the rest are class
+#: names.
 _QUOTED = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""")
 
 
@@ -36,7 +40,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def secrets_of(
-    command_config: str | Path | None, properties: Mapping[str, str], parameters: Mapping[str, Any] | None = None
+    command_config: str | Path | None,
+    properties: Mapping[str, str],
+    parameters: Mapping[str, Any] | None = None,
 ) -> frozenset[str]:
     """The secrets that a run could give away.
 
@@ -52,11 +58,15 @@ def secrets_of(
     Returns
     -------
     frozenset of str
-        Values of settings, parameters and environment variables with telling names, and what JAAS quotes in them.
+        Values of settings, parameters and environment variables with telling names, and what JAAS
+        quotes in them.
     """
     settings: dict[str, Any] = dict(parameters or {})
-    # What a shell or a scheduler sets is not all secret that is called so: short values are switches.
-    settings |= {name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT}
+    # What a shell or a scheduler sets is not all secret that is called so: short values are
+    # switches.
+    settings |= {
+        name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT
+    }
     if command_config:
         with suppress(OSError, ValueError), Path(command_config).open("rb") as file:
             settings |= dict(javaproperties.load(file))

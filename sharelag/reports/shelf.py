@@ -4,8 +4,8 @@ OUT/index.html, ledger.jsonl      past reports, for people and for programs
 OUT/NAME/runs/RUN_ID/             one run: report.html, notebook.ipynb, verdict.json, mail.html, run.json, figures/
 OUT/NAME/latest -> runs/RUN_ID    the newest of them
 
-A run is written beside and renamed into place when it is whole; then `latest` is turned, which is one rename, too.
-What a killed run left over, the next one puts in order.
+A run is written beside and renamed into place when it is whole; then `latest` is turned, which is
+one rename, too. What a killed run left over, the next one puts in order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> I
             tell(f"another run of report {name!r} is under way in {out}: waiting for its end")
             lock.acquire()
     except OSError as error:
-        raise InputError(f"cannot write reports to {out} ({error.strerror or error}): check the place") from error
+        raise InputError(
+            f"cannot write reports to {out} ({error.strerror or error}): check the place"
+        ) from error
     try:
         put_in_order(out, name)
         yield folder
@@ -125,8 +127,8 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
     Returns
     -------
     list of Run
-        What was removed. Of each kind the newest run stays, and the newest that did not fail; and so does the one that
-        ``latest`` names, which is not the newest where the clock was set back.
+        What was removed. Of each kind the newest run stays, and the newest that did not fail; and
+        so does the one that ``latest`` names, which is not the newest where the clock was set back.
     """
     since = None if keep_days is None else now - timedelta(days=keep_days)
     latest = (folder / "latest").resolve().name
@@ -134,8 +136,12 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         run
         for runs in _alike(runs_of(folder))
         for place, run in enumerate(runs[::-1])
-        if run.run_id not in {latest, runs[-1].run_id, *[one.run_id for one in runs if one.error is None][-1:]}
-        and ((keep is not None and place >= keep) or (since and datetime.fromisoformat(run.started) < since))
+        if run.run_id
+        not in {latest, runs[-1].run_id, *[one.run_id for one in runs if one.error is None][-1:]}
+        and (
+            (keep is not None and place >= keep)
+            or (since and datetime.fromisoformat(run.started) < since)
+        )
     ]
     for run in old:
         # First out of the readers' sight, at once; then away.
@@ -172,7 +178,9 @@ def put_in_order(out: Path, name: str) -> None:
         # By the ledger, since a clock may have been set back.
         place = {run.run_id: number for number, run in enumerate(ledger.read(out))}
     newest = max(runs, key=lambda run: place[run.run_id], default=None)
-    if newest and (not (folder / "latest").exists() or (folder / "latest").resolve().name != newest.run_id):
+    if newest and (
+        not (folder / "latest").exists() or (folder / "latest").resolve().name != newest.run_id
+    ):
         point_latest(folder, newest.run_id)
 
 

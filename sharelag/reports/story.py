@@ -98,7 +98,12 @@ def progress(case: Case) -> Block:
     """Age, rates and time to drain of each share partition, the oldest first."""
     rows = sorted(
         show.plain_rows(case.evidence.progress),
-        key=lambda row: (-(row["age_ms"] or 0), row["group_id"], row["topic"] or "", row["partition"]),
+        key=lambda row: (
+            -(row["age_ms"] or 0),
+            row["group_id"],
+            row["topic"] or "",
+            row["partition"],
+        ),
     )
     caption = "Rates are records a second; margin is the time until the oldest unfinished record may be deleted."
     return table(rows, columns.PROGRESS, caption, "There is no share partition.")
@@ -124,9 +129,14 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
     from sharelag_widgets import WindowStrip
 
     lag = case.evidence.lag
-    order = sorted(lag.to_pylist(), key=lambda row: (row["effective_lag"] is None, -(row["effective_lag"] or 0)))
+    order = sorted(
+        lag.to_pylist(),
+        key=lambda row: (row["effective_lag"] is None, -(row["effective_lag"] or 0)),
+    )
     chosen = [(row["group_id"], row["topic_id"], row["partition"]) for row in order[:most]]
-    return WindowStrip.of(_shown(past.windows_at(case, chosen), chosen), ends=lag, title="Windows, offset by offset")
+    return WindowStrip.of(
+        _shown(past.windows_at(case, chosen), chosen), ends=lag, title="Windows, offset by offset"
+    )
 
 
 def rates(case: Case) -> Chart:
@@ -136,7 +146,9 @@ def rates(case: Case) -> Chart:
 
 def rates_over_time(case: Case) -> Chart:
     """How fast records arrived and were finished, moment by moment."""
-    return _chart(charts.rates_over_time_figure, charts.rates_over_time_records(past.timeline(case)))
+    return _chart(
+        charts.rates_over_time_figure, charts.rates_over_time_records(past.timeline(case))
+    )
 
 
 def cause_spans(case: Case) -> Chart:
@@ -160,8 +172,12 @@ def deliveries(case: Case) -> Chart:
     """How often offsets were delivered."""
     windows = case.evidence.windows
     records = charts.delivery_count_records(windows, case.evidence.as_of)
-    limits = {delivery_limit(case.evidence, group) for group in records.column("group_id").to_pylist()}
-    return _chart(charts.delivery_count_figure, records, limit=limits.pop() if len(limits) == 1 else None)
+    limits = {
+        delivery_limit(case.evidence, group) for group in records.column("group_id").to_pylist()
+    }
+    return _chart(
+        charts.delivery_count_figure, records, limit=limits.pop() if len(limits) == 1 else None
+    )
 
 
 def lorenz(case: Case) -> Chart:
@@ -175,7 +191,11 @@ def assignments(case: Case) -> Chart | Block:
     peopled = set(case.evidence.members.column("group_id").to_pylist())
     chosen = [row for row in lags if row["group_id"] in peopled]
     if not chosen:
-        words = "Nobody is in any of the groups." if case.evidence.groups.num_rows else "Members are not known here."
+        words = (
+            "Nobody is in any of the groups."
+            if case.evidence.groups.num_rows
+            else "Members are not known here."
+        )
         return block("sentence", words, words=words)
     # A matrix is of one group.
     of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
@@ -190,7 +210,9 @@ def signs(case: Case) -> Block:
     caption = "When it happened first since then, and how many offsets were given back, archived or finished."
     others = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions."
     nothing = past.as_far_as_known(others, is_whole) if shown else ""
-    empty = past.as_far_as_known("No offset was given back or archived since then, and nothing was reset.", is_whole)
+    empty = past.as_far_as_known(
+        "No offset was given back or archived since then, and nothing was reset.", is_whole
+    )
     return table(shown, columns.SIGNS, f"{caption} {nothing}".strip(), empty)
 
 
@@ -201,7 +223,9 @@ def moved(case: Case) -> Block:
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
         caption += f" Of {unknown} share partitions it is not known what they were then."
-    return table(moving, columns.MOVED, caption, f"Nothing is known to have changed since then. {caption}")
+    return table(
+        moving, columns.MOVED, caption, f"Nothing is known to have changed since then. {caption}"
+    )
 
 
 def headroom(case: Case) -> Block:
@@ -223,7 +247,9 @@ def reclaimable(case: Case) -> Block:
     )
     if case.bench.choice.groups:
         caption += " Of the chosen groups only: another one may be further back."
-    return table(rows, columns.RECLAIMABLE, caption, "Every log begins where a share group still needs it.")
+    return table(
+        rows, columns.RECLAIMABLE, caption, "Every log begins where a share group still needs it."
+    )
 
 
 def archived(case: Case, seconds: float) -> Block:
@@ -232,7 +258,12 @@ def archived(case: Case, seconds: float) -> Block:
         f"Unfinished offsets whose records are {show.duration(seconds * 1000)} old or older. Kafka has no such setting "
         "yet. Where the age of a record is not known, it lies between those of records and ends of logs that are."
     )
-    return table(kept.archived(case, timedelta(seconds=seconds)), columns.ARCHIVED, caption, "There is no share group.")
+    return table(
+        kept.archived(case, timedelta(seconds=seconds)),
+        columns.ARCHIVED,
+        caption,
+        "There is no share group.",
+    )
 
 
 def keeping_up(case: Case, told: Mapping[str, Any]) -> Block:
@@ -274,4 +305,6 @@ def _shown(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}
     order = pa.array([place[one] for one in zip(*names, strict=True)], pa.int64())
-    return moments.append_column("place", order).sort_by([("place", "ascending"), ("as_of", "ascending")])
+    return moments.append_column("place", order).sort_by(
+        [("place", "ascending"), ("as_of", "ascending")]
+    )

@@ -27,9 +27,9 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     Returns
     -------
     dict of str to list of (str, str)
-        By group a level and a sentence for each reason, the worst first; groups whose lag is known whole are not there.
-        A share partition that was never fetched is fine where nothing came, and a warning where records did. One that
-        could not be asked for is unknown.
+        By group a level and a sentence for each reason, the worst first; groups whose lag is known
+        whole are not there. A share partition that was never fetched is fine where nothing came,
+        and a warning where records did. One that could not be asked for is unknown.
     """
     facts = Facts(evidence)
     reasons = evidence.lag.column("lag_reason").to_pylist()
@@ -51,7 +51,9 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     return {
         group: [
             (level, f"{words} ({count} share partition{'s' * (count != 1)})")
-            for (level, words), count in sorted(counts.items(), key=lambda it: (order.index(it[0][0]), it[0][1]))
+            for (level, words), count in sorted(
+                counts.items(), key=lambda it: (order.index(it[0][0]), it[0][1])
+            )
         ]
         for group, counts in found.items()
     }

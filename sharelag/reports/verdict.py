@@ -25,7 +25,14 @@ FORMAT = 1
 LEVELS = ("ok", "unknown", "warning", "critical", "failed")
 #: A drain for which somebody has to do something, whatever the cause.
 _NEVER = {"stalled": "nothing is finished any more", "grows": "more arrives than is finished"}
-_OWN_RULE = {"rule": "drain", "level": "warning", "topic": None, "partition": None, "since": None, "is_own": True}
+_OWN_RULE = {
+    "rule": "drain",
+    "level": "warning",
+    "topic": None,
+    "partition": None,
+    "since": None,
+    "is_own": True,
+}
 #: What there is no forecast for, and why.
 _NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _FINE = "Nothing is wrong."
@@ -42,11 +49,11 @@ def verdict(case: Case) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``level``, one of `LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``; ``groups``, the worst
-        first, each with its lag, age, drain, causes and ``why``, what tells most in a sentence (None: all is well);
-        ``rules``, what those found that are of no group; ``unknown``, sentences; ``changes``, None for the first
-        report.
-        Names in it are as Kafka has them: escape them where they are shown.
+        ``level``, one of `LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``;
+        ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, what tells
+        most in a sentence (None: all is well); ``rules``, what those found that are of no group;
+        ``unknown``, sentences; ``changes``, None for the first report. Names in it are as Kafka has
+        them: escape them where they are shown.
     """
     causes, progress = rows_by_group(explain(case.evidence)), rows_by_group(case.evidence.progress)
     checked, dark = _judged(case), unknown_lags(case.evidence)
@@ -60,7 +67,9 @@ def verdict(case: Case) -> dict[str, Any]:
         )
         for row in rollup_arrow(case.evidence.lag, "group").to_pylist()
     ]
-    groups.sort(key=lambda group: (-LEVELS.index(group["level"]), -(group["lag"] or 0), group["group_id"]))
+    groups.sort(
+        key=lambda group: (-LEVELS.index(group["level"]), -(group["lag"] or 0), group["group_id"])
+    )
     rules = [_rule(one) for one in checked.get(None, [])]
     levels = [group["level"] for group in groups] or ["unknown"]
     level = max([*levels, *(rule["level"] for rule in rules)], key=LEVELS.index)
@@ -86,7 +95,8 @@ def unknown(case: Case) -> list[str]:
     evidence, told = case.evidence, []
     reasons = [reason for reason in evidence.lag.column("lag_reason").to_pylist() if reason]
     told += [
-        f"The lag of {reasons.count(reason)} share partitions: {REASONS[reason]}." for reason in sorted(set(reasons))
+        f"The lag of {reasons.count(reason)} share partitions: {REASONS[reason]}."
+        for reason in sorted(set(reasons))
     ]
     if evidence.gaps.num_rows:
         told.append(
@@ -94,22 +104,32 @@ def unknown(case: Case) -> list[str]:
             "are lower bounds."
         )
     if evidence.rejected:
-        told.append(f"What {evidence.rejected} records say: they could not be decoded (sharelag decode shows them).")
+        told.append(
+            f"What {evidence.rejected} records say: they could not be decoded (sharelag decode shows them)."
+        )
     if not evidence.settings.num_rows:
-        told.append("The settings in force: they are not in this input, and Kafka's defaults are assumed.")
+        told.append(
+            "The settings in force: they are not in this input, and Kafka's defaults are assumed."
+        )
     elif evidence.settings.column("value").null_count:
-        told.append("Some settings: they are hidden from us, and Kafka's defaults are assumed for them.")
+        told.append(
+            "Some settings: they are hidden from us, and Kafka's defaults are assumed for them."
+        )
     if not evidence.groups.num_rows:
         told.append("Members and assignments: the groups' own records are not in this input.")
     if not evidence.past_offsets.num_rows:
         told.append(
             "Where the topics ended before: without it nobody can say how fast records arrive, and when lag is gone."
         )
-    ages = evidence.progress.filter(pc.greater(evidence.progress.column("oldest_offset").fill_null(-1), -1))
+    ages = evidence.progress.filter(
+        pc.greater(evidence.progress.column("oldest_offset").fill_null(-1), -1)
+    )
     if ages.column("age_ms").null_count:
         told.append(f"How old the lag of {ages.column('age_ms').null_count} share partitions is.")
     if case.bench.as_of is not None:
-        told.append("Settings, retention and last stable offsets at that moment: those of now are used.")
+        told.append(
+            "Settings, retention and last stable offsets at that moment: those of now are used."
+        )
     return told
 
 
@@ -133,10 +153,20 @@ def _group(
     if gone in _NEVER and not causes:
         judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}, and no cause was found"}]
     # Nothing is wrong only where everything is known.
-    own = [_OWN_RULE | {"rule": "lag", "level": level, "summary": words} for level, words in dark if level != "ok"]
+    own = [
+        _OWN_RULE | {"rule": "lag", "level": level, "summary": words}
+        for level, words in dark
+        if level != "ok"
+    ]
     judged = [*judged, *own]
-    levels = ["ok", *(_OF_SEVERITY[cause["severity"]] for cause in causes), *(one["level"] for one in judged)]
-    left = [one for one in mine if one["oldest_offset"] is not None]  # where something is not finished
+    levels = [
+        "ok",
+        *(_OF_SEVERITY[cause["severity"]] for cause in causes),
+        *(one["level"] for one in judged),
+    ]
+    left = [
+        one for one in mine if one["oldest_offset"] is not None
+    ]  # where something is not finished
     ages = [one["age_ms"] for one in left]
     margins = [one["margin_ms"] for one in left if one["margin_ms"] is not None]
     return {
@@ -156,15 +186,22 @@ def _group(
     }
 
 
-def _why(causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], gone: str) -> str | None:
-    told = [cause["summary"] for cause in causes] + [f"{one['rule']}: {one['summary']}" for one in judged]
+def _why(
+    causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], gone: str
+) -> str | None:
+    told = [cause["summary"] for cause in causes] + [
+        f"{one['rule']}: {one['summary']}" for one in judged
+    ]
     return next(iter([*told, *dark, *([_NO_FORECAST[gone]] if gone in _NO_FORECAST else [])]), None)
 
 
 def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
     names = ("cause", "severity", "topic", "topic_id", "partition", "held", "summary", "advice")
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
-    return {name: cause[name] for name in names} | {"since": _time(cause["since"]), "evidence": evidence}
+    return {name: cause[name] for name in names} | {
+        "since": _time(cause["since"]),
+        "evidence": evidence,
+    }
 
 
 def _rule(one: Mapping[str, Any]) -> dict[str, Any]:

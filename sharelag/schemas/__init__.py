@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.schemas.answers import CAUSES, DIFF, HEALTH, IMBALANCE, LAG, PROGRESS, ROLLUP, TIMELINE
+from sharelag.schemas.answers import (
+    CAUSES,
+    DIFF,
+    HEALTH,
+    IMBALANCE,
+    LAG,
+    PROGRESS,
+    ROLLUP,
+    TIMELINE,
+)
 from sharelag.schemas.records import (
     GAPS,
     GROUP_RECORDS,
@@ -69,7 +78,8 @@ __all__ = [
     "spark_schema",
 ]
 
-#: Metadata of a column of words that are amounts, such as ``1m 37s``: they stand at the right, as numbers do.
+#: Metadata of a column of words that are amounts, such as ``1m 37s``: they stand at the right, as
+#: numbers do.
 AMOUNT = {b"sharelag": b"amount"}
 
 #: What the functions over Arrow take.

@@ -29,18 +29,22 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
     Raises
     ------
     InputError
-        When a column of texts or lists is too large for one: Arrow would leave it in several, and who takes the
-        first would lose the others.
+        When a column of texts or lists is too large for one: Arrow would leave it in several, and
+        who takes the first would lose the others.
     """
     if isinstance(rows, pa.RecordBatch):
         return rows
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
-        raise InputError("the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces")
+        raise InputError(
+            "the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces"
+        )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-def rows_by_group(table: Arrow, names: Sequence[str] = ()) -> defaultdict[str, list[dict[str, Any]]]:
+def rows_by_group(
+    table: Arrow, names: Sequence[str] = ()
+) -> defaultdict[str, list[dict[str, Any]]]:
     """The rows of each group as mappings, in their order: some columns, or all; nothing of a group that has none."""
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in table.select(list(names) or table.schema.names).to_pylist():
@@ -53,7 +57,11 @@ def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
 
     Topics, their ids and numbers hold no colon, so no two keys of as many columns look the same.
     """
-    return flat(pc.binary_join_element_wise(*[flat(table.column(name)).cast(pa.string()) for name in names], ":"))
+    return flat(
+        pc.binary_join_element_wise(
+            *[flat(table.column(name)).cast(pa.string()) for name in names], ":"
+        )
+    )
 
 
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
@@ -84,11 +92,16 @@ def without_timestamps(rows: Arrow) -> pa.Table:
 def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows as a Spark task returns them: timestamps in microseconds, and null for the columns that are missing.
 
-    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes null.
+    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes
+    null.
     """
     arrays, fields = [], []
     for field in schema:
-        column = batch.column(field.name) if field.name in batch.schema.names else pa.nulls(len(batch), field.type)
+        column = (
+            batch.column(field.name)
+            if field.name in batch.schema.names
+            else pa.nulls(len(batch), field.type)
+        )
         kind = field.type
         if pa.types.is_timestamp(kind):
             column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")

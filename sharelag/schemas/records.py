@@ -33,7 +33,10 @@ STATE_BATCH = pa.struct(
 UNKNOWN_TAG = pa.struct(
     [
         ("path", pa.string()),  # "" for the record itself, else the array: "state_batches"
-        ("element", pa.int32()),  # index in that array (over the whole record); null for the record itself
+        (
+            "element",
+            pa.int32(),
+        ),  # index in that array (over the whole record); null for the record itself
         ("tag", pa.int32()),
         ("data", pa.binary()),
     ]
@@ -59,7 +62,10 @@ RECORDS = pa.schema(
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),  # snapshots only
         ("leader_epoch", pa.int32()),
-        ("start_offset", pa.int64()),  # null: not known yet (snapshot) or unchanged (update); -1 in Kafka
+        (
+            "start_offset",
+            pa.int64(),
+        ),  # null: not known yet (snapshot) or unchanged (update); -1 in Kafka
         ("create_timestamp", TIMESTAMP),  # snapshots only
         ("write_timestamp", TIMESTAMP),  # snapshots only
         ("state_batches", pa.list_(STATE_BATCH)),
@@ -68,13 +74,21 @@ RECORDS = pa.schema(
     ]
 )
 
-TOPIC_PARTITIONS = pa.list_(pa.struct([("topic_id", pa.string()), ("partitions", pa.list_(pa.int32()))]))
+TOPIC_PARTITIONS = pa.list_(
+    pa.struct([("topic_id", pa.string()), ("partitions", pa.list_(pa.int32()))])
+)
 NAMED_TOPIC_PARTITIONS = pa.list_(
-    pa.struct([("topic_id", pa.string()), ("topic_name", pa.string()), ("partitions", pa.list_(pa.int32()))])
+    pa.struct(
+        [
+            ("topic_id", pa.string()),
+            ("topic_name", pa.string()),
+            ("partitions", pa.list_(pa.int32())),
+        ]
+    )
 )
 
-#: One decoded share-group record of ``__consumer_offsets`` (types 10 to 15). A column that is not part of
-#: the record's type is null.
+#: One decoded share-group record of ``__consumer_offsets`` (types 10 to 15). A column that is not
+#: part of the record's type is null.
 GROUP_RECORDS = pa.schema(
     [
         *POSITION,
@@ -106,7 +120,9 @@ GROUP_RECORDS = pa.schema(
 )
 
 #: One record that could not be decoded: where it was, why, and its bytes.
-REJECTS = pa.schema([*POSITION, ("reason", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+REJECTS = pa.schema(
+    [*POSITION, ("reason", pa.string()), ("key", pa.binary()), ("value", pa.binary())]
+)
 
 #: Offsets of a topic that are not among the records, although records before and after are.
 GAPS = pa.schema(
@@ -125,19 +141,26 @@ OFFSETS = pa.schema(
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("log_start_offset", pa.int64()),
-        ("end_offset", pa.int64()),  # high watermark: read_uncommitted, also for read_committed groups
+        (
+            "end_offset",
+            pa.int64(),
+        ),  # high watermark: read_uncommitted, also for read_committed groups
         ("leader_epoch", pa.int32()),
         ("as_of", TIMESTAMP),  # null: offsets of the moment that was asked for are not known
     ]
 )
 
-#: What else is known of one topic partition's log. Kafka's -1 for "no limit" stays, since it is known.
+#: What else is known of one topic partition's log. Kafka's -1 for "no limit" stays, since it is
+#: known.
 LOGS = pa.schema(
     [
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        ("last_stable_offset", pa.int64()),  # the end for read_committed groups; below the end: open transactions
+        (
+            "last_stable_offset",
+            pa.int64(),
+        ),  # the end for read_committed groups; below the end: open transactions
         ("cleanup_policy", pa.string()),  # delete, compact, or both with a comma
         ("retention_ms", pa.int64()),
         ("retention_bytes", pa.int64()),
@@ -152,7 +175,10 @@ TIMES = pa.schema(
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("asked_offset", pa.int64()),  # the offset that was asked for ...
-        ("offset", pa.int64()),  # ... and that of the first record there or after; null: there is none
+        (
+            "offset",
+            pa.int64(),
+        ),  # ... and that of the first record there or after; null: there is none
         ("timestamp", TIMESTAMP),  # of that record
     ]
 )

@@ -1,7 +1,7 @@
 """Inputs: a cluster, a capture, raw Parquet, a broker's files. All answer the same questions.
 
-Each input gives raw records for either engine, and the offsets of the topics that its share partitions are
-of. Nothing here looks into a record.
+Each input gives raw records for either engine, and the offsets of the topics that its share
+partitions are of. Nothing here looks into a record.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class KafkaInput:
         return False
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return kafka.read_topic(self.config, topic, self._state_ranges if topic == STATE_TOPIC else None)
+        return kafka.read_topic(
+            self.config, topic, self._state_ranges if topic == STATE_TOPIC else None
+        )
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.data_source import read_kafka
@@ -152,7 +154,11 @@ class KafkaInput:
         return settings(self.config, groups, topics)
 
     def partitions(self, topic: str) -> int | None:
-        return len(self._state_ranges) if topic == STATE_TOPIC else len(kafka.offset_ranges(self.config, topic))
+        return (
+            len(self._state_ranges)
+            if topic == STATE_TOPIC
+            else len(kafka.offset_ranges(self.config, topic))
+        )
 
     def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
         wanted = set(topic_ids)
@@ -208,14 +214,20 @@ class CaptureInput:
             )
         offsets = _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
         past = of_topics(self._capture.extras["past_offsets"], topic_ids)
-        return _latest_until(offsets, past, as_of) if isinstance(as_of, datetime) and as_of < self.as_of() else offsets
+        return (
+            _latest_until(offsets, past, as_of)
+            if isinstance(as_of, datetime) and as_of < self.as_of()
+            else offsets
+        )
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         past = of_topics(self._capture.extras["past_offsets"], topic_ids)
         times = past.column("as_of")
         if not moments:
             return past.slice(0, 0)
-        return past.filter(pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments))))
+        return past.filter(
+            pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
+        )
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return of_topics(self._capture.extras["logs"], topic_ids)
@@ -326,7 +338,9 @@ class SegmentsInput(RecordsOnly):
         return _of_moment(offsets, topic_ids, noted, as_of)
 
     def size(self) -> int:
-        return 0  # its files are read in this process whatever the engine, so that `auto` had better stay here
+        # its files are read in this process whatever the engine, so that `auto` had better stay
+        # here
+        return 0
 
     def describe(self) -> str:
         return f"log directory {self.folder}"
@@ -353,20 +367,26 @@ def parquet_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return parquet(spark, paths)
 
 
-def _of_moment(offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object) -> pa.Table:
+def _of_moment(
+    offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
+) -> pa.Table:
     """The offsets of some topics; they were noted once, so those of another moment are not known."""
     offsets = of_topics(offsets, topic_ids)
     if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
         return offsets
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
-        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind))
+        offsets = offsets.set_column(
+            offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind)
+        )
     return offsets
 
 
 def _latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
     """Where topic partitions ended when that was last noted before a moment; ``as_of`` says when."""
-    noted = past.filter(pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()))
+    noted = past.filter(
+        pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
+    )
     noted = noted.sort_by([("as_of", "descending")])
     names = ("topic_id", "partition")
     then = beside(keys(offsets, names), noted, names)
@@ -387,5 +407,8 @@ def _dataset(paths: str | list[str]) -> ds.Dataset:
 
 
 def _parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
-    # One file and one batch after the other: the order of a partition's records is the order of the log.
-    yield from dataset.to_batches(columns=schemas.RAW.names, batch_size=50_000, fragment_readahead=1, use_threads=False)
+    # One file and one batch after the other: the order of a partition's records is the order of the
+    # log.
+    yield from dataset.to_batches(
+        columns=schemas.RAW.names, batch_size=50_000, fragment_readahead=1, use_threads=False
+    )

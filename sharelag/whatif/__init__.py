@@ -5,7 +5,8 @@
     compare(variants(scenario, assignors=["simple", "lag-aware-sticky"])).differences
     assign("simple", members, topics)                           # an assignor alone
 
-Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is first used.
+Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is
+first used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
     from sharelag.whatif.autoscaling.cost import cost_against_age
     from sharelag.whatif.compare import Comparison, compare, compared, variants
-    from sharelag.whatif.consumer_group import ConsumerSettings, Moving, consumer_group_twin, should_move
+    from sharelag.whatif.consumer_group import (
+        ConsumerSettings,
+        Moving,
+        consumer_group_twin,
+        should_move,
+    )
     from sharelag.whatif.edited import what_if
     from sharelag.whatif.fixed import with_assignment
     from sharelag.whatif.named import named, names

@@ -1,11 +1,12 @@
 """Autoscalers, which add and remove members while a scenario runs, as frozen values for `Scenario.autoscaler`.
 
-    scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1, max_replica_count=20))
-    simulate(scenario).scaling          # what it saw, wanted and did
+    scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1,
+    max_replica_count=20)) simulate(scenario).scaling          # what it saw, wanted and did
 
-Names are those of KEDA and Kubernetes, times are milliseconds. Sources: keda.sh, *ScaledObject specification* and
-*Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and ``pkg/scaling/executor/scale_scaledobjects.go``;
-kubernetes.io, *Horizontal Pod Autoscaling*, ``pkg/controller/podautoscaler``.
+Names are those of KEDA and Kubernetes, times are milliseconds. Sources: keda.sh, *ScaledObject
+specification* and *Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and
+``pkg/scaling/executor/scale_scaledobjects.go``; kubernetes.io, *Horizontal Pod Autoscaling*,
+``pkg/controller/podautoscaler``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export` tells it.
+#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export`
+#: tells it.
 Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
 
 
@@ -38,7 +40,8 @@ class Rules:
         Of all that was wanted in this window the least change counts.
     policies
     select_policy
-        Whether the policy that allows the most change counts, or the one that allows the least; or nothing changes.
+        Whether the policy that allows the most change counts, or the one that allows the least; or
+        nothing changes.
     """
 
     stabilization_window_ms: int = 0
@@ -47,7 +50,9 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.select_policy != "disabled" and not self.policies:
-            raise InputError("scaling rules without a policy: give policies, or select_policy='disabled'")
+            raise InputError(
+                "scaling rules without a policy: give policies, or select_policy='disabled'"
+            )
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ class Hpa:
     tolerance
         Nothing changes where the metric is off its target by no more than this part.
     scale_up, scale_down
-        None for both of them is an HPA without a ``behavior``: it goes up to the double or to 4, whichever is more,
-        and down by the highest of five minutes.
+        None for both of them is an HPA without a ``behavior``: it goes up to the double or to 4,
+        whichever is more, and down by the highest of five minutes.
     """
 
     sync_period_ms: int = 15_000
@@ -72,9 +77,13 @@ class Hpa:
 
     def __post_init__(self) -> None:
         if self.sync_period_ms < 1 or not self.tolerance >= 0:
-            raise InputError("an HPA needs a sync_period_ms of at least 1 and a tolerance from 0 on")
+            raise InputError(
+                "an HPA needs a sync_period_ms of at least 1 and a tolerance from 0 on"
+            )
         if (self.scale_up is None) != (self.scale_down is None):
-            raise InputError("an HPA has rules for both directions or no behavior at all: give both, or None for both")
+            raise InputError(
+                "an HPA has rules for both directions or no behavior at all: give both, or None for both"
+            )
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,8 @@ class Pods:
     startup_ms
         From the decision until a new member joins: scheduling, image, start of the process.
     grace_ms
-        ``terminationGracePeriodSeconds``: a member that goes finishes the records at hand and closes; who needs
-        longer is killed.
+        ``terminationGracePeriodSeconds``: a member that goes finishes the records at hand and
+        closes; who needs longer is killed.
     """
 
     startup_ms: int = 10_000
@@ -98,22 +107,24 @@ class Pods:
 class Keda:
     """A ScaledObject with one trigger on the lag of the group, and the HPA that KEDA makes for it.
 
-    The HPA wants ``ceil(metric / lag_threshold)`` members (``AverageValue`` of an external metric). KEDA itself goes
-    from none to some, and back, by what it polls.
+    The HPA wants ``ceil(metric / lag_threshold)`` members (``AverageValue`` of an external metric).
+    KEDA itself goes from none to some, and back, by what it polls.
 
     Attributes
     ----------
     activation_lag_threshold
         From none to some above this lag only.
     polling_interval_ms, cooldown_period_ms
-        How often KEDA looks whether there is work at all; how long after it last saw some it goes to none.
+        How often KEDA looks whether there is work at all; how long after it last saw some it goes
+        to none.
     use_cached_metrics
         The HPA gets what was polled last; else KEDA asks again whenever the HPA does.
     refresh_ms
-        How often the source of the metric gathers anew, such as an exporter with a cache; 0: it is always live.
+        How often the source of the metric gathers anew, such as an exporter with a cache; 0: it is
+        always live.
     limit_to_partitions
-        As KEDA's Kafka scaler does for consumer groups unless ``allowIdleConsumers`` is set. Members of share groups
-        need no partition of their own.
+        As KEDA's Kafka scaler does for consumer groups unless ``allowIdleConsumers`` is set.
+        Members of share groups need no partition of their own.
     """
 
     lag_threshold: int = 10
@@ -142,13 +153,14 @@ class Keda:
 class TargetAge:
     """As many members as keep records from waiting longer than ``goal_ms``. Not KEDA's, but what people are after.
 
-    It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before it is too old:
+    It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before
+    it is too old:
 
-        members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one member)
-        time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
+        members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one
+        member) time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
 
-    Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at work. The same
-    rules as the HPA's keep it from flapping.
+    Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at
+    work. The same rules as the HPA's keep it from flapping.
 
     Attributes
     ----------
@@ -169,7 +181,9 @@ class TargetAge:
     def __post_init__(self) -> None:
         _require_bounds(self.min_replica_count, self.max_replica_count)
         if self.goal_ms < 1 or self.window_ms < 1 or not 0 < self.utilization <= 1:
-            raise InputError("goal_ms and window_ms must be at least 1, and utilization above 0 and at most 1")
+            raise InputError(
+                "goal_ms and window_ms must be at least 1, and utilization above 0 and at most 1"
+            )
         if self.min_replica_count < 1:
             raise InputError(
                 "TargetAge measures what members do, so it keeps one at least: give min_replica_count of 1"
@@ -195,4 +209,6 @@ Autoscaler: TypeAlias = Keda | TargetAge | Fixed
 
 def _require_bounds(least: int, most: int) -> None:
     if not 0 <= least <= most or most < 1:
-        raise InputError(f"from {least} to {most} members is no range: give min from 0 on, and a max not below it")
+        raise InputError(
+            f"from {least} to {most} members is no range: give min from 0 on, and a max not below it"
+        )

@@ -5,10 +5,11 @@
     comparison.measures, comparison.differences      # Arrow tables
     comparison.winner("age_p95_ms")                  # a name, or None: the runs do not say
 
-With the same seed all variants meet the same luck, so that they are compared run by run: what is left is what the
-variants do to it, and few runs show it. Intervals are Student's t; those of one measure are narrowed by the number of
-comparisons (Bonferroni), so that with a confidence of 0.95 not even one of them is wrong in 95 of 100 comparisons.
-Over several measures nothing is corrected: who looks at twenty of them finds one that seems to differ by luck.
+With the same seed all variants meet the same luck, so that they are compared run by run: what is
+left is what the variants do to it, and few runs show it. Intervals are Student's t; those of one
+measure are narrowed by the number of comparisons (Bonferroni), so that with a confidence of 0.95
+not even one of them is wrong in 95 of 100 comparisons. Over several measures nothing is corrected:
+who looks at twenty of them finds one that seems to differ by luck.
 """
 
 from __future__ import annotations
@@ -24,12 +25,27 @@ import pyarrow.compute as pc
 from sharelag.errors import InputError
 from sharelag.shown import Shown
 from sharelag.whatif.comparison.choices import variants
-from sharelag.whatif.comparison.intervals import Floats, is_better, median, of_difference, of_mean, of_ratio
+from sharelag.whatif.comparison.intervals import (
+    Floats,
+    is_better,
+    median,
+    of_difference,
+    of_mean,
+    of_ratio,
+)
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.scenario import Scenario
 
-__all__ = ["Comparison", "Progress", "compare", "compared", "each_level", "require_baseline", "variants"]
+__all__ = [
+    "Comparison",
+    "Progress",
+    "compare",
+    "compared",
+    "each_level",
+    "require_baseline",
+    "variants",
+]
 
 #: Is told how many runs are done, and of how many.
 Progress = Callable[[int, int], object]
@@ -67,15 +83,24 @@ class Comparison(Shown):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        if measure not in self.measures.column("measure").to_pylist() or MEASURED[measure].better is None:
-            known = [name for name, one in MEASURED.items() if one.better and name in self.runs.column_names]
+        if (
+            measure not in self.measures.column("measure").to_pylist()
+            or MEASURED[measure].better is None
+        ):
+            known = [
+                name
+                for name, one in MEASURED.items()
+                if one.better and name in self.runs.column_names
+            ]
             raise InputError(f"there is no winner by {measure!r}: choose one of {', '.join(known)}")
         by_variant = _by_variant(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
         wins = dict.fromkeys(by_variant, 0)
         for one, other in pairs:
             values, others = _paired(by_variant[one], by_variant[other])
-            better = is_better(values, others, MEASURED[measure], each_level(self.confidence, len(pairs)))
+            better = is_better(
+                values, others, MEASURED[measure], each_level(self.confidence, len(pairs))
+            )
             if better is not None:
                 wins[one if better else other] += 1
         return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
@@ -133,8 +158,8 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
     Parameters
     ----------
     runs : pyarrow.Table
-        ``variant``, ``seed``, and columns of `RUNS` to be compared by; others are passed over. Failed runs (with an
-        ``error``) are counted, and left out of all else.
+        ``variant``, ``seed``, and columns of `RUNS` to be compared by; others are passed over.
+        Failed runs (with an ``error``) are counted, and left out of all else.
     baseline, confidence
         As for `compare`.
 
@@ -146,7 +171,9 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
     names = _require_runs(runs)
     baseline = require_baseline(names, baseline)
     if not 0 < confidence < 1:
-        raise InputError(f"a confidence of {confidence} is none: give a number between 0 and 1, such as 0.95")
+        raise InputError(
+            f"a confidence of {confidence} is none: give a number between 0 and 1, such as 0.95"
+        )
     failed = _failed(runs)
     measures, differences = [], []
     for measure, how in MEASURED.items():
@@ -158,12 +185,19 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
             unknown = int(np.isnan(values).sum())
             counts = {"n": len(values) - unknown, "unknown": unknown, "failed": failed.get(name, 0)}
             bounds = of_mean(values, confidence)._asdict() | {"median": median(values, how)}
-            measures.append({"variant": name, "measure": measure} | counts | bounds | {"confidence": confidence})
+            measures.append(
+                {"variant": name, "measure": measure} | counts | bounds | {"confidence": confidence}
+            )
         for name in names:
             if name != baseline:
                 values, others = _paired(by_variant[name], by_variant[baseline])
                 level = each_level(confidence, len(names) - 1)
-                told = {"variant": name, "baseline": baseline, "measure": measure, "confidence": confidence}
+                told = {
+                    "variant": name,
+                    "baseline": baseline,
+                    "measure": measure,
+                    "confidence": confidence,
+                }
                 told |= _difference(values, others, level)
                 differences.append(told | {"better": is_better(values, others, how, level)})
     return Comparison(
@@ -189,20 +223,31 @@ def require_baseline(names: list[str], baseline: str | None) -> str:
         It is none of these.
     """
     if baseline is not None and baseline not in names:
-        raise InputError(f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}")
+        raise InputError(
+            f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}"
+        )
     return names[0] if baseline is None else baseline
 
 
 def _require_runs(runs: pa.Table) -> list[str]:
     for column in ("variant", "seed"):
         if column not in runs.column_names:
-            raise InputError(f"these runs have no column {column!r}: give the table of a comparison or a sweep")
+            raise InputError(
+                f"these runs have no column {column!r}: give the table of a comparison or a sweep"
+            )
     if not runs.num_rows:
         raise InputError("there are no runs to compare: give at least one variant and one seed")
-    keys = list(zip(runs.column("variant").to_pylist(), runs.column("seed").to_pylist(), strict=True))
+    keys = list(
+        zip(runs.column("variant").to_pylist(), runs.column("seed").to_pylist(), strict=True)
+    )
     if len(set(keys)) < len(keys):
-        raise InputError("a variant has two runs with the same seed: give each (variant, seed) once")
-    if "duration_ms" in runs.column_names and len(spans := pc.unique(runs.column("duration_ms").drop_null())) > 1:
+        raise InputError(
+            "a variant has two runs with the same seed: give each (variant, seed) once"
+        )
+    if (
+        "duration_ms" in runs.column_names
+        and len(spans := pc.unique(runs.column("duration_ms").drop_null())) > 1
+    ):
         raise InputError(
             f"these runs are of different durations ({', '.join(map(str, spans.to_pylist()))} ms), which cannot be "
             "compared: give all scenarios the same duration_ms"

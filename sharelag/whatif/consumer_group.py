@@ -3,17 +3,18 @@
     consumer_group_twin(scenario, seed=0).summary       # beside simulate(scenario, seed=0).summary
     should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order, duplicates ...
 
-What is a consumer group's: a partition has one member at most (``UniformAssignor`` of ``group.protocol=consumer``),
-its records are worked on in order, and positions are committed every ``auto.commit.interval.ms``. A member that
-crashes is missed when its session times out; then another one goes on from what was committed. Members that have no
-partition wait.
+What is a consumer group's: a partition has one member at most (``UniformAssignor`` of
+``group.protocol=consumer``), its records are worked on in order, and positions are committed every
+``auto.commit.interval.ms``. A member that crashes is missed when its session times out; then
+another one goes on from what was committed. Members that have no partition wait.
 
-What has to be assumed, since a consumer group has no acknowledgement of single records: a record that a member of the
-share group would release is tried again in place, at once, ``ConsumerSettings.attempts`` times in all, and is then
-given up like a rejected one (skipped, or put into a dead letter queue: ``archived``). One that it would never
-acknowledge counts as done. A record that crashes its member does so again for whoever gets it next; nothing counts its
-deliveries. Another leader of a partition, and a broker that is down, make no difference. Records that the share group
-had finished beyond its start offset are no work.
+What has to be assumed, since a consumer group has no acknowledgement of single records: a record
+that a member of the share group would release is tried again in place, at once,
+``ConsumerSettings.attempts`` times in all, and is then given up like a rejected one (skipped, or
+put into a dead letter queue: ``archived``). One that it would never acknowledge counts as done. A
+record that crashes its member does so again for whoever gets it next; nothing counts its
+deliveries. Another leader of a partition, and a broker that is down, make no difference. Records
+that the share group had finished beyond its start offset are no work.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ from sharelag.whatif.simulation.summary import SUMMARY
 from sharelag.whatif.twin.run import ConsumerGroupResult, Run
 from sharelag.whatif.twin.settings import ConsumerSettings
 
-__all__ = ["ConsumerGroupResult", "ConsumerSettings", "Moving", "consumer_group_twin", "should_move"]
+__all__ = [
+    "ConsumerGroupResult",
+    "ConsumerSettings",
+    "Moving",
+    "consumer_group_twin",
+    "should_move",
+]
 
 CONSUMER, SHARE = "consumer group", "share group"
 #: One run: the summary, and what only this comparison asks.
@@ -45,9 +52,18 @@ RUNS = pa.schema(
     [
         ("variant", pa.string()),  # consumer group or share group
         *SUMMARY,
-        ("parallelism", pa.float64()),  # members at work, on average while anything was left; null: nothing ever was
-        ("out_of_order_share", pa.float64()),  # of the offsets finished, those with an earlier one unfinished then
-        ("duplicates", pa.int64()),  # redeliveries that no member asked for: work that may have been done twice
+        (
+            "parallelism",
+            pa.float64(),
+        ),  # members at work, on average while anything was left; null: nothing ever was
+        (
+            "out_of_order_share",
+            pa.float64(),
+        ),  # of the offsets finished, those with an earlier one unfinished then
+        (
+            "duplicates",
+            pa.int64(),
+        ),  # redeliveries that no member asked for: work that may have been done twice
     ]
 )
 #: One measure.
@@ -56,7 +72,10 @@ ANSWERS = pa.schema(
         ("measure", pa.string()),
         ("unit", pa.string()),
         ("n", pa.int32()),  # seeds
-        ("consumer_group", pa.float64()),  # means; null: some run does not know it, such as when it drained
+        (
+            "consumer_group",
+            pa.float64(),
+        ),  # means; null: some run does not know it, such as when it drained
         ("share_group", pa.float64()),
         ("difference", pa.float64()),  # the share group's less the consumer group's, seed by seed
         ("low", pa.float64()),
@@ -105,8 +124,8 @@ def consumer_group_twin(
         Of its settings only ``isolation_level``, ``auto_offset_reset`` and, as a limit of attempts,
         ``delivery_count_limit`` are used.
     seed : int
-        With the seed of `simulate` arrivals are the same, and so are the work in each record and what it does in
-        which attempt.
+        With the seed of `simulate` arrivals are the same, and so are the work in each record and
+        what it does in which attempt.
     settings : ConsumerSettings, optional
         Kafka's defaults when not given.
 
@@ -186,7 +205,9 @@ def _out_of_order(finished: pa.Table) -> float | None:
     if not finished.num_rows:
         return None
     key = [finished.column(name).to_numpy(zero_copy_only=False) for name in ("topic", "partition")]
-    first, last, time = (finished.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms"))
+    first, last, time = (
+        finished.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms")
+    )
     topic = np.unique(key[0].astype(str), return_inverse=True)[1]
     order = np.lexsort((first, key[1], topic))
     place = np.unique(np.stack([topic, key[1]]), axis=1, return_inverse=True)[1].reshape(-1)[order]

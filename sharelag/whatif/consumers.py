@@ -14,14 +14,16 @@ from sharelag.whatif.partition.values import AcquireMode
 class Service:
     """How long a member takes to process a record.
 
-    A record takes the same time in every delivery and whichever assignor is tried: its work is its own.
+    A record takes the same time in every delivery and whichever assignor is tried: its work is its
+    own.
 
     Attributes
     ----------
     mean_ms
         Of one record.
     kind
-        ``fixed``, ``exponential``, ``lognormal``, or ``measured``: one of the ``samples_ms``, as they are.
+        ``fixed``, ``exponential``, ``lognormal``, or ``measured``: one of the ``samples_ms``, as
+        they are.
     sigma
         Of the logarithm, for ``lognormal``.
     samples_ms
@@ -46,7 +48,14 @@ class Service:
         if self.kind == "measured" and not self.samples_ms:
             raise InputError("a measured service has no samples: give samples_ms, or another kind")
         if not all(
-            value >= 0 for value in (self.mean_ms, self.sigma, self.poll_ms, self.slow_factor, *self.samples_ms)
+            value >= 0
+            for value in (
+                self.mean_ms,
+                self.sigma,
+                self.poll_ms,
+                self.slow_factor,
+                *self.samples_ms,
+            )
         ):
             raise InputError("a service time is below 0: give times and factors from 0 on")
 
@@ -58,17 +67,20 @@ class Behaviour:
     Attributes
     ----------
     accept, release, reject, silent
-        Shares of the records, together 1; ``silent`` ones are never acknowledged, so that their locks run out.
+        Shares of the records, together 1; ``silent`` ones are never acknowledged, so that their
+        locks run out.
     crash, hang
-        Chances for each poll that brings records: the process ends and its connections with it, or it stands still
-        with open connections, and without heartbeats.
+        Chances for each poll that brings records: the process ends and its connections with it, or
+        it stands still with open connections, and without heartbeats.
     hang_ms, restart_ms
-        How long it hangs, and after which time a crashed one comes back as a new member; None: for ever, never.
+        How long it hangs, and after which time a crashed one comes back as a new member; None: for
+        ever, never.
     acknowledgement
         ``implicit`` accepts all with the next poll.
     commit
-        When acknowledgements are sent: with the next ``poll``; at once after an ``error`` (a record released or
-        rejected), whereupon the rest of the batch goes on in the same delivery; or after each ``record``.
+        When acknowledgements are sent: with the next ``poll``; at once after an ``error`` (a record
+        released or rejected), whereupon the rest of the batch goes on in the same delivery; or
+        after each ``record``.
     renew_ms
         How often it renews the locks of the records that it is still working on; None: never.
     """
@@ -87,14 +99,20 @@ class Behaviour:
 
     def __post_init__(self) -> None:
         shares = (self.accept, self.release, self.reject, self.silent)
-        if not all(0 <= share <= 1 for share in (*shares, self.crash, self.hang)) or not math.isclose(sum(shares), 1):
-            raise InputError(f"accept, release, reject and silent are {shares}: give shares that sum up to 1")
+        if not all(
+            0 <= share <= 1 for share in (*shares, self.crash, self.hang)
+        ) or not math.isclose(sum(shares), 1):
+            raise InputError(
+                f"accept, release, reject and silent are {shares}: give shares that sum up to 1"
+            )
         if self.acknowledgement == "implicit" and (self.accept < 1 or self.commit != "poll"):
             raise InputError(
                 "implicit acknowledgement accepts all, with the next poll: choose explicit for anything else"
             )
         if self.renew_ms is not None and (self.renew_ms < 1 or self.acknowledgement == "implicit"):
-            raise InputError(f"renew_ms is {self.renew_ms}: give at least 1 ms, and explicit acknowledgement")
+            raise InputError(
+                f"renew_ms is {self.renew_ms}: give at least 1 ms, and explicit acknowledgement"
+            )
 
 
 @dataclass(frozen=True)
@@ -130,4 +148,6 @@ class Member:
 
     def __post_init__(self) -> None:
         if self.count < 0 or self.max_poll_records < 1:
-            raise InputError(f"member {self.name!r}: give a count from 0 on, and max_poll_records of at least 1")
+            raise InputError(
+                f"member {self.name!r}: give a count from 0 on, and max_poll_records of at least 1"
+            )

@@ -1,6 +1,7 @@
 """Checks that every assignment has to pass, and figures to compare assignors by.
 
-Both take members and topics as `sharelag.whatif.assign` does, and the answer of any assignor, registered or not.
+Both take members and topics as `sharelag.whatif.assign` does, and the answer of any assignor,
+registered or not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from sharelag.whatif.assignors.rack_aware import matches
 UNKNOWN_MEMBER = "unknown_member"  # partitions for somebody who is not in the group
 UNKNOWN_TOPIC = "unknown_topic"  # partitions of a topic that is not among the topics
 NOT_SUBSCRIBED = "not_subscribed"  # a partition of a topic to which the member does not subscribe
-NOT_ASSIGNABLE = "not_assignable"  # a partition that does not exist or whose share state is not initialised
+NOT_ASSIGNABLE = (
+    "not_assignable"  # a partition that does not exist or whose share state is not initialised
+)
 DUPLICATE = "duplicate"  # the same partition twice for one member
 STARVED = "starved"  # an assignable partition of a subscribed topic without a member
 UNEVEN_COUNTS = "uneven_counts"  # some partition has too many more members than another
@@ -56,9 +59,11 @@ class Figures:
     revoked_needlessly
         Those of ``revoked`` that were still allowed.
     rack_match
-        The part of the pairs with a replica in the member's rack; None where no pair has both racks known.
+        The part of the pairs with a replica in the member's rack; None where no pair has both racks
+        known.
     drain
-        Seconds until each place is drained (`predicted_drain`); None where no service rate was given.
+        Seconds until each place is drained (`predicted_drain`); None where no service rate was
+        given.
     """
 
     pairs: int
@@ -79,7 +84,10 @@ class Figures:
     @property
     def max_drain(self) -> float | None:
         """Seconds until everything whose lag is known is drained."""
-        return max((seconds for seconds in (self.drain or {}).values() if seconds is not None), default=None)
+        return max(
+            (seconds for seconds in (self.drain or {}).values() if seconds is not None),
+            default=None,
+        )
 
 
 def check(
@@ -109,14 +117,21 @@ def check(
     Returns
     -------
     list of Finding
-        Empty when all is well. What could not be meant (unknown members and topics) is not looked at further.
+        Empty when all is well. What could not be meant (unknown members and topics) is not looked
+        at further.
     """
     group = Group.of(members, topics)
     found = list(_wrong_pairs(group, assignment))
     numbers = _figures(group, assignment, None)
     for topic, partition in numbers.starved:
-        found.append(Finding(STARVED, None, topic, partition, f"nobody serves partition {partition} of {topic!r}"))
-    if count_spread is not None and (text := _spread(numbers.counts, count_spread, "members", "partition")):
+        found.append(
+            Finding(
+                STARVED, None, topic, partition, f"nobody serves partition {partition} of {topic!r}"
+            )
+        )
+    if count_spread is not None and (
+        text := _spread(numbers.counts, count_spread, "members", "partition")
+    ):
         found.append(Finding(UNEVEN_COUNTS, None, None, None, text))
     subscribed = {id_ for ids in group.subscribers.values() for id_ in ids}
     loads = {member: load for member, load in numbers.loads.items() if member in subscribed}
@@ -152,16 +167,26 @@ def _wrong_pairs(group: Group, assignment: Assignment) -> Iterator[Finding]:
     subscribed = {member.id: set(member.subscribed) for member in group.members}
     for member, topics in assignment.items():
         if member not in subscribed:
-            yield Finding(UNKNOWN_MEMBER, member, None, None, f"{member!r} is not a member of the group")
+            yield Finding(
+                UNKNOWN_MEMBER, member, None, None, f"{member!r} is not a member of the group"
+            )
             continue
         for topic, partitions in topics.items():
             if topic not in group.topics:
-                yield Finding(UNKNOWN_TOPIC, member, topic, None, f"{member!r} got {topic!r}, which is no topic here")
+                yield Finding(
+                    UNKNOWN_TOPIC,
+                    member,
+                    topic,
+                    None,
+                    f"{member!r} got {topic!r}, which is no topic here",
+                )
                 continue
             for partition, times in Counter(partitions).items():
                 where = f"partition {partition} of {topic!r}"
                 if times > 1:
-                    yield Finding(DUPLICATE, member, topic, partition, f"{member!r} got {where} {times} times")
+                    yield Finding(
+                        DUPLICATE, member, topic, partition, f"{member!r} got {where} {times} times"
+                    )
                 if topic not in subscribed[member]:
                     text = f"{member!r} got {where}, to which it does not subscribe"
                     yield Finding(NOT_SUBSCRIBED, member, topic, partition, text)
@@ -171,7 +196,12 @@ def _wrong_pairs(group: Group, assignment: Assignment) -> Iterator[Finding]:
 
 
 def _figures(group: Group, assignment: Assignment, service_rate: ServiceRate | None) -> Figures:
-    before = {(m.id, (topic, p)) for m in group.members for topic, numbers in m.current.items() for p in numbers}
+    before = {
+        (m.id, (topic, p))
+        for m in group.members
+        for topic, numbers in m.current.items()
+        for p in numbers
+    }
     after = {
         (member.id, (topic, partition))
         for member in group.members

@@ -17,7 +17,8 @@ from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.fixed import ByName, with_assignment
 from sharelag.whatif.scenario import Scenario
 
-#: What `what_if` tells of each measure: what people call it, and what it means when it is not known.
+#: What `what_if` tells of each measure: what people call it, and what it means when it is not
+#: known.
 _TOLD = {
     "drain_ms": ("Time until drained", "not drained in every run"),
     "age_p95_ms": ("Age of the oldest record, p95", ""),
@@ -58,8 +59,9 @@ def what_if(
     Returns
     -------
     pyarrow.Table or None
-        A row a measure: ``baseline`` and ``edited`` (means over the seeds), ``low`` and ``high`` of their difference
-        (95 %), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``), ``unit``; None when cancelled.
+        A row a measure: ``baseline`` and ``edited`` (means over the seeds), ``low`` and ``high`` of
+        their difference (95 %), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``),
+        ``unit``; None when cancelled.
     """
     chosen = list(seeds)
 
@@ -74,7 +76,9 @@ def what_if(
         comparison = compare(sides, seeds=chosen, baseline="baseline", progress=told)
     except _CancelledError:
         return None
-    return pa.Table.from_pylist([_row(comparison, measure) for measure in _TOLD], schema=_DIFFERENCE)
+    return pa.Table.from_pylist(
+        [_row(comparison, measure) for measure in _TOLD], schema=_DIFFERENCE
+    )
 
 
 class _CancelledError(Exception):

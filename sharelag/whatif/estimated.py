@@ -47,11 +47,19 @@ def service(
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
-        why = "nobody is in the group who could be timed" if rate else "no rate of completion is known"
+        why = (
+            "nobody is in the group who could be timed"
+            if rate
+            else "no rate of completion is known"
+        )
         assumed.append(f"1 ms of work for each record, since {why}")
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
-    share = "all the time, since they are behind" if behind else f"{_BUSY:.0%} of the time, since they keep up"
+    share = (
+        "all the time, since they are behind"
+        if behind
+        else f"{_BUSY:.0%} of the time, since they keep up"
+    )
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, exponentially distributed: "
         f"{rate:.3g} deliveries a second were ended by members (counted: {len(busy)}) that were busy {share}"
@@ -61,7 +69,11 @@ def service(
 
 def polled(service: Service, lock_ms: int) -> int:
     """Records of a poll: as many as Kafka's default, but no more than take half a lock."""
-    return min(_MOST_POLLED, max(int(lock_ms / 2 / service.mean_ms), 1)) if service.mean_ms else _MOST_POLLED
+    return (
+        min(_MOST_POLLED, max(int(lock_ms / 2 / service.mean_ms), 1))
+        if service.mean_ms
+        else _MOST_POLLED
+    )
 
 
 def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
@@ -81,17 +93,29 @@ def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
 
 
 def producers(
-    topics: list[Topic], progress: dict[tuple[str, int], dict[str, Any]], batch_records: int, assumed: list[str]
+    topics: list[Topic],
+    progress: dict[tuple[str, int], dict[str, Any]],
+    batch_records: int,
+    assumed: list[str],
 ) -> list[Producer]:
     """Who goes on to produce at the rates at which records arrived."""
     producers = []
     for topic in topics:
-        told = [progress.get((topic.id, number), {}).get("arrival_rate") for number in range(topic.partitions)]
+        told = [
+            progress.get((topic.id, number), {}).get("arrival_rate")
+            for number in range(topic.partitions)
+        ]
         unknown = sum(rate is None for rate in told)
         if unknown:
-            assumed.append(f"nothing arrives in {unknown} partitions of {topic.name}, whose rates are not known")
+            assumed.append(
+                f"nothing arrives in {unknown} partitions of {topic.name}, whose rates are not known"
+            )
         rates = [max(rate or 0.0, 0.0) for rate in told]
         if sum(rates):
-            assumed.append(f"records of {topic.name} go on to arrive by chance, {sum(rates):.3g} a second")
-            producers.append(Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates)))
+            assumed.append(
+                f"records of {topic.name} go on to arrive by chance, {sum(rates):.3g} a second"
+            )
+            producers.append(
+                Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates))
+            )
     return producers

@@ -1,11 +1,12 @@
 """Try out an assignment made by hand: what happens if the members have just these partitions.
 
-    edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(5))
-    simulate(edited, seed=3)
+    edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}},
+    seeds=range(5)) simulate(edited, seed=3)
 
-The assignment holds from the first heartbeat to the end: a member that is not named gets nothing, one that crashes
-and comes back gets its partitions again, and what a member has that is away is served by whoever else has it, or by
-nobody. `findings` says what is wrong with an assignment before anything runs.
+The assignment holds from the first heartbeat to the end: a member that is not named gets nothing,
+one that crashes and comes back gets its partitions again, and what a member has that is away is
+served by whoever else has it, or by nobody. `findings` says what is wrong with an assignment before
+anything runs.
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ _UNSEEN_LIVES = 50
 _PLACES = 12  # digits of the name
 
 
-def with_assignment(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -> Scenario:
+def with_assignment(
+    scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)
+) -> Scenario:
     """The scenario with the members that an assignment names, who have just those partitions.
 
     Parameters
     ----------
     scenario : Scenario
     assignment : mapping
-        For each member, by topic, its partitions. Members that the scenario does not have are added, like those that
-        it has, in turn, and are there from the begin to the end; members not named are left out with what befalls them.
+        For each member, by topic, its partitions. Members that the scenario does not have are
+        added, like those that it has, in turn, and are there from the begin to the end; members not
+        named are left out with what befalls them.
     seeds : iterable of int
         With which it will be run (see `fixed`).
 
@@ -64,8 +68,13 @@ def with_assignment(scenario: Scenario, assignment: ByName, seeds: Iterable[int]
     peopled = replace(
         scenario,
         members=(*kept, *added),
-        faults=tuple(fault for fault in scenario.faults if not fault.member or fault.member in assignment),
-        assumed=(*scenario.assumed, *(f"{name} is like {model.name}" for name, model in models.items())),
+        faults=tuple(
+            fault for fault in scenario.faults if not fault.member or fault.member in assignment
+        ),
+        assumed=(
+            *scenario.assumed,
+            *(f"{name} is like {model.name}" for name, model in models.items()),
+        ),
     )
     return replace(peopled, assignor=fixed(peopled, assignment, seeds))
 
@@ -80,13 +89,15 @@ def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -
     assignment : mapping
         For each member by its name, by topic, its partitions. Members not named get nothing.
     seeds : iterable of int
-        With which it will be run: member ids come from the seed, and an assignor sees nothing but ids.
+        With which it will be run: member ids come from the seed, and an assignor sees nothing but
+        ids.
 
     Returns
     -------
     str
-        Its name, for ``replace(scenario, assignor=...)``. `sharelag.whatif.ASSIGNORS` knows it as long as this very
-        text (or a scenario or a result with it) is there; the same assignment has the same name.
+        Its name, for ``replace(scenario, assignor=...)``. `sharelag.whatif.ASSIGNORS` knows it as
+        long as this very text (or a scenario or a result with it) is there; the same assignment has
+        the same name.
 
     Raises
     ------
@@ -96,7 +107,9 @@ def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -
     names = tuple(member.name for member in scenario.each_member())
     plain = _plain(scenario, assignment)
     if unknown := [name for name in plain if name not in names]:
-        raise InputError(f"{unknown[0]!r} is no member of the scenario: with_assignment adds those who are new")
+        raise InputError(
+            f"{unknown[0]!r} is no member of the scenario: with_assignment adds those who are new"
+        )
     chosen = tuple(dict.fromkeys(seeds))
     if not chosen:
         raise InputError("there is no seed to run with: give at least one")
@@ -127,7 +140,9 @@ def findings(scenario: Scenario, assignment: ByName) -> list[contract.Finding]:
     every = tuple(topic.name for topic in scenario.topics)
     subscribed = {member.name: member.topics for member in scenario.each_member()}
     members = [{"id": name, "subscribed": subscribed.get(name, every)} for name in assignment]
-    topics = {topic.name: {"partitions": topic.partitions, "id": topic.id} for topic in scenario.topics}
+    topics = {
+        topic.name: {"partitions": topic.partitions, "id": topic.id} for topic in scenario.topics
+    }
     return contract.check(members, topics, _plain(scenario, assignment))
 
 
@@ -162,7 +177,10 @@ class _Ids:
             if id_ in self._known:
                 return self._known[id_]
             for seed in self._seeds:
-                ids = {member_id(seed, which, self._lives): name for which, name in enumerate(self._names)}
+                ids = {
+                    member_id(seed, which, self._lives): name
+                    for which, name in enumerate(self._names)
+                }
                 self._known.update(ids)
             self._lives += 1
         raise AssignorError(
@@ -179,8 +197,12 @@ def _plain(scenario: Scenario, assignment: ByName) -> Assignment:
     counts = {topic.name: topic.partitions for topic in scenario.topics}
     plain: Assignment = {}
     for member, topics in assignment.items():
-        plain[member] = {topic: sorted({int(number) for number in numbers}) for topic, numbers in topics.items()}
+        plain[member] = {
+            topic: sorted({int(number) for number in numbers}) for topic, numbers in topics.items()
+        }
         for topic, numbers in plain[member].items():
             if wrong := [number for number in numbers if not 0 <= number < counts.get(topic, 0)]:
-                raise InputError(f"{member!r} has partition {wrong[0]} of {topic!r}, which the scenario does not have")
+                raise InputError(
+                    f"{member!r} has partition {wrong[0]} of {topic!r}, which the scenario does not have"
+                )
     return plain

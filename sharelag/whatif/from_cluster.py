@@ -79,14 +79,15 @@ def scenario_from(
     batch_records : int
         Records in a record batch: cannot be seen from the group's state.
     max_poll_records : int, optional
-        Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where so many would
-        take longer than half a lock: else the simulation had locks run out that the cluster's history does not show.
+        Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where
+        so many would take longer than half a lock: else the simulation had locks run out that the
+        cluster's history does not show.
 
     Returns
     -------
     Scenario
-        ``assumed`` lists in words what the evidence does not tell. Its members are called by their ids, where these
-        are known, and begin with the partitions that they have.
+        ``assumed`` lists in words what the evidence does not tell. Its members are called by their
+        ids, where these are known, and begin with the partitions that they have.
 
     Raises
     ------
@@ -96,10 +97,14 @@ def scenario_from(
     lag = _of_group(evidence.lag, _group(evidence, group))
     name = lag[0]["group_id"]
     assumed: list[str] = []
-    progress = {(row["topic_id"], row["partition"]): row for row in _of_group(evidence.progress, name)}
+    progress = {
+        (row["topic_id"], row["partition"]): row for row in _of_group(evidence.progress, name)
+    }
     topics = _topics(evidence, lag, progress, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
-    service = service or estimated.service(lag, progress, _holders(evidence, name, len(members)), assumed)
+    service = service or estimated.service(
+        lag, progress, _holders(evidence, name, len(members)), assumed
+    )
     behaviour = behaviour or estimated.behaviour(_of_group(evidence.observed, name), assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
@@ -109,14 +114,18 @@ def scenario_from(
         f"record batches of {batch_records} and polls of {polled} records; one broker without racks, with latencies as "
         "by default"
     )
-    _note_what_is_not_taken_over(evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed)
+    _note_what_is_not_taken_over(
+        evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
+    )
     unknown = [setting for setting in _SETTINGS if found[setting].source == "assumed"]
     if unknown:
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
     return Scenario(
         topics=tuple(topics),
         members=tuple(
-            Member(one.name, 1, one.topics, one.rack, service, behaviour, polled, assigned=one.assigned)
+            Member(
+                one.name, 1, one.topics, one.rack, service, behaviour, polled, assigned=one.assigned
+            )
             for one in members
         )
         # Nobody is there, but whoever is added shall be like this.
@@ -175,12 +184,16 @@ def _topics(
                 f"the backlog of {row['topic']}:{row['partition']} arrived just now, since its age is not known"
             )
     if not by_topic:
-        raise InputError("the ends of the group's topics are not known there: nothing can be simulated")
+        raise InputError(
+            "the ends of the group's topics are not known there: nothing can be simulated"
+        )
     topics = []
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
         if len(starts) < count:
-            assumed.append(f"{count - len(starts)} partitions of {name} have no state: nothing arrives there")
+            assumed.append(
+                f"{count - len(starts)} partitions of {name} have no state: nothing arrives there"
+            )
         retention = logs.get((id_, min(starts)), {}).get("retention_ms")
         topics.append(
             Topic(
@@ -194,7 +207,9 @@ def _topics(
     return topics
 
 
-def _start(row: dict[str, Any], window: Window | None, age: int | None, batch_records: int) -> PartitionStart:
+def _start(
+    row: dict[str, Any], window: Window | None, age: int | None, batch_records: int
+) -> PartitionStart:
     return PartitionStart(
         end_offset=row["end_offset"],
         log_start_offset=row["log_start_offset"] or 0,
@@ -204,9 +219,15 @@ def _start(row: dict[str, Any], window: Window | None, age: int | None, batch_re
     )
 
 
-def _members(evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]) -> list[_Known]:
+def _members(
+    evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
+) -> list[_Known]:
     known = {topic.name for topic in topics}
-    places = {(topic.id, number): (topic.name, number) for topic in topics for number in range(topic.partitions)}
+    places = {
+        (topic.id, number): (topic.name, number)
+        for topic in topics
+        for number in range(topic.partitions)
+    }
     rows = _of_group(evidence.members, group)
     if not rows and not _of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
@@ -215,7 +236,8 @@ def _members(evidence: Evidence, group: str, topics: list[Topic], assumed: list[
     return [
         _Known(
             row["member_id"],
-            tuple(sorted(known & set(row["subscribed_topic_names"] or known))) or tuple(sorted(known)),
+            tuple(sorted(known & set(row["subscribed_topic_names"] or known)))
+            or tuple(sorted(known)),
             row["rack_id"],
             tuple(places[held] for held in sorted(_held(row)) if held in places),
         )
@@ -233,15 +255,25 @@ def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
     """The partitions of a member."""
-    return {(one["topic_id"], number) for one in row["assigned_partitions"] or () for number in one["partitions"]}
+    return {
+        (one["topic_id"], number)
+        for one in row["assigned_partitions"] or ()
+        for number in one["partitions"]
+    }
 
 
 def _note_what_is_not_taken_over(
-    evidence: Evidence, lag: list[dict[str, Any]], settings: Settings, reset: str, assumed: list[str]
+    evidence: Evidence,
+    lag: list[dict[str, Any]],
+    settings: Settings,
+    reset: str,
+    assumed: list[str],
 ) -> None:
     held = sum(row["window_unknown"] or 0 for row in lag)
     if held:
-        assumed.append(f"offsets that may be acquired ({held}) can be delivered at once: who holds them is not known")
+        assumed.append(
+            f"offsets that may be acquired ({held}) can be delivered at once: who holds them is not known"
+        )
     ids = {row["topic_id"] for row in lag}
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
     ends = {(row["topic_id"], row["partition"]): row["end_offset"] for row in lag}
@@ -253,8 +285,12 @@ def _note_what_is_not_taken_over(
         and row["last_stable_offset"] < (ends.get((row["topic_id"], row["partition"])) or 0)
     ]
     if open_:
-        assumed.append(f"open transactions, in {len(open_)} of {len(lag)} partitions, are committed at once")
+        assumed.append(
+            f"open transactions, in {len(open_)} of {len(lag)} partitions, are committed at once"
+        )
     if any("compact" in (row["cleanup_policy"] or "") for row in logs):
         assumed.append("every offset of the backlog has a record, although topics are compacted")
     if reset != settings.auto_offset_reset:
-        assumed.append(f"where nothing was read yet the group begins at the latest record, not at {reset}")
+        assumed.append(
+            f"where nothing was read yet the group begins at the latest record, not at {reset}"
+        )

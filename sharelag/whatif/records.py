@@ -1,7 +1,8 @@
 """The records that a share coordinator writes for what happens in a simulation.
 
-`StateTopic` answers like Kafka's ``ShareCoordinatorShard`` (one for each partition of ``__share_group_state``) and
-keeps the records it would have written, as bytes: decoding, replay, history and lag run on them as on a cluster's.
+`StateTopic` answers like Kafka's ``ShareCoordinatorShard`` (one for each partition of
+``__share_group_state``) and keeps the records it would have written, as bytes: decoding, replay,
+history and lag run on them as on a cluster's.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class _Known:
     leader_fence: int
     state_fence: int
     updates: int | None = None  # since the last snapshot that was due; None before the first
-    pending: list[tuple[list[StateBatch], int]] = field(default_factory=list)  # batches, and the start offset then
+    pending: list[tuple[list[StateBatch], int]] = field(
+        default_factory=list
+    )  # batches, and the start offset then
 
     @property
     def window(self) -> Window:
@@ -68,18 +71,23 @@ class StateTopic:
     partitions : int
         Of ``__share_group_state`` (``share.coordinator.state.topic.num.partitions``).
     updates_per_snapshot : int
-        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after so many updates is a snapshot.
+        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after so many updates
+        is a snapshot.
     cold_ms : int
         ``share.coordinator.cold.partition.snapshot.interval.ms``.
     """
 
-    def __init__(self, partitions: int = 50, updates_per_snapshot: int = 500, cold_ms: int = 300_000) -> None:
+    def __init__(
+        self, partitions: int = 50, updates_per_snapshot: int = 500, cold_ms: int = 300_000
+    ) -> None:
         self._partitions, self._limit, self._cold_ms = partitions, updates_per_snapshot, cold_ms
         self._known: dict[SharePartition, _Known] = {}
         self._rows: list[tuple[bytes, bytes | None, int, int, int]] = []
         self._ends: dict[int, int] = {}  # the next offset of each partition of the topic
 
-    def initialize(self, key: SharePartition, now: int, state_epoch: int, start_offset: int) -> None:
+    def initialize(
+        self, key: SharePartition, now: int, state_epoch: int, start_offset: int
+    ) -> None:
         """Create or reset the state (``InitializeShareGroupState``): one snapshot, whatever was there is dropped.
 
         Parameters
@@ -114,7 +122,8 @@ class StateTopic:
         Raises
         ------
         CoordinatorError
-            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for the write of an earlier one.
+            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for the write
+            of an earlier one.
         """
         known = self._state(key)
         _check_leader(write.leader_epoch, known)
@@ -122,7 +131,9 @@ class StateTopic:
             raise _fenced_state(write.state_epoch, known)
         # Not the request's leader epoch: only reading the state raises it.
         epoch = known.window.leader_epoch
-        self._append(key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms)
+        self._append(
+            key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms
+        )
 
     def persist(self, key: SharePartition) -> Persist:
         """What a simulated share partition hands its writes to; refused ones fail there."""
@@ -148,7 +159,9 @@ class StateTopic:
         _check_leader(leader_epoch, known)
         window = known.window
         if leader_epoch not in (NO_EPOCH, known.leader_fence):
-            self._append(key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now)
+            self._append(
+                key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now
+            )
         return window
 
     def delete(self, key: SharePartition, now: int) -> None:
@@ -166,12 +179,18 @@ class StateTopic:
             shards.setdefault(state_partition(key, self._partitions), []).append(key)
         for keys in shards.values():
             windows = {key: self._known[key].window for key in keys}
-            if all(window.create_timestamp != window.write_timestamp for window in windows.values()):
+            if all(
+                window.create_timestamp != window.write_timestamp for window in windows.values()
+            ):
                 continue
             for key, window in windows.items():
                 if now - window.write_timestamp >= self._cold_ms:
                     self._snapshot(
-                        key, replace(window, snapshot_epoch=window.snapshot_epoch + 1, write_timestamp=now), now
+                        key,
+                        replace(
+                            window, snapshot_epoch=window.snapshot_epoch + 1, write_timestamp=now
+                        ),
+                        now,
                     )
 
     def window(self, key: SharePartition) -> Window | None:
@@ -187,7 +206,9 @@ class StateTopic:
         pyarrow.RecordBatch
             `sharelag.schemas.RAW`.
         """
-        keys, values, partitions, offsets, times = zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        keys, values, partitions, offsets, times = (
+            zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        )
         columns = {
             "key": keys,
             "value": values,
@@ -204,11 +225,19 @@ class StateTopic:
     def _state(self, key: SharePartition) -> _Known:
         known = self._known.get(key)
         if known is None:
-            raise CoordinatorError("INVALID_REQUEST", 42, f"{key} has no state yet; initialize it first")
+            raise CoordinatorError(
+                "INVALID_REQUEST", 42, f"{key} has no state yet; initialize it first"
+            )
         return known
 
     def _append(
-        self, key: SharePartition, write: Write | None, start: int, count: int, leader_epoch: int, now: int
+        self,
+        key: SharePartition,
+        write: Write | None,
+        start: int,
+        count: int,
+        leader_epoch: int,
+        now: int,
     ) -> None:
         known = self._known[key]
         window = known.stale
@@ -216,11 +245,18 @@ class StateTopic:
         if (known.updates or 0) >= self._limit:
             merged = tuple(combine(known.window.batches, write.batches if write else (), after))
             epoch = window.snapshot_epoch + 1
-            self._snapshot(key, Window(epoch, window.state_epoch, leader_epoch, after, count, now, now, merged), now)
+            self._snapshot(
+                key,
+                Window(epoch, window.state_epoch, leader_epoch, after, count, now, now, merged),
+                now,
+            )
             return
-        # Without older batches among them, offsets and runs of them combine to the same; runs do so faster.
+        # Without older batches among them, offsets and runs of them combine to the same; runs do so
+        # faster.
         news = combine((), write.merged if write else (), start)
-        window = replace(window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count)
+        window = replace(
+            window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count
+        )
         self._record(key, SHARE_UPDATE, _row(window, news) | {"start_offset": start}, now)
         known.stale = window
         known.pending.append((news, after))
@@ -240,7 +276,9 @@ class StateTopic:
         if known.updates is not None and known.updates >= self._limit:
             known.updates = 0
 
-    def _record(self, key: SharePartition, kind: RecordKind, row: dict[str, object], now: int) -> None:
+    def _record(
+        self, key: SharePartition, kind: RecordKind, row: dict[str, object], now: int
+    ) -> None:
         partition = state_partition(key, self._partitions)
         offset = self._ends.get(partition, 0)
         self._ends[partition] = offset + 1
@@ -260,7 +298,9 @@ def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
     }
 
 
-def _combined(batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]) -> tuple[StateBatch, ...]:
+def _combined(
+    batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]
+) -> tuple[StateBatch, ...]:
     """One update after the other, as the coordinator does, without going through Python each time."""
     most = len(batches) + sum(len(news) for news, _ in updates)
     rows = np.zeros((4 * most + 4, 4), np.int64)
@@ -268,8 +308,13 @@ def _combined(batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBat
     for news, start in updates:
         count = combine_rows(rows, _put(rows, count, news), start)
         if count < 0:
-            raise ReplayError("a state batch ends before it begins: Kafka's coordinator would merge it for ever")
-    return tuple(StateBatch(first, last, state, number) for first, last, number, state in rows[:count].tolist())
+            raise ReplayError(
+                "a state batch ends before it begins: Kafka's coordinator would merge it for ever"
+            )
+    return tuple(
+        StateBatch(first, last, state, number)
+        for first, last, number, state in rows[:count].tolist()
+    )
 
 
 def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int:
@@ -285,5 +330,7 @@ def _check_leader(leader_epoch: int, known: _Known) -> None:
 
 
 def _fenced_state(state_epoch: int, known: _Known) -> CoordinatorError:
-    advice = f"state epoch {state_epoch} is over, {known.state_fence} is known; read the state again"
+    advice = (
+        f"state epoch {state_epoch} is over, {known.state_fence} is known; read the state again"
+    )
     return CoordinatorError("FENCED_STATE_EPOCH", 124, advice)

@@ -40,8 +40,8 @@ __all__ = [
 class Settings:
     """Of the group, with Kafka's defaults.
 
-    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is asked again although nobody
-    joined or left. None asks only when Kafka would.
+    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is asked again
+    although nobody joined or left. None asks only when Kafka would.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -58,16 +58,19 @@ class Settings:
 class Costs:
     """Latencies of network and brokers.
 
-    The defaults are those of one broker of Kafka 4.3.1 with Java clients on the same small and busy machine, with warm
-    JVMs: half the round trip of an ``ApiVersions`` request; polls of ten records (2.5 ms) and commits of one (1.8 ms)
-    on average, as recorded in ``data/fidelity``. Replicas and a real network take longer. They matter where a record
-    is little work.
+    The defaults are those of one broker of Kafka 4.3.1 with Java clients on the same small and busy
+    machine, with warm JVMs: half the round trip of an ``ApiVersions`` request; polls of ten records
+    (2.5 ms) and commits of one (1.8 ms) on average, as recorded in ``data/fidelity``. Replicas and
+    a real network take longer. They matter where a record is little work.
     """
 
     network_ms: float = 0.1  # one way
-    fetch_ms: float = 2.3  # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
+    # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
+    fetch_ms: float = 2.3
     write_ms: float = 1.6  # of the share coordinator, to accept a write
-    failover_ms: float = 9000.0  # until others lead what a dead broker led (broker.session.timeout.ms)
+    failover_ms: float = (
+        9000.0  # until others lead what a dead broker led (broker.session.timeout.ms)
+    )
     record_bytes: int = 1000
     fetch_max_bytes: int = 52_428_800  # fetch.max.bytes, split over the partitions of a fetch
 
@@ -90,15 +93,18 @@ class Fault:
     Attributes
     ----------
     kind
-        ``crash``, ``hang``, ``mute`` (heartbeats get lost) of a ``member``, the last two for ``for_ms`` or ever;
-        ``subscribe`` of a ``member`` to other ``topics``, to none: it leaves the group until it subscribes again;
-        ``leader_change`` of a partition; ``delete_records`` of a partition before ``offset``;
-        ``broker_down`` of a ``broker``, for ``for_ms`` or ever: its share sessions end, and after ``Costs.failover_ms``
-        the next broker leads its share partitions, and knows of them what was written.
+        ``crash``, ``hang``, ``mute`` (heartbeats get lost) of a ``member``, the last two for
+        ``for_ms`` or ever; ``subscribe`` of a ``member`` to other ``topics``, to none: it leaves
+        the group until it subscribes again; ``leader_change`` of a partition; ``delete_records`` of
+        a partition before ``offset``; ``broker_down`` of a ``broker``, for ``for_ms`` or ever: its
+        share sessions end, and after ``Costs.failover_ms`` the next broker leads its share
+        partitions, and knows of them what was written.
     """
 
     at_ms: int
-    kind: Literal["crash", "hang", "mute", "subscribe", "leader_change", "delete_records", "broker_down"]
+    kind: Literal[
+        "crash", "hang", "mute", "subscribe", "leader_change", "delete_records", "broker_down"
+    ]
     member: str = ""
     for_ms: int | None = None
     topic: str = ""
@@ -117,14 +123,17 @@ class Scenario(Shown):
     assumed
         What had to be assumed to make it: sentences for people.
     initialized
-        Whether the group knows its share partitions already; otherwise its first members wait for a heartbeat.
+        Whether the group knows its share partitions already; otherwise its first members wait for a
+        heartbeat.
     settled
-        Whether the members that are there from the begin have joined before, and have their partitions
-        (`Member.assigned`, as far as the assignor leaves them); otherwise they begin as strangers, one after the other.
+        Whether the members that are there from the begin have joined before, and have their
+        partitions (`Member.assigned`, as far as the assignor leaves them); otherwise they begin as
+        strangers, one after the other.
     step_ms
         Between two rows of the timeline.
     autoscaler
-        Who adds and removes members (`sharelag.whatif.autoscale`); those of the scenario are there at the begin.
+        Who adds and removes members (`sharelag.whatif.autoscale`); those of the scenario are there
+        at the begin.
     """
 
     topics: tuple[Topic, ...]
@@ -154,14 +163,22 @@ class Scenario(Shown):
         self._require_topics(known)
         names = [member.name for member in self.each_member()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(f"two members are called {twice[0]!r}: give each a name of its own, or use count")
+            raise InputError(
+                f"two members are called {twice[0]!r}: give each a name of its own, or use count"
+            )
         for fault in self.faults:
             if fault.kind in ("crash", "hang", "mute", "subscribe") and fault.member not in names:
-                raise InputError(f"the fault {fault.kind!r} is of {fault.member!r}, who is no member of the scenario")
+                raise InputError(
+                    f"the fault {fault.kind!r} is of {fault.member!r}, who is no member of the scenario"
+                )
             if fault.kind == "broker_down":
                 self._require_broker(fault)
-        if self.autoscaler is not None and any(one.join_ms or one.leave_ms is not None for one in self.members):
-            raise InputError("with an autoscaler members come and go by it alone: give them no join_ms and no leave_ms")
+        if self.autoscaler is not None and any(
+            one.join_ms or one.leave_ms is not None for one in self.members
+        ):
+            raise InputError(
+                "with an autoscaler members come and go by it alone: give them no join_ms and no leave_ms"
+            )
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
 
@@ -174,7 +191,9 @@ class Scenario(Shown):
         places += [(name, 0) for fault in self.faults for name in fault.topics]
         for topic, partition in places:
             if not 0 <= partition < known.get(topic, 0):
-                raise InputError(f"partition {partition} of topic {topic!r} is named, but not among the topics: add it")
+                raise InputError(
+                    f"partition {partition} of topic {topic!r} is named, but not among the topics: add it"
+                )
         for producer in self.producers:
             if producer.weights and len(producer.weights) != known[producer.topic]:
                 raise InputError(
@@ -214,7 +233,9 @@ class Scenario(Shown):
         there = self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]
-        fresh = (name for number in count_from(len(names)) if (name := f"member-{number}") not in names)
+        fresh = (
+            name for number in count_from(len(names)) if (name := f"member-{number}") not in names
+        )
         like = [
             replace(
                 each[number % len(each)],
@@ -232,10 +253,14 @@ class Scenario(Shown):
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
     """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``; others are passed over."""
     values = {
-        name.removeprefix("share.").replace(".", "_"): value for name, value in given if name.startswith("share.")
+        name.removeprefix("share.").replace(".", "_"): value
+        for name, value in given
+        if name.startswith("share.")
     }
     limits = {name: values[ours] for name, ours in _LIMITS.items() if values.get(ours) is not None}
-    own = {one.name: values[one.name] for one in fields(Settings) if values.get(one.name) is not None}
+    own = {
+        one.name: values[one.name] for one in fields(Settings) if values.get(one.name) is not None
+    }
     if own.get("auto_offset_reset") not in ("latest", "earliest"):
         own.pop("auto_offset_reset", None)
     return Settings(**(own | {"limits": Limits(**limits)}))  # type: ignore[arg-type]

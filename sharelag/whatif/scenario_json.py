@@ -3,7 +3,8 @@
     Path("mine.json").write_text(to_json(scenario, indent=2))
     from_json(Path("mine.json").read_text()) == scenario
 
-Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of partitions may be left out.
+Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of
+partitions may be left out.
 """
 
 from __future__ import annotations
@@ -51,9 +52,13 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
             del told["id"]
     separators = (",", ":") if indent is None else None
     try:
-        return json.dumps(plain, sort_keys=True, allow_nan=False, separators=separators, indent=indent)
+        return json.dumps(
+            plain, sort_keys=True, allow_nan=False, separators=separators, indent=indent
+        )
     except ValueError as error:
-        raise InputError(f"the scenario {scenario.name!r} has a number without end: give a finite one") from error
+        raise InputError(
+            f"the scenario {scenario.name!r} has a number without end: give a finite one"
+        ) from error
 
 
 def from_json(text: str | bytes) -> Scenario:
@@ -71,7 +76,10 @@ def from_json(text: str | bytes) -> Scenario:
     try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}" for one in error.errors()]
+        told = [
+            f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}"
+            for one in error.errors()
+        ]
         raise _wrong(told) from error
     # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):

@@ -4,8 +4,8 @@
     found.members       # None: not even the most do
     found.probes        # every number that was tried
 
-The search takes for granted that more members do better, and looks whether that is so where it ends. Members differ in
-nothing but their number; with the same seed all numbers meet the same luck.
+The search takes for granted that more members do better, and looks whether that is so where it
+ends. Members differ in nothing but their number; with the same seed all numbers meet the same luck.
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ PROBES = pa.schema(
     [
         ("members", pa.int32()),
         ("n", pa.int32()),  # runs in which the measure is known
-        ("unknown", pa.int32()),  # runs in which it is not, such as the drain time of a run that never drained
+        (
+            "unknown",
+            pa.int32(),
+        ),  # runs in which it is not, such as the drain time of a run that never drained
         ("mean", pa.float64()),  # null where any run is unknown
-        ("low", pa.float64()),  # the mean is not below, with the goal's confidence; null: too few runs, all the same
+        (
+            "low",
+            pa.float64(),
+        ),  # the mean is not below, with the goal's confidence; null: too few runs, all the same
         ("high", pa.float64()),  # nor is it above, with the same
         ("met", pa.bool_()),  # null: the runs do not say
     ]
@@ -67,7 +73,9 @@ class Goal:
         if self.measure not in _KNOWN:
             raise InputError(f"{self.measure!r} is not measured: choose one of {', '.join(_KNOWN)}")
         if not 0.5 < self.confidence < 1:
-            raise InputError(f"a confidence of {self.confidence} is none: give one above 0.5 and below 1")
+            raise InputError(
+                f"a confidence of {self.confidence} is none: give one above 0.5 and below 1"
+            )
 
     @classmethod
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
@@ -80,7 +88,9 @@ class Goal:
         """
         found = _GOAL.fullmatch(text)
         if not found or (found[4] and found[1] in _KNOWN and not found[1].endswith("_ms")):
-            raise InputError(f"{text!r} is no goal: write a measure and its limit, such as age_p95_ms<30s")
+            raise InputError(
+                f"{text!r} is no goal: write a measure and its limit, such as age_p95_ms<30s"
+            )
         limit = float(found[3]) * _UNITS[found[4] or "ms"]
         return cls(found[1], limit, found[2].startswith(">"), confidence)
 
@@ -91,8 +101,14 @@ class Goal:
         """As people read it, and `parse` reads it, too: a time in the largest unit in which it is at least 1."""
         if not self.measure.endswith("_ms"):
             return f"{self.limit:.12g}"
-        written = ((f"{self.limit / size:.12g}", size, unit) for unit, size in reversed(_UNITS.items()))
-        fits = (f"{number}{unit}" for number, size, unit in written if float(number) * size == self.limit >= size)
+        written = (
+            (f"{self.limit / size:.12g}", size, unit) for unit, size in reversed(_UNITS.items())
+        )
+        fits = (
+            f"{number}{unit}"
+            for number, size, unit in written
+            if float(number) * size == self.limit >= size
+        )
         return next(fits, f"{self.limit:.12g}ms")
 
 
@@ -111,8 +127,8 @@ class Found(Shown):
     runs
         One row a run: `sharelag.whatif.comparison.tables.RUNS`.
     monotone
-        Whether no more members were found to miss what fewer meet. When there are, the answer is the least that was
-        found, and there may be others.
+        Whether no more members were found to miss what fewer meet. When there are, the answer is
+        the least that was found, and there may be others.
     """
 
     members: int | None
@@ -130,7 +146,9 @@ class Found(Shown):
     def alike(self) -> tuple[int, ...]:
         """Those of which all runs are the same, and too few to say that this is no luck."""
         return tuple(
-            row["members"] for row in self.probes.to_pylist() if row["mean"] is not None and row["low"] is None
+            row["members"]
+            for row in self.probes.to_pylist()
+            if row["mean"] is not None and row["low"] is None
         )
 
     def __str__(self) -> str:
@@ -163,7 +181,8 @@ def fewest_members(
     Parameters
     ----------
     scenario : Scenario
-        Its members are multiplied (`Scenario.with_members`); accidents of single members are left out.
+        Its members are multiplied (`Scenario.with_members`); accidents of single members are left
+        out.
     goal : Goal
     seeds : iterable of int
         At least two: a single run does not tell what is luck.
@@ -183,13 +202,16 @@ def fewest_members(
 
     Notes
     -----
-    Doubles the number until the goal is met, halves the span below, and tries the next greater number, too. A number
-    counts as enough only when the runs say so; one that they do not decide is not.
+    Doubles the number until the goal is met, halves the span below, and tries the next greater
+    number, too. A number counts as enough only when the runs say so; one that they do not decide is
+    not.
     """
     seeds = list(seeds)
     least, most = between
     if not 0 <= least <= most:
-        raise InputError(f"there are no members between {least} and {most}: give the lesser number first")
+        raise InputError(
+            f"there are no members between {least} and {most}: give the lesser number first"
+        )
     if len(seeds) < 2:
         raise InputError("one run does not tell what is luck: give at least two seeds")
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
@@ -200,7 +222,11 @@ def fewest_members(
 
     def meets(count: int) -> bool:
         if count not in tried:
-            told = None if progress is None else _further(progress, len(tried) * len(seeds), len(seeds))
+            told = (
+                None
+                if progress is None
+                else _further(progress, len(tried) * len(seeds), len(seeds))
+            )
             tried[count] = _probe(scenario, count, goal, seeds, told)
         return tried[count][0]["met"] is True
 
@@ -228,7 +254,11 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
 
 
 def _probe(
-    scenario: Scenario, count: int, goal: Goal, seeds: list[int], progress: Callable[[int], object] | None
+    scenario: Scenario,
+    count: int,
+    goal: Goal,
+    seeds: list[int],
+    progress: Callable[[int], object] | None,
 ) -> tuple[dict[str, object], pa.Table]:
     plan = grid({_members(count): scenario.with_members(count)}, seeds)
     rows = []

@@ -1,6 +1,7 @@
 """Epochs of share sessions: a broker refuses a request that is not the next one.
 
-0 opens a session, each ``ShareFetch`` or ``ShareAcknowledge`` has the next epoch, -1 closes it (KIP-932).
+0 opens a session, each ``ShareFetch`` or ``ShareAcknowledge`` has the next epoch, -1 closes it
+(KIP-932).
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ def session_gaps(requests: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `SESSION_GAPS`: ``gap`` after another request of the session, ``no session`` where none is open, with the
-        epoch that was due. What follows is held against the epoch that was sent.
+        `SESSION_GAPS`: ``gap`` after another request of the session, ``no session`` where none is
+        open, with the epoch that was due. What follows is held against the epoch that was sent.
     """
     schemas.require(requests, REQUESTS, "requests")
-    session = pc.binary_join_element_wise(requests.column("member"), requests.column("broker").cast(pa.string()), "\n")
+    session = pc.binary_join_element_wise(
+        requests.column("member"), requests.column("broker").cast(pa.string()), "\n"
+    )
     codes = session.combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     epoch = requests.column("session_epoch").to_numpy()[order].astype(np.int64)

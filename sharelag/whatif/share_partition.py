@@ -1,9 +1,9 @@
 """The share partition as the broker that leads it runs it.
 
-The state machine of ``kafka.server.share.SharePartition`` (Kafka 4.3.1), with time passed in: no clock, no threads,
-no chance. Given the same calls it answers, holds in memory and writes what Kafka's class does, with two
-simplifications: a write is answered at once, and where Kafka's class fails with an internal error, a fetch gets
-nothing and an acknowledgement is refused.
+The state machine of ``kafka.server.share.SharePartition`` (Kafka 4.3.1), with time passed in: no
+clock, no threads, no chance. Given the same calls it answers, holds in memory and writes what
+Kafka's class does, with two simplifications: a write is answered at once, and where Kafka's class
+fails with an internal error, a fetch gets nothing and an acknowledgement is refused.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _accept(_: Write) -> bool:
 class SharePartition:
     """One partition of one topic, as its leader serves it to one share group.
 
-    All methods that take ``now`` (ms, never going back) first let the locks run out that ended until then.
+    All methods that take ``now`` (ms, never going back) first let the locks run out that ended
+    until then.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ class SharePartition:
     leader_epoch, state_epoch : int
         Of the topic partition, and of the persisted state.
     persist : callable
-        Gets each `Write` when the broker would send it, and says whether the share coordinator accepts it.
+        Gets each `Write` when the broker would send it, and says whether the share coordinator
+        accepts it.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class SharePartition:
         state_epoch: int = 0,
         persist: Persist = _accept,
     ) -> None:
-        self._state = State(start_offset, start_offset, limits or Limits(), leader_epoch, state_epoch, persist)
+        self._state = State(
+            start_offset, start_offset, limits or Limits(), leader_epoch, state_epoch, persist
+        )
 
     @classmethod
     def load(
@@ -95,8 +99,8 @@ class SharePartition:
     ) -> SharePartition:
         """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``).
 
-        First deliveries that were under way are forgotten: their offsets are holes between the batches, and are
-        delivered again with delivery count 1.
+        First deliveries that were under way are forgotten: their offsets are holes between the
+        batches, and are delivered again with delivery count 1.
 
         Parameters
         ----------
@@ -114,9 +118,13 @@ class SharePartition:
         InputError
             Kafka could not load this window either, or ``reset_to`` is missing.
         """
-        start = reset_to if window.start_offset == UNINITIALIZED_START_OFFSET else window.start_offset
+        start = (
+            reset_to if window.start_offset == UNINITIALIZED_START_OFFSET else window.start_offset
+        )
         if start is None:
-            raise InputError("the window has no start offset yet: give reset_to, what share.auto.offset.reset says")
+            raise InputError(
+                "the window has no start offset yet: give reset_to, what share.auto.offset.reset says"
+            )
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
         loaded._state.now = now
         take_over(loaded._state, window.batches)
@@ -134,7 +142,10 @@ class SharePartition:
         The room is a span: finished offsets and holes after the start offset take room, too.
         """
         state = self._state
-        return next_fetch_offset(state) != state.end_offset + 1 or self.in_flight_span < state.limits.max_record_locks
+        return (
+            next_fetch_offset(state) != state.end_offset + 1
+            or self.in_flight_span < state.limits.max_record_locks
+        )
 
     def acquire(
         self,
@@ -156,17 +167,20 @@ class SharePartition:
         now : int
             Time in ms.
         batches : sequence of LogBatch
-            The record batches fetched, ascending: from the one that holds the fetch offset, or the next one.
+            The record batches fetched, ascending: from the one that holds the fetch offset, or the
+            next one.
         max_records : int
-            As the client asks; in mode ``batch_optimized`` a delivery goes on to the end of the record batch.
+            As the client asks; in mode ``batch_optimized`` a delivery goes on to the end of the
+            record batch.
         batch_size : int, optional
-            Longer new spans are put in flight in pieces of at least this many offsets, at the bounds of record
-            batches. As ``max_records`` when not given, which is what clients send.
+            Longer new spans are put in flight in pieces of at least this many offsets, at the
+            bounds of record batches. As ``max_records`` when not given, which is what clients send.
         mode : {"batch_optimized", "record_limit"}
         fetch_offset : int, optional
             Where the fetch began; `next_fetch_offset` when not given.
         aborted : sequence of LogBatch
-            Those of ``batches`` that belong to aborted transactions, for a ``read_committed`` group.
+            Those of ``batches`` that belong to aborted transactions, for a ``read_committed``
+            group.
 
         Returns
         -------
@@ -176,11 +190,15 @@ class SharePartition:
         self._advance(now)
         size = max_records if batch_size is None else batch_size
         offset = self.next_fetch_offset() if fetch_offset is None else fetch_offset
-        return acquire(self._state, member, batches, offset, max_records, size, mode == "record_limit", aborted)
+        return acquire(
+            self._state, member, batches, offset, max_records, size, mode == "record_limit", aborted
+        )
 
     # ---- what members say, or fail to say ----
 
-    def acknowledge(self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+    def acknowledge(
+        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
+    ) -> None:
         """Acknowledge what a member has acquired: all of it, or nothing when one offset is not the member's.
 
         Offsets before the start offset are passed over. Renewed locks are not written.
@@ -197,7 +215,9 @@ class SharePartition:
         self._advance(now)
         acknowledge(self._state, member, acknowledgements)
 
-    def check_held(self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+    def check_held(
+        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
+    ) -> None:
         """Raise as `acknowledge` would for what the member has not acquired (any more), but change nothing.
 
         Raises
@@ -214,7 +234,8 @@ class SharePartition:
         Raises
         ------
         StateNotWrittenError
-            The share coordinator refused the write, so the records stay acquired until their locks run out.
+            The share coordinator refused the write, so the records stay acquired until their locks
+            run out.
         """
         self._advance(now)
         release_session(self._state, member)
@@ -222,8 +243,8 @@ class SharePartition:
     def expire_locks(self, now: int) -> int | None:
         """Take back what was acquired too long ago, and write so, whatever the coordinator answers.
 
-        A lock of 30,000 ms that was taken at 0 runs out at 30,000. Each offset of a split batch has a lock and a
-        write of its own.
+        A lock of 30,000 ms that was taken at 0 runs out at 30,000. Each offset of a split batch has
+        a lock and a write of its own.
 
         Returns
         -------
@@ -236,8 +257,9 @@ class SharePartition:
     def log_start_moved(self, offset: int, now: int) -> None:
         """Follow the log start offset after a fetch found its records deleted; nothing is written.
 
-        Available records before it are archived. Acquired ones stay with their member, who may acknowledge them
-        without an error and without effect; they are archived when their locks run out.
+        Available records before it are archived. Acquired ones stay with their member, who may
+        acknowledge them without an error and without effect; they are archived when their locks run
+        out.
         """
         self._advance(now)
         move_log_start(self._state, offset)
@@ -291,5 +313,7 @@ class SharePartition:
 
     def _advance(self, now: int) -> None:
         if now < self._state.now:
-            raise InputError(f"time goes from {self._state.now} ms back to {now} ms; pass times that ascend")
+            raise InputError(
+                f"time goes from {self._state.now} ms back to {now} ms; pass times that ascend"
+            )
         advance(self._state, now)

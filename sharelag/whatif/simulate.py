@@ -94,7 +94,11 @@ class SimulationResult(Shown):
     def offsets(self) -> pa.Table:
         """The ends of the logs when the simulation ended, as `sharelag.schemas.OFFSETS`."""
         as_of = self.scenario.begins_ms + self.scenario.duration_ms
-        keys = [(topic.name, topic.id, number) for topic in self.scenario.topics for number in range(topic.partitions)]
+        keys = [
+            (topic.name, topic.id, number)
+            for topic in self.scenario.topics
+            for number in range(topic.partitions)
+        ]
         names, ids, partitions = zip(*keys, strict=True)
         columns = {
             "topic": names,
@@ -115,8 +119,9 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     ----------
     scenario : Scenario
     seed : int
-        Of all chance. Arrivals, the work in each record, what becomes of each delivery, and accidents have streams of
-        their own, so that with the same seed two assignors meet the same luck.
+        Of all chance. Arrivals, the work in each record, what becomes of each delivery, and
+        accidents have streams of their own, so that with the same seed two assignors meet the same
+        luck.
     requests : bool
         Note every request, too.
 
@@ -133,10 +138,16 @@ class _Run:
     def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
         self.scenario, self.seed = scenario, seed
         self.clock = Clock(scenario.begins_ms)
-        self.names = [(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)]
-        self.first = {topic: place for place, (topic, number) in enumerate(self.names) if number == 0}
+        self.names = [
+            (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+        ]
+        self.first = {
+            topic: place for place, (topic, number) in enumerate(self.names) if number == 0
+        }
         ids = {topic.name: topic.id for topic in scenario.topics}
-        self.states = StateLog([SharePartition(scenario.group_id, ids[name], number) for name, number in self.names])
+        self.states = StateLog(
+            [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names]
+        )
         self.tally = Tally(len(self.names), scenario.step_ms * MS)
         self.logs = [log for topic in logs(scenario, seed) for log in topic]
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, self.tally)
@@ -175,7 +186,9 @@ class _Run:
             tables.deliveries(self.tally, self.names, self.clients),
             members,
             assigned,
-            summary(self.scenario, self.seed, timeline, members, assigned, self.tally, self.logs, held),
+            summary(
+                self.scenario, self.seed, timeline, members, assigned, self.tally, self.logs, held
+            ),
             tables.requests(self.requests or (), self.clients),
             self.scaling.table() if self.scaling else SCALING.empty_table(),
             self.states,
@@ -196,7 +209,12 @@ class _Run:
         for topic in self.scenario.topics:
             if topic.retention_ms is not None:
                 clock.at(
-                    0, self._retain, self.first[topic.name], topic.partitions, topic.retention_ms, topic.segment_records
+                    0,
+                    self._retain,
+                    self.first[topic.name],
+                    topic.partitions,
+                    topic.retention_ms,
+                    topic.segment_records,
                 )
 
             if topic.compact_ms is not None:
@@ -209,12 +227,16 @@ class _Run:
                 target: Target = {}
                 for topic, partition in member.assigned:
                     target.setdefault(topic, []).append(partition)
-                joined[member_id(self.seed, which, 0)] = Joined(member.topics, member.rack, 0, target=target)
+                joined[member_id(self.seed, which, 0)] = Joined(
+                    member.topics, member.rack, 0, target=target
+                )
         return joined
 
     def _scaling(self) -> Scaling:
         watch = Watch(self.scenario, self.clock, self.brokers, self.states, self.tally)
-        return Scaling(self.scenario, self.clock, self.each, self.clients, self._spawn, watch.observe)
+        return Scaling(
+            self.scenario, self.clock, self.each, self.clients, self._spawn, watch.observe
+        )
 
     def _spawn(self, which: int, life: int) -> None:
         if self.scaling and which in self.scaling.retired:
@@ -227,13 +249,18 @@ class _Run:
         if work is None:
             factors = dict(service.by_partition)
             work = self.works[service] = {
-                place: Work(self.seed, place, service, factors.get(name, 1.0)) for place, name in enumerate(self.names)
+                place: Work(self.seed, place, service, factors.get(name, 1.0))
+                for place, name in enumerate(self.names)
             }
         self.clients.append(Client(self.world, member, len(self.clients), life, which, work))
 
     def _befall(self, fault: Fault) -> None:
         if fault.member:
-            alive = [client for client in self.clients if client.member.name == fault.member and client.ended is None]
+            alive = [
+                client
+                for client in self.clients
+                if client.member.name == fault.member and client.ended is None
+            ]
             for client in alive:
                 if fault.kind == "crash":
                     client.crash()
@@ -263,7 +290,9 @@ class _Run:
             log = self.logs[place]
             end = log.end_then(self.clock.now - retention_ms * MS)
             self.brokers.delete_records(place, end // segment * segment)
-        self.clock.after(min(retention_ms, _COLD_MS) * MS, self._retain, first, partitions, retention_ms, segment)
+        self.clock.after(
+            min(retention_ms, _COLD_MS) * MS, self._retain, first, partitions, retention_ms, segment
+        )
 
     def _compact(self, topic: Topic) -> None:
         first = self.first[topic.name]
@@ -274,5 +303,11 @@ class _Run:
     def _outcomes(self) -> Sequence[Outcomes]:
         poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
         for one in self.scenario.poison:
-            poison.setdefault((one.topic, one.partition), {})[one.offset] = _POISON[one.how], one.attempts
-        return [Outcomes(self.seed, place, poison.get(name, {})) for place, name in enumerate(self.names)]
+            poison.setdefault((one.topic, one.partition), {})[one.offset] = (
+                _POISON[one.how],
+                one.attempts,
+            )
+        return [
+            Outcomes(self.seed, place, poison.get(name, {}))
+            for place, name in enumerate(self.names)
+        ]

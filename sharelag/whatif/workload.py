@@ -1,6 +1,7 @@
 """Topics as a simulation finds them, and the producers that go on writing to them.
 
-Times are milliseconds from the begin of the simulation unless they say otherwise, rates are a second's.
+Times are milliseconds from the begin of the simulation unless they say otherwise, rates are a
+second's.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ class PartitionStart:
     end_offset, log_start_offset
         Of the log, the end exclusive.
     window
-        What was persisted of the share partition; None: the group is new, and its settings say where it begins.
+        What was persisted of the share partition; None: the group is new, and its settings say
+        where it begins.
     batch_records
         Records in each record batch of the log so far.
     oldest_age_ms
-        How long ago the record at the window's start offset was appended; those after it came evenly since.
+        How long ago the record at the window's start offset was appended; those after it came
+        evenly since.
     missing
         Offsets that compaction has taken out of the log.
     """
@@ -61,11 +64,13 @@ class Topic:
     retention_ms, segment_records
         How long records are kept, and how many of them are deleted together; None keeps them.
     compact_ms
-        How often records are taken out of which a later one has the same key (``cleanup.policy=compact``), for
-        producers with keys; the latest record batch of a partition stays as it is. None: never.
+        How often records are taken out of which a later one has the same key
+        (``cleanup.policy=compact``), for producers with keys; the latest record batch of a
+        partition stays as it is. None: never.
     added_ms
-        When the last of the partitions are added, in the order of their numbers; the others are there at the begin.
-        A group begins with them where its settings say, at the moment at which it hears of them.
+        When the last of the partitions are added, in the order of their numbers; the others are
+        there at the begin. A group begins with them where its settings say, at the moment at which
+        it hears of them.
     """
 
     name: str
@@ -84,19 +89,29 @@ class Topic:
         if not self.id:  # always the same one, so that runs can be repeated
             object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
         if not self.starts:
-            counts = self.backlog if isinstance(self.backlog, tuple) else (self.backlog,) * self.partitions
+            counts = (
+                self.backlog
+                if isinstance(self.backlog, tuple)
+                else (self.backlog,) * self.partitions
+            )
             there = self.partitions - len(self.added_ms)
             starts = tuple(_backlog(count, self.batch_records) for count in counts[:there])
-            object.__setattr__(self, "starts", starts + tuple(PartitionStart() for _ in counts[there:]))
+            object.__setattr__(
+                self, "starts", starts + tuple(PartitionStart() for _ in counts[there:])
+            )
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
                 f"topic {self.name!r} has {self.partitions} partitions and {len(self.starts)} starts or backlogs: "
                 "give as many as it has partitions, or one number for all"
             )
         if self.compact_ms is not None and self.compact_ms < 1:
-            raise InputError(f"topic {self.name!r} is compacted every {self.compact_ms} ms: give at least 1, or None")
+            raise InputError(
+                f"topic {self.name!r} is compacted every {self.compact_ms} ms: give at least 1, or None"
+            )
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
-            raise InputError(f"topic {self.name!r} begins with one partition at least, and added_ms has to ascend")
+            raise InputError(
+                f"topic {self.name!r} begins with one partition at least, and added_ms has to ascend"
+            )
 
     def there_from(self) -> tuple[int, ...]:
         """From when on each partition is there, in ms."""
@@ -104,7 +119,9 @@ class Topic:
 
 
 def _backlog(count: int, batch_records: int) -> PartitionStart:
-    return PartitionStart(count, window=Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS), batch_records=batch_records)
+    return PartitionStart(
+        count, window=Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS), batch_records=batch_records
+    )
 
 
 @dataclass(frozen=True)
@@ -123,7 +140,8 @@ class Producer:
     Attributes
     ----------
     topic, rate
-        Records a second, to all partitions together. Fractions are fine: 0.5 is one every two seconds.
+        Records a second, to all partitions together. Fractions are fine: 0.5 is one every two
+        seconds.
     pattern
         ``poisson``: record batches come by chance; ``steady``: at equal distances.
     batch_records
@@ -131,16 +149,17 @@ class Producer:
     weights
         How records are spread over the partitions; evenly when empty, unless there are keys.
     keys, key_skew
-        So many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is the CRC-32 of
-        its number, as librdkafka's default partitioner has it. The records of one record batch have one key.
-        0 keys: records without a key.
+        So many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is
+        the CRC-32 of its number, as librdkafka's default partitioner has it. The records of one
+        record batch have one key. 0 keys: records without a key.
     bursts
         May overlap: the factors multiply.
     day
         24 factors, one for each hour (UTC); empty is always 1.
     transaction_batches, transaction_ms, abort_share
-        So many record batches in each transaction of a partition, 0 without transactions; how long after the last of
-        them its marker comes, which takes an offset, too; and how many of them are aborted.
+        So many record batches in each transaction of a partition, 0 without transactions; how long
+        after the last of them its marker comes, which takes an offset, too; and how many of them
+        are aborted.
     begin_ms, end_ms
         None produces until the end.
     """
@@ -167,4 +186,6 @@ class Producer:
                 "give a rate from 0 on, and batches of at least 1"
             )
         if self.day and len(self.day) != 24:
-            raise InputError(f"the day of a producer has {len(self.day)} factors: give 24, one for each hour")
+            raise InputError(
+                f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"
+            )

@@ -1,8 +1,8 @@
 """Decode raw Kafka records: whole Arrow batches in, typed columns out.
 
-No record is lost: ``rows in = records + rejects + skipped``. A record that cannot be decoded becomes a
-reject with its place, its bytes and the reason; a record of another kind (an offset commit, a consumer
-group's metadata) is counted as skipped.
+No record is lost: ``rows in = records + rejects + skipped``. A record that cannot be decoded
+becomes a reject with its place, its bytes and the reason; a record of another kind (an offset
+commit, a consumer group's metadata) is counted as skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from sharelag.wire import kernels
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for
 
-_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
+_ALPHABET = np.frombuffer(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
+)
 _OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 
 
@@ -42,7 +44,8 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
         Columns of `sharelag.schemas.RAW`; rows of several topics may be mixed.
     topic : str
         ``__share_group_state`` gives `sharelag.schemas.RECORDS`, ``__consumer_offsets`` gives
-        `sharelag.schemas.GROUP_RECORDS`; rows of topics whose names do not end like this are skipped.
+        `sharelag.schemas.GROUP_RECORDS`; rows of topics whose names do not end like this are
+        skipped.
 
     Returns
     -------
@@ -64,7 +67,11 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     rows = _Rows(program, batch, topic)
     good = np.flatnonzero(rows.reason == kernels.OK)
     bad = np.flatnonzero(rows.reason > kernels.SKIPPED)
-    return Decoded(_records(rows, good, _OUTPUT[topic]), _rejects(rows, bad), len(rows.reason) - len(good) - len(bad))
+    return Decoded(
+        _records(rows, good, _OUTPUT[topic]),
+        _rejects(rows, bad),
+        len(rows.reason) - len(good) - len(bad),
+    )
 
 
 def of_topic(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
@@ -85,9 +92,9 @@ class _Rows:
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
-        self.base = np.concatenate([[0], np.cumsum([capacity[level] for level in program.slot_levels])]).astype(
-            np.int64
-        )
+        self.base = np.concatenate(
+            [[0], np.cumsum([capacity[level] for level in program.slot_levels])]
+        ).astype(np.int64)
         self.out = np.empty(self.base[-1], np.int64)
         self.used = np.zeros(len(program.levels), np.int64)
         self.tags = np.empty((6, size // 2 + 1), np.int64)
@@ -99,12 +106,14 @@ class _Rows:
         )  # fmt: skip
         self.tags = self.tags[:, :tag_count]
 
-    def slot(self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False) -> NDArray[np.int64]:
+    def slot(
+        self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False
+    ) -> NDArray[np.int64]:
         start = self.base[slot.index + second]
         return self.out[start : self.base[slot.index + second + 1]][rows]
 
 
-# ---- records ----------------------------------------------------------------------------------------
+# ---- records -------------------------------------------------------------------------------------
 
 
 def _records(rows: _Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
@@ -136,7 +145,13 @@ def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
 
 
 def _column(
-    rows: _Rows, field: Field, path: str, kind: pa.DataType, index: Any, mask: NDArray[Any], part: str
+    rows: _Rows,
+    field: Field,
+    path: str,
+    kind: pa.DataType,
+    index: Any,
+    mask: NDArray[Any],
+    part: str,
 ) -> pa.Array:
     """One column; ``index`` chooses the rows of the field's level, ``mask`` says which have a value."""
     slot = rows.program.slots[path]
@@ -145,11 +160,15 @@ def _column(
         counts = np.where(mask, values, 0)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         elements = _elements(rows, field, path, kind.value_type, int(offsets[-1]))
-        return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind, mask=pa.array(~mask))
+        return pa.ListArray.from_arrays(
+            pa.array(offsets), elements, type=kind, mask=pa.array(~mask)
+        )
     if field.type == "uuid":
         return _topic_ids(rows.keys if part == "key" else rows.values, values, mask)
     if field.type == "string":
-        return _strings(rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask)
+        return _strings(
+            rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask
+        )
     if field.unknown is not None:
         mask = mask & (values != field.unknown)
     if pa.types.is_timestamp(kind):
@@ -162,7 +181,15 @@ def _elements(rows: _Rows, field: Field, path: str, kind: pa.DataType, count: in
     if field.element:
         return _column(rows, field.element, f"{path}.{field.column}", kind, every, mask, "value")
     children = [
-        _column(rows, child, f"{path}.{child.column}", kind.field(child.column).type, every, mask, "value")
+        _column(
+            rows,
+            child,
+            f"{path}.{child.column}",
+            kind.field(child.column).type,
+            every,
+            mask,
+            "value",
+        )
         for child in field.fields
     ]
     return pa.StructArray.from_arrays(children, fields=list(kind))
@@ -175,7 +202,9 @@ def _topic_ids(buffer: NDArray[Any], position: NDArray[Any], mask: NDArray[Any])
     return _from_buffers(pa.string(), offsets, data, mask)
 
 
-def _strings(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _strings(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     mask = mask & (length >= 0)
     binary = _gathered(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
     try:
@@ -186,21 +215,31 @@ def _strings(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any],
 
 def _replace_bad_utf8(binary: pa.Array) -> pa.Array:
     encoded = binary.dictionary_encode()
-    texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()]
+    texts = [
+        None if raw is None else raw.decode("utf-8", "replace")
+        for raw in encoded.dictionary.to_pylist()
+    ]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _gathered(buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _gathered(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
     data = np.empty(int(length.sum()), np.uint8)
     kernels.gather(buffer, position.astype(np.int64), length.astype(np.int64), offsets, data)
     return _from_buffers(pa.binary(), offsets, data, mask)
 
 
-def _from_buffers(kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+def _from_buffers(
+    kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
     validity = None if mask.all() else pa.array(mask).buffers()[1]
     return pa.Array.from_buffers(
-        kind, len(mask), [validity, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=int((~mask).sum())
+        kind,
+        len(mask),
+        [validity, pa.py_buffer(offsets), pa.py_buffer(data)],
+        null_count=int((~mask).sum()),
     )
 
 
@@ -209,7 +248,9 @@ def _unknown_tags(rows: _Rows, good: NDArray[Any]) -> pa.Array:
     counts = np.bincount(row, minlength=len(rows.reason))[good]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     every = np.ones(len(row), bool)
-    paths = pa.DictionaryArray.from_arrays(pa.array(level, pa.int32()), pa.array(rows.program.levels))
+    paths = pa.DictionaryArray.from_arrays(
+        pa.array(level, pa.int32()), pa.array(rows.program.levels)
+    )
     structs = pa.StructArray.from_arrays(
         [
             paths.cast(pa.string()),
@@ -222,7 +263,7 @@ def _unknown_tags(rows: _Rows, good: NDArray[Any]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), structs, type=pa.list_(schemas.UNKNOWN_TAG))
 
 
-# ---- rejects ----------------------------------------------------------------------------------------
+# ---- rejects -------------------------------------------------------------------------------------
 
 
 def _rejects(rows: _Rows, bad: NDArray[Any]) -> pa.RecordBatch:
@@ -258,7 +299,7 @@ def _position(rows: _Rows, index: NDArray[Any]) -> dict[str, pa.Array]:
     }
 
 
-# ---- Arrow's buffers as numpy -----------------------------------------------------------------------
+# ---- Arrow's buffers as numpy --------------------------------------------------------------------
 
 
 def _binary(

@@ -31,8 +31,8 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: a tagged field equal to its
-        default is left out, tags ascend.
+        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: a tagged field equal
+        to its default is left out, tags ascend.
 
     Raises
     ------
@@ -49,7 +49,9 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
             "topic": [row["topic"] for row in rows],
             "partition": [row["record_partition"] for row in rows],
             "offset": [row["offset"] for row in rows],
-            "timestamp": pa.array([row["timestamp"] for row in rows], pa.int64()).view(schemas.TIMESTAMP),
+            "timestamp": pa.array([row["timestamp"] for row in rows], pa.int64()).view(
+                schemas.TIMESTAMP
+            ),
             "timestampType": [0] * len(rows),
         },
         schema=schemas.RAW,
@@ -58,7 +60,9 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
 
 def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
     """Key and value of one record; ``row`` has the columns of the decoded table."""
-    key = kind.type.to_bytes(2, "big", signed=True) + b"".join(_classic(f, row[f.column]) for f in kind.key)
+    key = kind.type.to_bytes(2, "big", signed=True) + b"".join(
+        _classic(f, row[f.column]) for f in kind.key
+    )
     if row.get("tombstone"):
         return key, None
     tags = row.get("unknown_tags") or []
@@ -82,7 +86,9 @@ def _kind(kinds: Mapping[int, RecordKind], record_type: int) -> RecordKind:
     return kinds[record_type]
 
 
-def _struct(fields: Iterable[Field], row: Row, path: str, element: int | None, unknown: list[Row]) -> bytes:
+def _struct(
+    fields: Iterable[Field], row: Row, path: str, element: int | None, unknown: list[Row]
+) -> bytes:
     body = bytearray()
     tags = {t["tag"]: t["data"] for t in unknown if t["path"] == path and t["element"] == element}
     for field in fields:
@@ -108,7 +114,9 @@ def _value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes:
     if field.element:
         items = [_value(field.element, item, path, unknown) for item in value]
     else:
-        items = [_struct(field.fields, item, path, index, unknown) for index, item in enumerate(value)]
+        items = [
+            _struct(field.fields, item, path, index, unknown) for index, item in enumerate(value)
+        ]
     return unsigned_varint(len(items) + 1) + b"".join(items)
 
 

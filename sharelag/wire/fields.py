@@ -1,11 +1,12 @@
 """The fields of each record, in their order and encoding.
 
-One table a record kind, in Kafka's names and order, from the schema files of Kafka's share and group
-coordinators (``ShareSnapshotValue.json`` and its siblings). Decoder, encoder and JSON formatter all walk
-these tables: a new Kafka version is a new row here.
+One table a record kind, in Kafka's names and order, from the schema files of Kafka's share and
+group coordinators (``ShareSnapshotValue.json`` and its siblings). Decoder, encoder and JSON
+formatter all walk these tables: a new Kafka version is a new row here.
 
-Keys use Kafka's classic encoding (int16 string lengths, no tags), values the flexible one (compact lengths,
-a tag section after every struct and every array element). Tagged fields stand last in their struct.
+Keys use Kafka's classic encoding (int16 string lengths, no tags), values the flexible one (compact
+lengths, a tag section after every struct and every array element). Tagged fields stand last in
+their struct.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Field:
     tag: int | None = None  # not None: a tagged field, of a fixed-size type
     default: int = 0  # of a tagged field that is absent
     nullable: bool = False
-    unknown: int | None = None  # the number that means "not known" or "unchanged": null in our columns
+    unknown: int | None = (
+        None  # the number that means "not known" or "unchanged": null in our columns
+    )
     since: str = "4.0"  # the first Kafka version that writes it
 
     @property
@@ -67,7 +70,11 @@ def _struct(name: str, *fields: Field) -> Field:
     return Field(name, "[]struct", fields)
 
 
-_SHARE_PARTITION = (Field("GroupId", "string"), Field("TopicId", "uuid"), Field("Partition", "int32"))
+_SHARE_PARTITION = (
+    Field("GroupId", "string"),
+    Field("TopicId", "uuid"),
+    Field("Partition", "int32"),
+)
 _STATE_BATCHES = _struct(
     "StateBatches",
     Field("FirstOffset", "int64"),
@@ -75,7 +82,9 @@ _STATE_BATCHES = _struct(
     Field("DeliveryState", "int8"),
     Field("DeliveryCount", "int16"),
 )
-_DELIVERY_COMPLETE_COUNT = Field("DeliveryCompleteCount", "int32", tag=0, default=-1, unknown=-1, since="4.2")
+_DELIVERY_COMPLETE_COUNT = Field(
+    "DeliveryCompleteCount", "int32", tag=0, default=-1, unknown=-1, since="4.2"
+)
 _START_OFFSET = Field("StartOffset", "int64", unknown=-1)
 
 SHARE_SNAPSHOT = RecordKind(
@@ -115,7 +124,8 @@ _NAMED_TOPIC = (_TOPIC, Field("TopicName", "string"), _PARTITIONS)
 #: The records of ``__share_group_state``.
 STATE_KINDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
 
-#: The share-group records of ``__consumer_offsets``; its other types belong to other kinds of groups.
+#: The share-group records of ``__consumer_offsets``; its other types belong to other kinds of
+#: groups.
 GROUP_KINDS = (
     RecordKind(
         10,
@@ -128,7 +138,9 @@ GROUP_KINDS = (
             Field("SubscribedTopicNames", "[]string"),
         ),
     ),
-    RecordKind(11, "ShareGroupMetadata", _GROUP, (Field("Epoch", "int32"), Field("MetadataHash", "int64"))),
+    RecordKind(
+        11, "ShareGroupMetadata", _GROUP, (Field("Epoch", "int32"), Field("MetadataHash", "int64"))
+    ),
     RecordKind(
         12,
         "ShareGroupTargetAssignmentMetadata",
@@ -138,7 +150,12 @@ GROUP_KINDS = (
             Field("AssignmentTimestamp", "int64", tag=0, default=0, unknown=0, since="4.3"),
         ),
     ),
-    RecordKind(13, "ShareGroupTargetAssignmentMember", _MEMBER, (_struct("TopicPartitions", _TOPIC, _PARTITIONS),)),
+    RecordKind(
+        13,
+        "ShareGroupTargetAssignmentMember",
+        _MEMBER,
+        (_struct("TopicPartitions", _TOPIC, _PARTITIONS),),
+    ),
     RecordKind(
         14,
         "ShareGroupCurrentMemberAssignment",

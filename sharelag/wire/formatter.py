@@ -1,7 +1,7 @@
 """Records as Kafka's own formatter prints them: the same JSON, one object a record.
 
-The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus the place of
-the record; a tagged field at its default is left out, as Kafka does.
+The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus
+the place of the record; a tagged field at its default is left out, as Kafka does.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
     Yields
     ------
     dict
-        ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition", "offset"}``
+        ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
+        "offset"}``
     """
     for row in without_timestamps(decoded).to_pylist():
         kind = {kind.type: kind for kind in kinds_of(row["topic"] or "")}[row["record_type"]]
-        value = None if row["tombstone"] else {"version": VALUE_VERSION, "data": _struct(kind.value, row)}
+        value = (
+            None
+            if row["tombstone"]
+            else {"version": VALUE_VERSION, "data": _struct(kind.value, row)}
+        )
         key = {"type": kind.type, "data": _struct(kind.key, row)}
         yield {"key": key, "value": value, **_place(row)}
 

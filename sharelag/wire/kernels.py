@@ -1,7 +1,8 @@
 """The compiled inner loops of the decoder. Every read is checked against the end of its record.
 
-What is accepted, and what is refused, follows Kafka's generated ``read`` methods and ``ByteUtils``: varints
-keep 32 bits, a known tag is read by its type whatever size it announces, bytes left over are ignored.
+What is accepted, and what is refused, follows Kafka's generated ``read`` methods and ``ByteUtils``:
+varints keep 32 bits, a known tag is read by its type whatever size it announces, bytes left over
+are ignored.
 """
 
 from __future__ import annotations
@@ -195,8 +196,8 @@ def decode_rows(
 ) -> int:  # fmt: skip
     """Decode every wanted row; rows that fail leave nothing behind in the levels. Returns tags used.
 
-    ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part`` the
-    instruction and the half of the record at which decoding stopped.
+    ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
+    the instruction and the half of the record at which decoding stopped.
     """
     cur = np.zeros(used.size, np.int64)
     row_start = np.zeros(used.size, np.int64)

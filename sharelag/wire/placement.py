@@ -17,7 +17,8 @@ def state_partition(share_partition: SharePartition, partitions: int = 50) -> in
     Returns
     -------
     int
-        ``Utils.abs(key.hashCode()) % partitions`` of Kafka's ``SharePartitionKey.asCoordinatorKey``.
+        ``Utils.abs(key.hashCode()) % partitions`` of Kafka's
+        ``SharePartitionKey.asCoordinatorKey``.
     """
     return abs_hash(str(share_partition)) % partitions
 

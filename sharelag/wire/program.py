@@ -1,11 +1,12 @@
 """Flatten field tables into a program that a compiled kernel follows.
 
 A table is flattened into a *program*: an integer matrix with one row an instruction. The kernel in
-`kernels` runs it over the bytes of each record and puts every value into a *slot*: one int64 column.
+`kernels` runs it over the bytes of each record and puts every value into a *slot*: one int64
+column.
 
-Arrays make *levels*. Level 0 has a row a record; each array field adds a level with a row an element.
-An array's own slot, at the level of its parent, holds how many elements follow. This is Arrow's own nesting,
-so the slots become Arrow columns without another pass over the records.
+Arrays make *levels*. Level 0 has a row a record; each array field adds a level with a row an
+element. An array's own slot, at the level of its parent, holds how many elements follow. This is
+Arrow's own nesting, so the slots become Arrow columns without another pass over the records.
 """
 
 from __future__ import annotations
@@ -44,13 +45,17 @@ class Program:
     """The instructions for all record kinds of one topic, sharing their slots by column path."""
 
     kinds: tuple[RecordKind, ...]
-    slots: dict[str, Slot] = field(default_factory=dict)  # by path, such as "state_batches.first_offset"
+    slots: dict[str, Slot] = field(
+        default_factory=dict
+    )  # by path, such as "state_batches.first_offset"
     levels: list[str] = field(default_factory=lambda: [""])  # the path of each level's array
     level_bytes: list[int] = field(default_factory=lambda: [1])  # least bytes an element
     instructions: list[list[int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # the field of each instruction, for messages
     tags: list[list[int]] = field(default_factory=list)  # [tag, size, slot, default]
-    entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # by type: where key and value begin
+    entries: dict[int, tuple[int, int]] = field(
+        default_factory=dict
+    )  # by type: where key and value begin
     slot_levels: list[int] = field(default_factory=list)  # the level of each slot
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -82,13 +87,17 @@ def program_for(topic: str) -> Program:
     return program
 
 
-def _emit(program: Program, op: int, name: str, slot: int = 0, level: int = 0, a: int = 0, b: int = 0) -> int:
+def _emit(
+    program: Program, op: int, name: str, slot: int = 0, level: int = 0, a: int = 0, b: int = 0
+) -> int:
     program.instructions.append([op, slot, level, a, b])
     program.names.append(name)
     return len(program.instructions) - 1
 
 
-def _emit_struct(program: Program, fields: tuple[Field, ...], path: str, level: int, *, flexible: bool) -> int:
+def _emit_struct(
+    program: Program, fields: tuple[Field, ...], path: str, level: int, *, flexible: bool
+) -> int:
     start = len(program.instructions)
     first_tag = len(program.tags)
     for item in fields:
@@ -99,7 +108,9 @@ def _emit_struct(program: Program, fields: tuple[Field, ...], path: str, level: 
             program.tags.append([item.tag, INT_SIZES[item.type], slot, item.default])
     if flexible:
         name = path.rstrip(".") or "value"
-        _emit(program, OP_TAGS, f"tags of {name}", 0, level, first_tag, len(program.tags) - first_tag)
+        _emit(
+            program, OP_TAGS, f"tags of {name}", 0, level, first_tag, len(program.tags) - first_tag
+        )
     return start
 
 
@@ -118,7 +129,9 @@ def _emit_field(program: Program, item: Field, path: str, level: int, flexible: 
 
 
 def _emit_array(program: Program, item: Field, own: str, slot: int, level: int) -> None:
-    child = _level(program, own, smallest(item.element) if item.element else smallest_size(item.fields))
+    child = _level(
+        program, own, smallest(item.element) if item.element else smallest_size(item.fields)
+    )
     array = _emit(program, OP_ARRAY, item.name, slot, level, child)
     body = len(program.instructions)
     if item.element:

@@ -5,7 +5,8 @@ bench.lag()                                # a table that says as of when, in wh
 bench.explain("billing").figure()          # a chart
 bench.at("2026-11-21T03:10:00Z").lag()     # the same at another moment
 
-Each name is imported when it is first used: the command line needs few of them, and has little time.
+Each name is imported when it is first used: the command line needs few of them, and has little
+time.
 """
 
 from __future__ import annotations

@@ -38,7 +38,11 @@ _MEMBERS = {
 
 def only(table: pa.Table | None, group: str | None) -> Any:
     """The rows of one group, or all; None stays as it is."""
-    return table if group is None or table is None else table.filter(pc.equal(table.column("group_id"), group))
+    return (
+        table
+        if group is None or table is None
+        else table.filter(pc.equal(table.column("group_id"), group))
+    )
 
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
@@ -64,7 +68,9 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
         "decomposition": lambda theme: charts.decomposition_figure(
             charts.decomposition_records(table, by or "partition"), theme
         ),
-        "spans": lambda theme: charts.window_span_figure(charts.window_span_records(table, evidence.settings), theme),
+        "spans": lambda theme: charts.window_span_figure(
+            charts.window_span_records(table, evidence.settings), theme
+        ),
         "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(table), theme),
     }
     title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
@@ -81,15 +87,25 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
         columns.pop("NOTES", None)
     unknown = (*gaps.of_lag(table), *gaps.of_column(evidence.progress, "age_ms", "the age"))
     return replace(
-        base, title=title, table=aged, columns=columns, order="lag", charts=drawn, unknown=unknown + base.unknown
+        base,
+        title=title,
+        table=aged,
+        columns=columns,
+        order="lag",
+        charts=drawn,
+        unknown=unknown + base.unknown,
     )
 
 
 def _with_oldest(sums: pa.Table, aged: pa.Table, by: str) -> pa.Table:
     """The sums, with the age of the oldest record in each; null where one of the ages is, which may be the oldest."""
     names = ROLLUP_KEYS[by]
-    oldest = aged.group_by(names).aggregate([("age_ms", "max", pc.ScalarAggregateOptions(skip_nulls=False))])
-    age = beside(keys(sums, names), oldest.rename_columns([*names, "age_ms"]), names).column("age_ms")
+    oldest = aged.group_by(names).aggregate(
+        [("age_ms", "max", pc.ScalarAggregateOptions(skip_nulls=False))]
+    )
+    age = beside(keys(sums, names), oldest.rename_columns([*names, "age_ms"]), names).column(
+        "age_ms"
+    )
     return sums.append_column("age_ms", age)
 
 
@@ -97,12 +113,18 @@ def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
     """What the coordinator holds of each share partition."""
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
-        "deliveries": lambda theme: charts.delivery_count_figure(charts.delivery_count_records(table), theme, limit),
-        "states": lambda theme: charts.window_state_figure(charts.window_state_records(table), theme),
+        "deliveries": lambda theme: charts.delivery_count_figure(
+            charts.delivery_count_records(table), theme, limit
+        ),
+        "states": lambda theme: charts.window_state_figure(
+            charts.window_state_records(table), theme
+        ),
     }
     if len(table) != 1:
         drawn.pop("states")  # a chart of one share partition
-    unknown = gaps.of_rows(without, len(table), "the whole state", ["no snapshot is among the records"])
+    unknown = gaps.of_rows(
+        without, len(table), "the whole state", ["no snapshot is among the records"]
+    )
     return replace(
         base,
         title=f"Windows of {len(table):,} share partition{'s' * (len(table) != 1)}",
@@ -118,7 +140,11 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
     """What happened, record by record."""
     table = only(rows.table, group)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
-    unknown = [f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"] if lost else []
+    unknown = (
+        [f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"]
+        if lost
+        else []
+    )
     notes = []
     if rows.left_out:
         first = pc.min(rows.table.column("record_timestamp")).as_py()
@@ -133,7 +159,10 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
         columns=show.HISTORY_COLUMNS,
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="record_timestamp",
-        charts={measure: partial(_heat, table, measure) for measure in ("span", "available", "complete", "deliveries")},
+        charts={
+            measure: partial(_heat, table, measure)
+            for measure in ("span", "available", "complete", "deliveries")
+        },
         notes=tuple(notes),
         unknown=(*unknown, *base.unknown),
     )
@@ -159,8 +188,12 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
         as_of=pc.max(table.column("as_of")).as_py(),
         order="as_of",
         charts={
-            "lag": lambda theme: charts.lag_over_time_figure(charts.lag_over_time_records(table), theme),
-            "rates": lambda theme: charts.rates_over_time_figure(charts.rates_over_time_records(table), theme),
+            "lag": lambda theme: charts.lag_over_time_figure(
+                charts.lag_over_time_records(table), theme
+            ),
+            "rates": lambda theme: charts.rates_over_time_figure(
+                charts.rates_over_time_records(table), theme
+            ),
         },
         unknown=gaps.of_ends(table) + gaps.of_answer(answer),
         engine=answer.engine,
@@ -174,7 +207,13 @@ def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> R
         base,
         title="Why is there lag?",
         table=causes,
-        columns={"GROUP": "group_id", "RANK": "rank", "CAUSE": "cause", "HOLDS": "held", "SINCE": "since"},
+        columns={
+            "GROUP": "group_id",
+            "RANK": "rank",
+            "CAUSE": "cause",
+            "HOLDS": "held",
+            "SINCE": "since",
+        },
         told=tuple(told(evidence, causes)),
         charts={
             "causes": lambda theme: charts.cause_figure(
@@ -195,7 +234,9 @@ def progress(evidence: Evidence, base: Result) -> Result:
         *gaps.of_column(table, "age_ms", "the age"),
         *gaps.of_column(table, "arrival_rate", "how fast records arrive"),
         *gaps.of_column(table, "completion_rate", "how fast they are finished"),
-        *gaps.of_rows(breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]),
+        *gaps.of_rows(
+            breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
+        ),
     )
     return replace(
         base,
@@ -221,7 +262,10 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
         table=table,
         columns=show.IMBALANCE_COLUMNS,
         order="gini",
-        notes=tuple(f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}" for row in verdicts),
+        notes=tuple(
+            f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}"
+            for row in verdicts
+        ),
         charts=_spread(evidence),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )
@@ -271,7 +315,11 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         columns=show.HEALTH_COLUMNS,
         as_of=last,
         order="records",
-        charts={"records": lambda theme: charts.state_record_figure(charts.state_record_records(table), theme)},
+        charts={
+            "records": lambda theme: charts.state_record_figure(
+                charts.state_record_records(table), theme
+            )
+        },
         notes=tuple(findings.column("summary").to_pylist()),
         unknown=gaps.of_answer(answer),
         engine=answer.engine,
@@ -286,7 +334,11 @@ def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Res
         base,
         title="The same lag, measured in several ways",
         table=table,
-        columns={heading: name for heading, name in show.RECONCILED_COLUMNS.items() if asked.get(heading, True)},
+        columns={
+            heading: name
+            for heading, name in show.RECONCILED_COLUMNS.items()
+            if asked.get(heading, True)
+        },
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
         unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_answer(answer),

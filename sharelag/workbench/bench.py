@@ -48,8 +48,8 @@ MOST_WINDOWS = 100_000
 class Workbench:
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
 
-    What was read once is kept, so that two answers never contradict each other; `refresh` gives a workbench that reads
-    again. May be asked from several threads.
+    What was read once is kept, so that two answers never contradict each other; `refresh` gives a
+    workbench that reads again. May be asked from several threads.
     """
 
     source: Input
@@ -63,11 +63,13 @@ class Workbench:
     spark: SparkSession | None = None
     _once: Once = field(default_factory=Once, init=False)
 
-    # ---- another one ----------------------------------------------------------------------------------
+    # ---- another one -----------------------------------------------------------------------------
 
     def at(self, moment: str | Moment) -> Workbench:
         """The same at another moment: a time with its zone, or offsets of the state topic's partitions."""
-        return replace(self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment))
+        return replace(
+            self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
+        )
 
     def refresh(self) -> Workbench:
         """The same, read again; where the input holds what it held before, the answers are kept."""
@@ -95,7 +97,7 @@ class Workbench:
         """The same with these groups alone."""
         return replace(self, choice=Choice(frozenset(groups), self.choice.topics))
 
-    # ---- tables ---------------------------------------------------------------------------------------
+    # ---- tables ----------------------------------------------------------------------------------
 
     @property
     def frames(self) -> Frames:
@@ -111,7 +113,7 @@ class Workbench:
         """What all answers come from."""
         return self._once("reading", self._read)
 
-    # ---- questions ------------------------------------------------------------------------------------
+    # ---- questions -------------------------------------------------------------------------------
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -147,10 +149,13 @@ class Workbench:
         """What happened to every share partition, record by record, from a time on."""
         begin = parse_time(since) if isinstance(since, str) else since
         evidence = self.evidence(group)
-        # What is few is read once for all groups; of many records each group has its own latest ones.
+        # What is few is read once for all groups; of many records each group has its own latest
+        # ones.
         few = self.reading.counted.records <= MOST_ROWS
         mine = None if few else group
-        rows = self._ask(("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine))
+        rows = self._ask(
+            ("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine)
+        )
         frame = self._frame(lambda read: read.history_frame(begin, group), rows.left_out)
         base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
         return answers.history(rows, group, base)
@@ -164,13 +169,16 @@ class Workbench:
         topic : str, optional
             Only this one.
         most : int
-            Moments; of more, as many that are evenly apart. Fewer where that were more than `MOST_WINDOWS` windows.
+            Moments; of more, as many that are evenly apart. Fewer where that were more than
+            `MOST_WINDOWS` windows.
         """
         lag = self.evidence(group).lag
         if topic is not None:
             lag = lag.filter(pc.equal(lag.column("topic"), topic))
         most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
-        table = self._ask(("moments", group, topic, most), lambda: self.reading.windows_at(lag, most))
+        table = self._ask(
+            ("moments", group, topic, most), lambda: self.reading.windows_at(lag, most)
+        )
         return answers.windows(named(table, lag), self._base())
 
     def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
@@ -180,7 +188,9 @@ class Workbench:
 
     def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
         """What a function says of whole histories; asked once under this name. See `Reading.over_history`."""
-        return self._ask(("over history", question), lambda: self.reading.over_history(each, schema))
+        return self._ask(
+            ("over history", question), lambda: self.reading.over_history(each, schema)
+        )
 
     def timeline(
         self,
@@ -203,15 +213,20 @@ class Workbench:
         step = self._step() if every is None else span(every)
         over = self.over if begin is None else None
         moments = investigate.regular_moments(self.reading, step, begin, over)
-        # What is few is worked out once for all groups; of more each group has its own share partitions.
+        # What is few is worked out once for all groups; of more each group has its own share
+        # partitions.
         few = len(moments) * self.evidence().lag.num_rows <= MOST_TIMELINE_ROWS
         mine = None if few else group
         answer = self._ask(
             ("timeline", step, begin, mine),
             lambda: investigate.timeline_of(self.reading, moments, step, mine, MOST_TIMELINE_ROWS),
         )
-        frame = self._frame(lambda read: investigate.timeline_frame(read, moments, step, group), answer.left_out)
-        return answers.timeline(answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame))
+        frame = self._frame(
+            lambda read: investigate.timeline_frame(read, moments, step, group), answer.left_out
+        )
+        return answers.timeline(
+            answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame)
+        )
 
     def explain(self, group: str | None = None) -> Result:
         """Why there is lag: causes with what shows them, the weightiest first."""
@@ -225,7 +240,9 @@ class Workbench:
         """How unevenly load is spread, over ``"partition"``, ``"topic"`` or ``"member"``; all of them if not said."""
         evidence = self.evidence(group)
         table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
-        return answers.imbalance(evidence, answers.only(table, group), answers.only(self.skew(), group), self._base())
+        return answers.imbalance(
+            evidence, answers.only(table, group), answers.only(self.skew(), group), self._base()
+        )
 
     def skew(self) -> pa.Table:
         """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
@@ -251,7 +268,8 @@ class Workbench:
             Read the whole backlog of a running cluster, and count the records in it.
         """
         answer = self._ask(
-            ("reconcile", described, true), lambda: investigate.reconcile_of(self.reading, described, true)
+            ("reconcile", described, true),
+            lambda: investigate.reconcile_of(self.reading, described, true),
         )
         return answers.reconciled(answer, described is not None, true, self._base(gathered=False))
 
@@ -272,7 +290,7 @@ class Workbench:
         except ShareLagError as error:
             return f"nothing that can be read ({error})"
 
-    # ---- how it shows itself --------------------------------------------------------------------------
+    # ---- how it shows itself ---------------------------------------------------------------------
 
     def __repr__(self) -> str:
         when = "" if self.as_of is None else f", as of {_moment_text(self.as_of)}"
@@ -280,14 +298,17 @@ class Workbench:
         return f"<sharelag workbench: {self.describe()}{when}{chosen}, {self.engine} engine>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # Somebody looks at it: what is open, and its groups. A cluster that does not answer is no stack trace.
+        # Somebody looks at it: what is open, and its groups. A cluster that does not answer is no
+        # stack trace.
         try:
-            groups = replace(self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}")
+            groups = replace(
+                self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}"
+            )
         except ShareLagError as error:
             return rendering.failure(self.describe(), str(error))
         return {"text/plain": groups.to_text(), "text/html": groups.to_html()}
 
-    # ---- behind it ------------------------------------------------------------------------------------
+    # ---- behind it -------------------------------------------------------------------------------
 
     def _read(self) -> Reading:
         if self.spark is not None and engines.choose(self.engine, self.source) == "spark":
@@ -299,7 +320,11 @@ class Workbench:
         from sharelag.pipeline.reading import SparkReading
 
         reading = self.reading
-        return reading if isinstance(reading, SparkReading) else self._once("frames", self._spark_reading)
+        return (
+            reading
+            if isinstance(reading, SparkReading)
+            else self._once("frames", self._spark_reading)
+        )
 
     def _spark_reading(self) -> SparkReading:
         from sharelag.pipeline.reading import SparkReading
@@ -312,7 +337,9 @@ class Workbench:
     def _rejected(self) -> tuple[str, ...]:
         return gaps.of_rejected(self.reading.counted.rejected)
 
-    def _frame(self, made: Callable[[SparkReading], DataFrame], left_out: int) -> Callable[[], DataFrame] | None:
+    def _frame(
+        self, made: Callable[[SparkReading], DataFrame], left_out: int
+    ) -> Callable[[], DataFrame] | None:
         """The DataFrame of a result; none where its table, which did not come from Spark, is all there is."""
         is_whole = self.reading.engine == "local" and not left_out
         return None if is_whole else lambda: made(self._on_spark())
@@ -329,11 +356,21 @@ class Workbench:
             found = f"there are {', '.join(there)}" if there else "no share group has any"
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
                 found = "check the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
-            raise InputError(f"there is no state of share group {group!r} in {self.describe()}: {found}")
+            raise InputError(
+                f"there is no state of share group {group!r} in {self.describe()}: {found}"
+            )
 
     def _base(self, gathered: bool = True) -> Result:
         """What all results say of where they come from."""
-        base = Result("", pa.table({}), {}, None, self.describe(), engine=self.reading.engine, session=self._session)
+        base = Result(
+            "",
+            pa.table({}),
+            {},
+            None,
+            self.describe(),
+            engine=self.reading.engine,
+            session=self._session,
+        )
         if not gathered:
             return base
         evidence = self.evidence()
@@ -342,7 +379,9 @@ class Workbench:
 
     def _step(self) -> timedelta:
         # One step for all groups: the answer of one is then a part of what is kept.
-        over = pc.max(self.evidence().progress.column("observed_ms")).as_py() or self.over / timedelta(milliseconds=1)
+        over = pc.max(
+            self.evidence().progress.column("observed_ms")
+        ).as_py() or self.over / timedelta(milliseconds=1)
         return timedelta(milliseconds=max(over / _STEPS, 1))
 
     def _ask(self, question: Any, work: Callable[[], _T]) -> _T:

@@ -64,11 +64,15 @@ def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -
         tables = {"offsets": offsets, **_extras(KafkaInput(config), records, offsets, asked)}
         return tables, CaptureInfo(cluster, asked, topics, config.public())
 
-    records = (batch for topic, count in topics.items() if count for batch in share_records(config, topic))
+    records = (
+        batch for topic, count in topics.items() if count for batch in share_records(config, topic)
+    )
     return write_capture(folder, records, finish, overwrite)
 
 
-def _extras(source: KafkaInput, records: Path, offsets: pa.Table, asked: datetime) -> dict[str, pa.Table]:
+def _extras(
+    source: KafkaInput, records: Path, offsets: pa.Table, asked: datetime
+) -> dict[str, pa.Table]:
     """What may be missing: who is not allowed to ask for it still gets a capture."""
     windows = engine.windows(RawInput(str(records)), "local").table
     lag = lag_arrow(windows.select(schemas.WINDOWS.names), offsets)
@@ -79,8 +83,12 @@ def _extras(source: KafkaInput, records: Path, offsets: pa.Table, asked: datetim
     asks: dict[str, Callable[[], pa.Table]] = {
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, asked)),
         "logs": lambda: source.logs(ids),
-        "times": lambda: source.times(asked_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))),
-        "committed_times": lambda: source.times(asked_offsets(lag, schemas.LOGS.empty_table()), read_committed=True),
+        "times": lambda: source.times(
+            asked_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
+        ),
+        "committed_times": lambda: source.times(
+            asked_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
+        ),
         "settings": lambda: source.settings(groups, named),
     }
     for name, ask in asks.items():

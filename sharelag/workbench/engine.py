@@ -1,7 +1,8 @@
 """The answers of either engine: from one process without a JVM, or from Spark.
 
-`local` streams records through the kernels in this process: a terminal's quick look, which answers before Spark has
-started. `spark` runs the pipeline, and is what notebooks and reports use. `auto` counts the records first.
+`local` streams records through the kernels in this process: a terminal's quick look, which answers
+before Spark has started. `spark` runs the pipeline, and is what notebooks and reports use. `auto`
+counts the records first.
 """
 
 from __future__ import annotations
@@ -96,13 +97,16 @@ def reading(
         begun.close()
 
 
-def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None) -> Answer:
+def windows(
+    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+) -> Answer:
     """The state of the chosen share partitions.
 
     Returns
     -------
     Answer
-        ``table`` is `sharelag.schemas.WINDOWS` with the topic's name in ``topic``, null where not known.
+        ``table`` is `sharelag.schemas.WINDOWS` with the topic's name in ``topic``, null where not
+        known.
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         table = named(begun.table("windows"), begun.table("offsets"))
@@ -110,7 +114,11 @@ def windows(source: Input, engine: str = "auto", as_of: Moment = None, choice: C
 
 
 def lag(
-    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None, by: str | None = None
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    by: str | None = None,
 ) -> Answer:
     """The lag of the chosen share partitions, or its sum by ``"group"`` or ``"topic"``.
 
@@ -136,8 +144,8 @@ def history(
     Returns
     -------
     Answer
-        ``table`` is `sharelag.schemas.HISTORY` with the topic's name in ``topic``, sorted by group, topic, partition
-        and record; with ``most``, so many of the latest rows.
+        ``table`` is `sharelag.schemas.HISTORY` with the topic's name in ``topic``, sorted by group,
+        topic, partition and record; with ``most``, so many of the latest rows.
     """
     with reading(source, engine, as_of, choice) as begun:
         return history_of(begun, since, most)
@@ -150,7 +158,11 @@ def history_of(begun: Reading, since: datetime | None = None, most: int | None =
 
 
 def diff(
-    source: Input, before: Moment, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+    source: Input,
+    before: Moment,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
 ) -> Answer:
     """What changed in the chosen share partitions between two moments.
 

@@ -63,7 +63,11 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)
-    emptied = {row["group_id"]: row["emptied"] for row in evidence.groups.to_pylist() if row["members"] == 0}
+    emptied = {
+        row["group_id"]: row["emptied"]
+        for row in evidence.groups.to_pylist()
+        if row["members"] == 0
+    }
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
         name = group["group_id"]
         nobody = "nobody is in the group" if name in emptied else ""
@@ -117,9 +121,13 @@ def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -
 def _nothing_found(lag: list[dict[str, Any]], nobody: str) -> str:
     """Nothing is wrong only where everything is known, and somebody works on what there is."""
     unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
-    reasons = sorted({REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS})
+    reasons = sorted(
+        {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
+    )
     if unknown:
-        return f"{nobody or 'nothing found'}, but not all is known" + (f": {'; '.join(reasons)}" if reasons else "")
+        return f"{nobody or 'nothing found'}, but not all is known" + (
+            f": {'; '.join(reasons)}" if reasons else ""
+        )
     # Nobody is missed where nothing waits.
     return (any(row["effective_lag"] for row in lag) and nobody) or "nothing wrong"
 
@@ -140,7 +148,9 @@ def _drain(rows: list[dict[str, Any]]) -> str:
         return ""
     slowest = max(spans, key=lambda row: row["drain_ms"])
     high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])
-    return f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
+    return (
+        f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
+    )
 
 
 def _told_cause(row: dict[str, Any]) -> ToldCause:

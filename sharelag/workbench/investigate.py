@@ -106,13 +106,17 @@ def regular_moments(
         When there would be more than `MOST_MOMENTS`.
     """
     first = since or begun.counted.first
-    asked = None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
+    asked = (
+        None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
+    )
     last = asked or begun.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
         return []
     if (last - first) / every > MOST_MOMENTS:
-        raise InputError(f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step")
+        raise InputError(
+            f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step"
+        )
     return [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
 
 
@@ -125,8 +129,8 @@ def timeline_of(
 ) -> Answer:
     """The same of a reading at moments that are ``every`` apart, of one group or all.
 
-    Of more rows than ``most`` those of the share partitions with the most lag now; without ``most``, more rows than
-    one process should hold are an error.
+    Of more rows than ``most`` those of the share partitions with the most lag now; without
+    ``most``, more rows than one process should hold are an error.
     """
     if not moments:
         return Answer.of(begun, schemas.TIMELINE.empty_table())
@@ -134,12 +138,16 @@ def timeline_of(
     keys = lag if group is None else lag.filter(pc.equal(lag.column("group_id"), group))
     rows = len(moments) * keys.num_rows
     if most is None and rows > _MOST_ROWS:
-        raise InputError(f"{rows:,} rows are too many to look at: choose a longer step, or fewer groups")
+        raise InputError(
+            f"{rows:,} rows are too many to look at: choose a longer step, or fewer groups"
+        )
     kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
     each, now = _lags(begun, moments, every), begun.table("offsets")
-    table = begun.over_history(each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys)
+    table = begun.over_history(
+        each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
+    )
     table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Answer.of(begun, table, rows - kept * len(moments))
@@ -179,7 +187,10 @@ def trend(
     answer = timeline(source, every, engine, as_of, choice, over=over)
     table = answer.table
     moments = pc.unique(table.column("as_of")).to_pylist()
-    lags = {at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))) for at in moments}
+    lags = {
+        at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
+        for at in moments
+    }
     rows = pa.Table.from_batches([imbalance_trend(lags, by=by)])
     return Answer(rows, answer.rejected, answer.engine)
 
@@ -215,7 +226,9 @@ def reconcile(
 def reconcile_of(begun: Reading, described: str | None = None, true: bool = False) -> Answer:
     """The same of a reading."""
     if true and (begun.as_of is not None or not hasattr(begun.source, "config")):
-        raise InputError("only the logs of a running cluster can be read, as of now: name it with --bootstrap-server")
+        raise InputError(
+            "only the logs of a running cluster can be read, as of now: name it with --bootstrap-server"
+        )
     told = None if described is None else described_offsets(described)
     if told is not None and begun.choice.groups:
         told = told.filter(pc.is_in(told.column("group_id"), pa.array(sorted(begun.choice.groups))))
@@ -228,7 +241,8 @@ def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
     Returns
     -------
     answer, findings
-        `sharelag.schemas.HEALTH`, and what should not be so as `sharelag.metrics.placement.FINDINGS`.
+        `sharelag.schemas.HEALTH`, and what should not be so as
+        `sharelag.metrics.placement.FINDINGS`.
     """
     with reading(source, engine, health=True) as begun:
         return health_of(begun)
@@ -246,13 +260,25 @@ def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
             whole.close()
 
 
-def known_moments(past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta) -> list[datetime]:
+def known_moments(
+    past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta
+) -> list[datetime]:
     """The moments themselves; of an input that noted the ends at others, the last of those before each."""
     noted = np.sort(
-        np.array([milliseconds(at) for at in pc.unique(past_offsets.column("as_of").drop_null()).to_pylist()], np.int64)
+        np.array(
+            [
+                milliseconds(at)
+                for at in pc.unique(past_offsets.column("as_of").drop_null()).to_pylist()
+            ],
+            np.int64,
+        )
     )
     asked = np.array([milliseconds(at) for at in moments], np.int64)
     place = np.searchsorted(noted, asked, side="right") - 1
-    near = (place >= 0) & (asked - noted[place] < every / timedelta(milliseconds=1)) if len(noted) else asked < 0
+    near = (
+        (place >= 0) & (asked - noted[place] < every / timedelta(milliseconds=1))
+        if len(noted)
+        else asked < 0
+    )
     kept = np.where(near, noted[place] if len(noted) else asked, asked)
     return pa.array(np.unique(kept)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]

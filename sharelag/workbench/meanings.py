@@ -86,9 +86,13 @@ MEANINGS = {
     "joined": "first record of the member that was seen; it may be older",
 }
 _LATER = ("start_offset_before", "window_end_offset_before", "runs_before")
-MEANINGS |= {name: f"{MEANINGS[name.removesuffix('_before')]}, at the first moment" for name in _LATER}
 MEANINGS |= {
-    name.replace("_before", "_after"): f"{MEANINGS[name.removesuffix('_before')]}, at the second moment"
+    name: f"{MEANINGS[name.removesuffix('_before')]}, at the first moment" for name in _LATER
+}
+MEANINGS |= {
+    name.replace(
+        "_before", "_after"
+    ): f"{MEANINGS[name.removesuffix('_before')]}, at the second moment"
     for name in _LATER
 }
 

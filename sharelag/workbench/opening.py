@@ -48,30 +48,33 @@ def open_workbench(
     Parameters
     ----------
     where : str, path, Input or ClientConfig, optional
-        A folder that ``sharelag capture`` wrote, with or without ``--follow``; ``"host:port[,...]"`` of a running
-        cluster; Parquet files with the columns of Spark's Kafka source (a file, a folder, an address that Spark
-        knows, or with ``engine="spark"`` the name of a table); a broker's log directory; one of `samples`. Without
-        it, the recorded demo.
+        A folder that ``sharelag capture`` wrote, with or without ``--follow``;
+        ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
+        source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
+        of a table); a broker's log directory; one of `samples`. Without it, the recorded demo.
     raw : pyspark.sql.DataFrame, optional
-        Instead of ``where``: raw records of your own, from any connector, table or stream, with the columns of
-        Spark's Kafka source.
+        Instead of ``where``: raw records of your own, from any connector, table or stream, with the
+        columns of Spark's Kafka source.
     offsets : pyspark.sql.DataFrame, optional
-        With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several. Without it, lag
-        is not known.
+        With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
+        Without it, lag is not known.
     as_of : str, datetime or mapping, optional
-        Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's partitions.
+        Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
+        partitions.
     groups : str or sequence of str
         Only these share groups.
     topics : str, sequence of str, or mapping of str to partitions
         Only these topics, or these partitions of them.
     engine : {"spark", "local", "auto"}
-        Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of records.
+        Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
+        records.
     spark : pyspark.sql.SparkSession, optional
         Else the active one, or one that is made for this machine.
     over : timedelta
         The span before the moment that rates are of.
     patience : timedelta, optional
-        For how long something may go on before it is called stuck; without it, as long as a lock of the group lasts.
+        For how long something may go on before it is called stuck; without it, as long as a lock of
+        the group lasts.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional
@@ -111,7 +114,9 @@ def open_workbench(
     )
 
 
-def _of_frames(where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str) -> Input:
+def _of_frames(
+    where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str
+) -> Input:
     if raw is None or where is not None:
         raise InputError(
             "give either what to open or raw=DataFrame; offsets=DataFrame can only be given together with raw"
@@ -123,14 +128,18 @@ def _of_frames(where: object, raw: DataFrame | None, offsets: DataFrame | None, 
     return FrameInput(raw, offsets)
 
 
-def chosen(groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]) -> Choice:
+def chosen(
+    groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]
+) -> Choice:
     """Groups and topics as the engines take them."""
     names = [groups] if isinstance(groups, str) else groups
     if isinstance(topics, str):
         topics = [topics]
     if not isinstance(topics, Mapping):
         topics = dict.fromkeys(topics, ())
-    return Choice(frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()})
+    return Choice(
+        frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()}
+    )
 
 
 def _source(
@@ -149,7 +158,9 @@ def _source(
     named = where is None and (file or properties)
     path = Path(where if where is not None else DEMO)
     if named or (isinstance(where, str) and not path.exists() and _ADDRESSES.fullmatch(where)):
-        return KafkaInput(client_config(str(where) if where else None, file, properties, timeout)), ""
+        return KafkaInput(
+            client_config(str(where) if where else None, file, properties, timeout)
+        ), ""
     if file or properties:
         raise InputError(
             f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, or remove the settings"
@@ -162,7 +173,8 @@ def _source(
     if "://" in text:
         return RawInput(text), ""
     if engine == "spark" and where is not None and _SPARK_TABLE.fullmatch(text):
-        # Whether there is such a table only Spark knows, which is not asked before the first question.
+        # Whether there is such a table only Spark knows, which is not asked before the first
+        # question.
         return RawInput(text, _not_there(where)), ""
     raise InputError(_not_there(where))
 

@@ -1,6 +1,7 @@
 """The lag of a cluster as one HTML file: no script, no request, readable offline and on paper.
 
-A bar shows what the distance from start offset to end offset consists of, on one scale for the whole page.
+A bar shows what the distance from start offset to end offset consists of, on one scale for the
+whole page.
 """
 
 from __future__ import annotations
@@ -14,12 +15,21 @@ import jinja2
 from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.workbench.show import THIN_SPACE
 
-#: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the template.
+#: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the
+#: template.
 PARTS = (
     ("unread", "unread", "beyond the window: never delivered as far as the topic tells"),
     ("window_available", "available", "released or timed out, waiting for another delivery"),
-    ("window_unknown", "unknown", "in the window without a persisted state: acquired, or never persisted"),
-    ("window_complete", "complete", "acknowledged or archived, not yet passed by the start offset; no lag"),
+    (
+        "window_unknown",
+        "unknown",
+        "in the window without a persisted state: acquired, or never persisted",
+    ),
+    (
+        "window_complete",
+        "complete",
+        "acknowledged or archived, not yet passed by the start offset; no lag",
+    ),
 )
 
 
@@ -46,9 +56,13 @@ def lag_page(
     str
         A whole HTML document. Every name in it is escaped.
     """
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
     environment.filters["number"] = _number
-    template = environment.from_string(resources.files(__package__).joinpath("page.html.j2").read_text("utf-8"))
+    template = environment.from_string(
+        resources.files(__package__).joinpath("page.html.j2").read_text("utf-8")
+    )
     widest = max((_distance(row) for row in rows), default=0)
     return template.render(
         title=title,
@@ -65,7 +79,9 @@ def _distance(row: Mapping[str, Any]) -> int:
 
 def _bar(row: Mapping[str, Any], widest: int) -> list[tuple[str, str, float, int]]:
     """The parts of a row's bar: class, words, width in percent, offsets."""
-    return [(name, words, 100 * row[name] / widest, row[name]) for name, words, _ in PARTS if row[name]]
+    return [
+        (name, words, 100 * row[name] / widest, row[name]) for name, words, _ in PARTS if row[name]
+    ]
 
 
 def _told(row: Mapping[str, Any]) -> list[str]:

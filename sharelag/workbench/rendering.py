@@ -1,6 +1,7 @@
 """Results in a notebook and as plain text, both made of the same cells.
 
-Names are hostile text: control and direction characters are escaped by `show`, and jinja escapes the rest.
+Names are hostile text: control and direction characters are escaped by `show`, and jinja escapes
+the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ if TYPE_CHECKING:
 MOST = 20
 #: Runs of a window that are shown in a cell.
 _RUNS = 6
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_list, pa.types.is_struct, pa.types.is_timestamp)
+_TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_list,
+    pa.types.is_struct,
+    pa.types.is_timestamp,
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,17 @@ def as_html(result: Result, most: int = MOST) -> str:
 
 def as_text(result: Result, most: int = MOST) -> str:
     """A result as plain text."""
-    body = _told_text(result, most) if result.told else _table_text(shown(result, most, thousands=","))
+    body = (
+        _told_text(result, most) if result.told else _table_text(shown(result, most, thousands=","))
+    )
     head = f"{result.title} ({_when(result)})"
-    lines = [head, *body, *(f"not known: {one}" for one in result.unknown), *result.notes, _foot(result)]
+    lines = [
+        head,
+        *body,
+        *(f"not known: {one}" for one in result.unknown),
+        *result.notes,
+        _foot(result),
+    ]
     return "\n".join(show.terminal(line) for line in lines)
 
 
@@ -82,10 +97,15 @@ def shown(result: Result, most: int, thousands: str) -> Shown:
     names = tuple(result.columns.values())
     numbers = [_is_number(result.table.schema, name) for name in names]
     rows = tuple(
-        tuple(_cell(row, name, is_number, thousands) for name, is_number in zip(names, numbers, strict=True))
+        tuple(
+            _cell(row, name, is_number, thousands)
+            for name, is_number in zip(names, numbers, strict=True)
+        )
         for row in show.plain_rows(table)
     )
-    headings = tuple(Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True))
+    headings = tuple(
+        Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
+    )
     return Shown(headings, rows, more)
 
 
@@ -109,7 +129,9 @@ def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["style"] = resources.files(__package__).joinpath("result.css").read_text("utf-8")
+    environment.globals["style"] = (
+        resources.files(__package__).joinpath("result.css").read_text("utf-8")
+    )
     return environment.from_string(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
@@ -119,7 +141,9 @@ def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) ->
     if name.startswith("runs") and isinstance(value, list):
         rest = len(value) - _RUNS
         row = {**row, name: value[:_RUNS]}
-    words = show.cell(row, name, "" if name in ("partition", "leader_epoch", "state_epoch") else thousands)
+    words = show.cell(
+        row, name, "" if name in ("partition", "leader_epoch", "state_epoch") else thousands
+    )
     if is_number and isinstance(value, str):  # an amount in words
         words = words.replace(",", thousands)
     if rest > 0:
@@ -151,7 +175,9 @@ def _is_amount(schema: pa.Schema, name: str) -> bool:
 def _which(result: Result) -> str:
     if pa.types.is_timestamp(result.table.schema.field(result.order).type):
         return "the latest"
-    heading = next((text for text, name in result.columns.items() if name == result.order), result.order)
+    heading = next(
+        (text for text, name in result.columns.items() if name == result.order), result.order
+    )
     return f"those with the largest {heading}"
 
 
@@ -180,7 +206,11 @@ def _told_text(result: Result, most: int) -> list[str]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.cause}  {cause.where}")
-            lines += [f"     {line}" for line in (cause.summary, cause.evidence, f"-> {cause.advice}") if line]
+            lines += [
+                f"     {line}"
+                for line in (cause.summary, cause.evidence, f"-> {cause.advice}")
+                if line
+            ]
     left = len(result.told) - most
     return lines + ([f"and {left:,} more groups in .table"] if left > 0 else [])
 
@@ -190,4 +220,6 @@ def _when(result: Result) -> str:
 
 
 def _foot(result: Result) -> str:
-    return result.source if result.engine == "what-if" else f"{result.source}, {result.engine} engine"
+    return (
+        result.source if result.engine == "what-if" else f"{result.source}, {result.engine} engine"
+    )

@@ -30,7 +30,8 @@ class Result:
     title
         What was asked.
     table
-        All rows, in a schema of `sharelag.schemas`; of a long history the latest, which `notes` tell.
+        All rows, in a schema of `sharelag.schemas`; of a long history the latest, which `notes`
+        tell.
     columns
         Heading to column, as shown.
     as_of
@@ -114,7 +115,11 @@ class Result:
         """
         name = next(iter(self.charts), "") if kind is None else kind
         if name not in self.charts:
-            known = f"there is {', '.join(self.charts)}" if self.charts else "there is none; its table is .table"
+            known = (
+                f"there is {', '.join(self.charts)}"
+                if self.charts
+                else "there is none; its table is .table"
+            )
             raise InputError(f"there is no chart {name!r} of {self.title!r}: {known}")
         return self.charts[name](theme)
 

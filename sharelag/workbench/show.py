@@ -1,7 +1,7 @@
 """Print tables: as people read them, or as JSON lines, YAML or CSV.
 
-Group and topic names are hostile text: control characters are escaped before they reach a terminal, and
-cells that a spreadsheet would run as a formula are quoted.
+Group and topic names are hostile text: control characters are escaped before they reach a terminal,
+and cells that a spreadsheet would run as a formula are quoted.
 """
 
 from __future__ import annotations
@@ -207,13 +207,21 @@ def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
     """One object a share partition: the fields of `sharelag.Window`, then what we derive from them.
 
-    A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null where unknown.
+    A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null
+    where unknown.
     """
     rows = []
-    for row, (key, window) in zip(without_timestamps(table).to_pylist(), window_items(table), strict=True):
+    for row, (key, window) in zip(
+        without_timestamps(table).to_pylist(), window_items(table), strict=True
+    ):
         derived = {
             name: row[name]
-            for name in ("effective_start_offset", "window_end_offset", "from_snapshot", "rejected_records")
+            for name in (
+                "effective_start_offset",
+                "window_end_offset",
+                "from_snapshot",
+                "rejected_records",
+            )
         }
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
@@ -230,12 +238,16 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
 
     With ``columns`` every row has the same keys, as a table needs.
     """
-    empty = dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
+    empty = (
+        dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
+    )
     for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
         yield empty | row
 
 
-def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None) -> Iterator[str]:
+def lines(
+    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Print rows.
 
     Parameters
@@ -255,7 +267,9 @@ def lines(rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, 
         yield from (json.dumps(row, ensure_ascii=False) for row in rows)
     elif output == "yaml":
         for row in rows:
-            yield yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None).rstrip()
+            yield yaml.safe_dump(
+                [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None
+            ).rstrip()
     elif output == "csv":
         yield from _csv(rows)
     else:
@@ -288,7 +302,9 @@ def number(value: float, thousands: str = "") -> str:
     if isinstance(value, Integral):
         text = f"{value:,}"
     else:
-        text = f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
+        text = (
+            f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
+        )
     return text.replace(",", thousands)
 
 
@@ -297,7 +313,7 @@ def terminal(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-# ---- people -------------------------------------------------------------------------------------------
+# ---- people --------------------------------------------------------------------------------------
 
 
 def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
@@ -318,7 +334,8 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     row : mapping
         As `plain_rows` gives it.
     name : str
-        The column. Some take others beside them into account, such as the topic's id where its name is not known.
+        The column. Some take others beside them into account, such as the topic's id where its name
+        is not known.
     thousands : str
         Between the thousands of large numbers.
     """
@@ -328,11 +345,18 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     if name == "topic" and value is None:
         value = row.get("topic_id")
     if name == "partial":
-        value = "partial" if row.get("from_snapshot") is False and row["record_kind"] != "tombstone" else None
+        value = (
+            "partial"
+            if row.get("from_snapshot") is False and row["record_kind"] != "tombstone"
+            else None
+        )
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
     if name.startswith(("runs", "batches", "state_batches")) and isinstance(value, list):
-        value = " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value) or None
+        value = (
+            " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value)
+            or None
+        )
     if name == "differences":
         value = [_difference(one) for one in row[name]]
     if isinstance(value, list):
@@ -348,7 +372,9 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
 
 def _difference(one: Mapping[str, Any]) -> str:
     """naive:complete_in_window:10, the naive lag being larger by that."""
-    return f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
+    return (
+        f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
+    )
 
 
 def _run(first: int, last: int, state: int, count: int) -> str:
@@ -357,7 +383,7 @@ def _run(first: int, last: int, state: int, count: int) -> str:
     return f"{offsets}:{_STATES.get(state, state)}/{count}"
 
 
-# ---- machines -----------------------------------------------------------------------------------------
+# ---- machines ------------------------------------------------------------------------------------
 
 
 def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -380,4 +406,6 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()}
+    return {
+        name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()
+    }

@@ -20,7 +20,9 @@ def span(every: str | float | timedelta) -> timedelta:
     try:
         step = pd.Timedelta(every) if isinstance(every, str) else pd.to_timedelta(every, "s")
     except ValueError as error:
-        raise InputError(f'{every!r} is not a duration: give one such as "5min", or a number of seconds') from error
+        raise InputError(
+            f'{every!r} is not a duration: give one such as "5min", or a number of seconds'
+        ) from error
     if not step > pd.Timedelta(0):
         raise InputError(f"{every!r} is not a usable duration: give one longer than 0")
     return step.to_pytimedelta()

@@ -32,7 +32,9 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
 
     ended = Event()
     with _Line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
-        watcher = Thread(target=_watch, args=(bar, Tasks(), ended), name="sharelag-spark-bar", daemon=True)
+        watcher = Thread(
+            target=_watch, args=(bar, Tasks(), ended), name="sharelag-spark-bar", daemon=True
+        )
         watcher.start()
         try:
             yield
@@ -56,7 +58,11 @@ class _Line:
 
     def refresh(self) -> None:
         """Show how many tasks are done."""
-        told = f"{self._words} ... {self.n} of {self.total} tasks" if self.total else f"{self._words} ..."
+        told = (
+            f"{self._words} ... {self.n} of {self.total} tasks"
+            if self.total
+            else f"{self._words} ..."
+        )
         if told != self._shown:
             self._shown = told
             self._handle.update({"text/plain": told}, raw=True)

@@ -90,7 +90,9 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         f"{comparison.baseline}; intervals of {100 * comparison.confidence:g} %, corrected for the variants of a "
         "measure but not for the measures: of many measures one differs by luck"
     )
-    yield from too_few(comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1))
+    yield from too_few(
+        comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1)
+    )
     names = comparison.runs.column_names
     if "error" in names and (told := comparison.runs.column("error").drop_null().to_pylist()):
         yield f"runs that failed and are left out: {len(told)}; the first error is: {min(told)}"
@@ -102,7 +104,8 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
     Parameters
     ----------
     rows : iterable of mapping
-        With a ``difference`` and its bound ``low``, as `Comparison.differences` and `Moving.answers` have them.
+        With a ``difference`` and its bound ``low``, as `Comparison.differences` and
+        `Moving.answers` have them.
     seeds : int
     level : float
         Confidence of each of the differences.
@@ -117,7 +120,9 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
         )
 
 
-def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+def compared_rows(
+    comparison: Comparison, measures: tuple[str, ...] = ()
+) -> Iterator[dict[str, Any]]:
     """One row a measure and variant, with its difference to the baseline, and whether it wins.
 
     Measures that some run does not know come after the others.
@@ -136,7 +141,10 @@ def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Ite
         yield {
             "measure": measure,
             "variant": row["variant"],
-            **{name: row[name] for name in ("n", "unknown", "failed", "mean", "low", "high", "median")},
+            **{
+                name: row[name]
+                for name in ("n", "unknown", "failed", "mean", "low", "high", "median")
+            },
             "baseline": comparison.baseline,
             "difference": other.get("difference"),
             "difference_low": other.get("low"),
@@ -151,7 +159,10 @@ def compared_rows(comparison: Comparison, measures: tuple[str, ...] = ()) -> Ite
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words: times with their units, what is not known with its reason."""
     amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
-    for name, low, high in (("mean", "low", "high"), ("difference", "difference_low", "difference_high")):
+    for name, low, high in (
+        ("mean", "low", "high"),
+        ("difference", "difference_low", "difference_high"),
+    ):
         amounts |= _in_every_run(row, amounts, name, low, high)
     if row["unknown"]:
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
@@ -162,7 +173,12 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         "winner" if row["winner"] else None,
         f"{row['failed']} failed" if row["failed"] else None,
     ]
-    return {**row, **amounts, "by": row["measure"], "verdict": ", ".join(filter(None, verdict)) or None}
+    return {
+        **row,
+        **amounts,
+        "by": row["measure"],
+        "verdict": ", ".join(filter(None, verdict)) or None,
+    }
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +190,12 @@ def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
     """One row a number of members that was tried."""
     for row in found.probes.to_pylist():
-        yield {"variant": variant, "goal": str(found.goal), **row, "answer": row["members"] == found.members}
+        yield {
+            "variant": variant,
+            "goal": str(found.goal),
+            **row,
+            "answer": row["members"] == found.members,
+        }
 
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +218,11 @@ def moving_rows(variant: str, moving: Moving) -> Iterator[dict[str, Any]]:
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
-    return {**row, "by": row["measure"], **{name: amount(row["measure"], row[name]) for name in names}}
+    return {
+        **row,
+        "by": row["measure"],
+        **{name: amount(row["measure"], row[name]) for name in names},
+    }
 
 
 def _winner(comparison: Comparison, measure: str) -> str | None:

@@ -47,14 +47,22 @@ _AMOUNTS = frozenset({*trials.AMOUNTS, "value", "consumer_group", "share_group"}
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
 
-def told(found: Comparison | Found | Moving | SimulationResult | ConsumerGroupResult | Scenario | Evidence) -> Result:
+def told(
+    found: Comparison
+    | Found
+    | Moving
+    | SimulationResult
+    | ConsumerGroupResult
+    | Scenario
+    | Evidence,
+) -> Result:
     """What simulations take and find, as a table that shows itself in a notebook.
 
     Parameters
     ----------
     found
-        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move``, ``simulate`` or a scenario; or the
-        evidence behind a workbench's answers.
+        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move``, ``simulate`` or a
+        scenario; or the evidence behind a workbench's answers.
 
     Returns
     -------
@@ -70,18 +78,27 @@ def told(found: Comparison | Found | Moving | SimulationResult | ConsumerGroupRe
         return _compared(found)
     if isinstance(found, Found):
         rows = [trials.probe_for_people(row) for row in trials.probe_rows("", found)]
-        columns = {heading: name for heading, name in trials.PROBE_COLUMNS.items() if name != "variant"}
+        columns = {
+            heading: name for heading, name in trials.PROBE_COLUMNS.items() if name != "variant"
+        }
         measure = found.goal.measure
         title = f"Fewest members: {str(found).replace(measure, measure_words(measure))}"
         return _result(title, rows, columns)
     if isinstance(found, Moving):
         rows = [trials.moving_for_people(row) for row in trials.moving_rows("", found)]
-        columns = {heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"}
+        columns = {
+            heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"
+        }
         return _result("Consumer group or share group?", rows, columns, (trials.MOVING,))
     if isinstance(found, SimulationResult | ConsumerGroupResult):
         (row,) = found.summary.to_pylist()
-        rows = [{"by": name, "value": None if value is None else str(value)} for name, value in row.items()]
-        return _result(f"One run, with seed {found.seed}", rows, {"MEASURE": "by", "VALUE": "value"})
+        rows = [
+            {"by": name, "value": None if value is None else str(value)}
+            for name, value in row.items()
+        ]
+        return _result(
+            f"One run, with seed {found.seed}", rows, {"MEASURE": "by", "VALUE": "value"}
+        )
     if isinstance(found, Scenario):
         return _scenario(found)
     if isinstance(found, Evidence):
@@ -93,13 +110,17 @@ def told(found: Comparison | Found | Moving | SimulationResult | ConsumerGroupRe
 
 
 def _scenario(scenario: Scenario) -> Result:
-    members, given = scenario.each_member(), [*_unlike(scenario.settings), *_unlike(scenario.settings.limits)]
+    members, given = (
+        scenario.each_member(),
+        [*_unlike(scenario.settings), *_unlike(scenario.settings.limits)],
+    )
     kinds = Counter(fault.kind.replace("_", " ") for fault in scenario.faults)
     values = {
         "group": scenario.group_id,
         "topics": ", ".join(f"{one.name} ({one.partitions})" for one in scenario.topics),
         "members": f"{len(members):,}",
-        "producers": ", ".join(f"{one.topic}: {one.rate:,.3g}/s" for one in scenario.producers) or "none",
+        "producers": ", ".join(f"{one.topic}: {one.rate:,.3g}/s" for one in scenario.producers)
+        or "none",
         "assignor": scenario.assignor,
         "settings that differ from Kafka's": ", ".join(given) or "none",
         "poison records": f"{len(scenario.poison):,}",
@@ -108,9 +129,14 @@ def _scenario(scenario: Scenario) -> Result:
         "lasts": show.duration(scenario.duration_ms),
     }
     rows = [{"by": name, "value": value} for name, value in values.items()]
-    notes = (*((scenario.about,) if scenario.about else ()), *(f"assumed: {one}" for one in scenario.assumed))
+    notes = (
+        *((scenario.about,) if scenario.about else ()),
+        *(f"assumed: {one}" for one in scenario.assumed),
+    )
     title = f"Scenario {scenario.name}" if scenario.name else f"Scenario of {scenario.group_id}"
-    return _result(title, rows, {"WHAT": "by", "VALUE": "value"}, notes, means={"by": "part of the scenario"})
+    return _result(
+        title, rows, {"WHAT": "by", "VALUE": "value"}, notes, means={"by": "part of the scenario"}
+    )
 
 
 def _unlike(given: Any) -> list[str]:
@@ -125,7 +151,9 @@ def _unlike(given: Any) -> list[str]:
 
 def _evidence(evidence: Evidence) -> Result:
     tables = {name: table for name, table in vars(evidence).items() if isinstance(table, pa.Table)}
-    rows = pa.table({"by": pa.array(list(tables)), "value": pa.array([len(table) for table in tables.values()])})
+    rows = pa.table(
+        {"by": pa.array(list(tables)), "value": pa.array([len(table) for table in tables.values()])}
+    )
     return Result(
         title="What was read",
         table=rows,
@@ -141,11 +169,17 @@ def _evidence(evidence: Evidence) -> Result:
 
 
 def _compared(found: Comparison) -> Result:
-    known = {row["measure"] for row in found.differences.to_pylist() if row["difference"] is not None}
+    known = {
+        row["measure"] for row in found.differences.to_pylist() if row["difference"] is not None
+    }
     rows = [trials.for_people(row) for row in trials.compared_rows(found, trials.SHOWN)]
     drawn = {name: partial(_difference, found, name) for name in _DRAWN if name in known}
     return _result(
-        f"Compared to {found.baseline}", rows, trials.COMPARED_COLUMNS, tuple(trials.sentences(found)), drawn
+        f"Compared to {found.baseline}",
+        rows,
+        trials.COMPARED_COLUMNS,
+        tuple(trials.sentences(found)),
+        drawn,
     )
 
 
@@ -163,7 +197,10 @@ def _result(
 ) -> Result:
     """Cells are words already, but for numbers that were counted."""
     made = {name: pa.array([row.get(name) for row in rows]) for name in columns.values()}
-    fields = [pa.field(name, cells.type, metadata=AMOUNT if name in _AMOUNTS else None) for name, cells in made.items()]
+    fields = [
+        pa.field(name, cells.type, metadata=AMOUNT if name in _AMOUNTS else None)
+        for name, cells in made.items()
+    ]
     table = pa.table(list(made.values()), schema=pa.schema(fields))
     return Result(
         title=title,

@@ -24,9 +24,13 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome
 
 def find_chromium() -> str:
     """Path of the browser: ``$CHROMIUM``, or the first of the usual names on the PATH."""
-    found = os.environ.get("CHROMIUM") or next((path for name in _NAMES if (path := shutil.which(name))), None)
+    found = os.environ.get("CHROMIUM") or next(
+        (path for name in _NAMES if (path := shutil.which(name))), None
+    )
     if not found:
-        raise FileNotFoundError("no Chromium on this machine: run `make test`, or set CHROMIUM to its path")
+        raise FileNotFoundError(
+            "no Chromium on this machine: run `make test`, or set CHROMIUM to its path"
+        )
     return found
 
 
@@ -42,7 +46,10 @@ def main() -> int:
             )
             return 1
         print("installing chromium ...", flush=True)
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
+        for command in (
+            ["apt-get", "update", "-qq"],
+            ["apt-get", "install", "-y", "-qq", "chromium"],
+        ):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 print(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}", file=sys.stderr)

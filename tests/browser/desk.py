@@ -25,13 +25,17 @@ class Watched:
     """A page that notes every request that leaves the machine, and every complaint."""
 
     def __init__(self, browser: Browser, **settings: Any) -> None:
-        self.context: BrowserContext = browser.new_context(viewport={"width": 1000, "height": 900}, **settings)
+        self.context: BrowserContext = browser.new_context(
+            viewport={"width": 1000, "height": 900}, **settings
+        )
         self.outside: list[str] = []
         self.complaints: list[str] = []
         self.context.route("**/*", self._guard)
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(20_000)
-        self.page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
+        self.page.on(
+            "console", lambda said: said.type == "error" and self.complaints.append(said.text)
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
 
@@ -39,13 +43,17 @@ class Watched:
         """Forget what JupyterLab's own scripts complain of when it replaces an output; ours run from blobs."""
         theirs = ("/static/lab/", "/lab/extensions/@jupyter-widgets/")
         self.complaints[:] = [
-            said for said in self.complaints if "blob:" in said or not any(place in said for place in theirs)
+            said
+            for said in self.complaints
+            if "blob:" in said or not any(place in said for place in theirs)
         ]
 
     def assert_quiet(self) -> None:
         """No request left the machine, and nothing complained."""
         if self.outside or self.complaints:
-            raise AssertionError(f"requests that left the machine: {self.outside}; complaints: {self.complaints}")
+            raise AssertionError(
+                f"requests that left the machine: {self.outside}; complaints: {self.complaints}"
+            )
 
     def _guard(self, route: Any) -> None:
         if route.request.url.startswith(_OURS):
@@ -58,7 +66,9 @@ class Watched:
 class Desk(Watched):
     """Views in a plain page, in their order; what people do there reaches the views here, and the other way round."""
 
-    def __init__(self, browser: Browser, folder: Path, *views: Any, paper: str = "", **settings: Any) -> None:
+    def __init__(
+        self, browser: Browser, folder: Path, *views: Any, paper: str = "", **settings: Any
+    ) -> None:
         super().__init__(browser, **settings)
         self.views = {view.model_id or f"view-{n}": view for n, view in enumerate(views)}
         self._outbox: list[dict[str, Any]] = []
@@ -66,7 +76,9 @@ class Desk(Watched):
             view.comm = _Wire(name, self._outbox)
         self.page.expose_function("toPython", self._receive)
         path = folder / "desk.html"
-        path.write_text(_document([_sent(name, view) for name, view in self.views.items()], paper), "utf-8")
+        path.write_text(
+            _document([_sent(name, view) for name, view in self.views.items()], paper), "utf-8"
+        )
         self.page.goto(path.as_uri())
         self.page.evaluate("window.ready")
         self.page.wait_for_function(
@@ -102,7 +114,9 @@ class Desk(Watched):
         if self._outbox:
             sent, self._outbox[:] = list(self._outbox), []
             self.page.evaluate("answers => take(answers)", sent)
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
 
     def _receive(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         view = self.views[message["id"]]
@@ -111,9 +125,15 @@ class Desk(Watched):
             buffers: list[bytes] = []
         else:
             names = list(message["buffers"])
-            data = {"method": "update", "state": message["state"], "buffer_paths": [[name] for name in names]}
+            data = {
+                "method": "update",
+                "state": message["state"],
+                "buffer_paths": [[name] for name in names],
+            }
             buffers = [base64.b64decode(message["buffers"][name]) for name in names]
-        view._handle_msg({"content": {"data": data}, "buffers": [memoryview(buffer) for buffer in buffers]})
+        view._handle_msg(
+            {"content": {"data": data}, "buffers": [memoryview(buffer) for buffer in buffers]}
+        )
         sent, self._outbox[:] = list(self._outbox), []
         return sent
 
@@ -125,12 +145,16 @@ class _Wire(BaseComm):
         self.name, self.outbox = name, outbox
         super().__init__(target_name="jupyter.widget", comm_id=name)
 
-    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any) -> None:
+    def publish_msg(
+        self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
+    ) -> None:
         if msg_type != "comm_msg" or data["method"] == "echo_update":
             return
         binary = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
         message: dict[str, Any] = {"id": self.name, "state": data.get("state", {})}
-        names = [path[0] for path in data.get("buffer_paths", [])] or [str(n) for n in range(len(binary))]
+        names = [path[0] for path in data.get("buffer_paths", [])] or [
+            str(n) for n in range(len(binary))
+        ]
         message["buffers"] = dict(zip(names, binary, strict=True))
         if data["method"] == "custom":
             message["custom"] = data["content"]
@@ -139,10 +163,22 @@ class _Wire(BaseComm):
 
 def _sent(name: str, view: Any) -> dict[str, Any]:
     state = view.get_state()
-    buffers = {key: base64.b64encode(bytes(value)).decode() for key, value in state.items() if isinstance(value, bytes)}
-    plain = {key: value for key, value in state.items() if key not in buffers and not key.startswith("_")}
+    buffers = {
+        key: base64.b64encode(bytes(value)).decode()
+        for key, value in state.items()
+        if isinstance(value, bytes)
+    }
+    plain = {
+        key: value for key, value in state.items() if key not in buffers and not key.startswith("_")
+    }
     plain.pop("layout", None)
-    return {"id": name, "state": plain, "buffers": buffers, "esm": str(view._esm), "css": str(view._css)}
+    return {
+        "id": name,
+        "state": plain,
+        "buffers": buffers,
+        "esm": str(view._esm),
+        "css": str(view._css),
+    }
 
 
 def _document(sent: list[dict[str, Any]], paper: str) -> str:
@@ -158,7 +194,8 @@ def axe_violations(page: Page, within: str = "body") -> list[tuple[str, list[str
     """What axe-core finds against WCAG 2.1 A and AA: rules, with the elements that break them."""
     page.evaluate(axe_core())
     found = page.evaluate(
-        "within => axe.run(within, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})", within
+        "within => axe.run(within, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})",
+        within,
     )
     if len(found["passes"]) < 5:
         raise AssertionError(f"axe looked at too little: {len(found['passes'])} rules passed")
@@ -170,8 +207,18 @@ def axe_core() -> str:
 
     def fetch(folder: Path) -> None:
         if shutil.which("npm") is None:
-            raise SystemExit("npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer")
-        command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
+            raise SystemExit(
+                "npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer"
+            )
+        command = [
+            "npm",
+            "install",
+            "--prefix",
+            str(folder),
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+        ]
         subprocess.run([*command, f"axe-core@{AXE_VERSION}"], check=True, capture_output=True)
 
     folder = build_once(cache_dir() / f"axe-core-{AXE_VERSION}", fetch)

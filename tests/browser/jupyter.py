@@ -22,7 +22,9 @@ from playwright.sync_api import Page
 from tests.browser.desk import BIN, ROOT, Watched
 
 #: The kernel of the notebook in sight has nothing to do.
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+IDLE = (
+    "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+)
 _THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
 
@@ -60,11 +62,18 @@ def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
     """
     apart = folder.parent / f"{folder.name}-jupyter"
     _settings(apart / "settings")
-    env = {"JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces")}
+    env = {
+        "JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces"),
+    }
     env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"} | on_spark(remote)
     port, token = free_port(), secrets.token_hex(16)
     command = ["jupyter-lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
-    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    command += [
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+    ]
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
     command += ["--KernelManager.transport=ipc", "--LabApp.news_url=None"]
     url = f"http://127.0.0.1:{port}"
@@ -81,7 +90,8 @@ def change_theme(page: Page, theme: str, shown: str, arg: Any) -> None:
     """Change the theme of the lab, and wait until a condition tells that it is shown."""
     page.evaluate(_THEME, theme)
     page.wait_for_function(shown, arg=arg)
-    # The lab takes its splash away a moment later, and fails to when another change has shown it again by then.
+    # The lab takes its splash away a moment later, and fails to when another change has shown it
+    # again by then.
     page.wait_for_function("!document.querySelector('#jupyterlab-splash')")
 
 
@@ -90,10 +100,16 @@ def jupyter_server(
     command: Sequence[str], env: Mapping[str, str], folder: Path, apart: Path, ready: str
 ) -> Iterator[None]:
     """A server of Jupyter, at work in a folder; what it keeps goes to the folder ``apart``. Ends with its kernels."""
-    env = os.environ | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")} | dict(env)
+    env = (
+        os.environ
+        | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}
+        | dict(env)
+    )
     env |= {"IPYTHONDIR": str(apart / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     env |= {"JUPYTER_PREFER_ENV_PATH": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
-    env.pop("PYTEST_CURRENT_TEST", None)  # kernels that see it do not show what other processes write to stderr
+    env.pop(
+        "PYTEST_CURRENT_TEST", None
+    )  # kernels that see it do not show what other processes write to stderr
     # The path of a kernel's socket may have 107 bytes, and folders of tests lie deep.
     with tempfile.TemporaryDirectory(prefix="sl-", ignore_cleanup_errors=True) as runtime:
         env["JUPYTER_RUNTIME_DIR"] = runtime
@@ -148,10 +164,14 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: flo
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if server.poll() is not None:
-            raise RuntimeError(f"The server ended with code {server.returncode}:\n{log.read_text()[-3000:]}")
+            raise RuntimeError(
+                f"The server ended with code {server.returncode}:\n{log.read_text()[-3000:]}"
+            )
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise TimeoutError(f"The server did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}")
+    raise TimeoutError(
+        f"The server did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}"
+    )

@@ -13,7 +13,16 @@ from playwright.sync_api import Browser
 from sharelag.workbench import charts
 from sharelag.workbench.charts import palette
 from tests.browser.test_page import Watched
-from tests.unit.test_charts import ARABIC, FIGURES, HOSTILE, LONG, THEMES, records, renamed, timeline
+from tests.unit.test_charts import (
+    ARABIC,
+    FIGURES,
+    HOSTILE,
+    LONG,
+    THEMES,
+    records,
+    renamed,
+    timeline,
+)
 
 Opened = Callable[..., Watched]
 
@@ -45,7 +54,8 @@ def opened(browser: Browser, tmp_path: Path) -> Opened:
         page.write_text(charts.to_html(figures, title, theme), encoding="utf-8")
         seen = Watched(browser, page, viewport={"width": 960, "height": 800})
         seen.page.wait_for_function(
-            "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted", arg=len(figures)
+            "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted",
+            arg=len(figures),
         )
         assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
         return seen
@@ -62,13 +72,16 @@ def figures_of(name: str, theme: palette.Theme, rename: str | None = None) -> li
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_every_chart_is_drawn_offline_and_says_what_it_shows(theme: palette.Theme, opened: Opened) -> None:
+def test_every_chart_is_drawn_offline_and_says_what_it_shows(
+    theme: palette.Theme, opened: Opened
+) -> None:
     figures = figures_of("hot_partition", theme)
     page = opened(figures, theme=theme).page
     for number, figure in enumerate(figures):
         chart = page.locator(f"#chart-{number}")
         title, subtitle = (
-            chart.locator(f".infolayer .{name}") for name in ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
+            chart.locator(f".infolayer .{name}")
+            for name in ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
         )
         told = [
             " ".join(part.locator(".line").all_text_contents() or part.all_text_contents())
@@ -92,7 +105,8 @@ def test_nothing_lies_upon_something_else_or_is_cut_off(
         whole = chart.bounding_box()
         assert whole is not None
         boxes = [
-            chart.evaluate(BOX, part) for part in (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
+            chart.evaluate(BOX, part)
+            for part in (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
         ]
         shown = [box for box in boxes if box]
         title = figure.layout.meta["title"]
@@ -113,7 +127,9 @@ def test_text_stands_out_from_the_paper(theme: palette.Theme, opened: Opened) ->
     )
     paper = palette.luminance(palette.PAPER[theme]["paper"])
     for ink in inks:
-        red, green, blue = (int(part) for part in ink.removeprefix("rgb(").removesuffix(")").split(","))
+        red, green, blue = (
+            int(part) for part in ink.removeprefix("rgb(").removesuffix(")").split(",")
+        )
         other = palette.luminance(f"#{red:02x}{green:02x}{blue:02x}")
         assert (max(paper, other) + 0.05) / (min(paper, other) + 0.05) >= 4.5, ink
 
@@ -135,7 +151,9 @@ def test_every_name_is_text(name: str, opened: Opened) -> None:
         texts = " ".join(chart.evaluate(TEXT)).replace("\u2068", "").replace("\u2069", "")
         assert short.replace(" ", "") in texts.replace(" ", "").replace("\u00a0", ""), figure
     whole = "".join(page.query_selector("#chart-1").evaluate(HOVERED))  # type: ignore[union-attr]
-    assert visible.replace(" ", "") in whole.replace(" ", "").replace("\u2068", "").replace("\u2069", "")
+    assert visible.replace(" ", "") in whole.replace(" ", "").replace("\u2068", "").replace(
+        "\u2069", ""
+    )
     assert seen.complaints == []
 
 
@@ -145,7 +163,8 @@ def test_what_is_not_known_has_no_point(opened: Opened) -> None:
     page = opened([figure]).page
     known = [[sum(value is not None for value in trace.y)] for trace in figure.data]
     drawn = page.eval_on_selector_all(
-        "#chart-0 .scatterlayer .trace", "traces => traces.map(trace => trace.querySelectorAll('.points path').length)"
+        "#chart-0 .scatterlayer .trace",
+        "traces => traces.map(trace => trace.querySelectorAll('.points path').length)",
     )
     assert sum(drawn) == sum(count for (count,) in known)
     assert len(table) * 2 > sum(drawn)
@@ -155,7 +174,8 @@ def test_unknown_stretches_are_hatched(opened: Opened) -> None:
     figure = charts.window_heat_figure(records("demo")["window_heat"])
     page = opened([figure]).page
     bars = page.eval_on_selector_all(
-        "#chart-0 .barlayer .point path", "bars => bars.map(bar => getComputedStyle(bar).fill.startsWith('url('))"
+        "#chart-0 .barlayer .point path",
+        "bars => bars.map(bar => getComputedStyle(bar).fill.startsWith('url('))",
     )
     assert len(bars) == len(figure.data[1].y)
     assert all(bars)
@@ -165,4 +185,7 @@ def test_hovering_explains_in_kafkas_terms(opened: Opened) -> None:
     page = opened([charts.decomposition_figure(records("demo")["decomposition"])]).page
     told = page.query_selector("#chart-0").evaluate(HOVERED)  # type: ignore[union-attr]
     assert any("unread" in one and "beyond the window: never delivered" in one for one in told)
-    assert any("? no record was fetched yet" in one for one in page.query_selector("#chart-0").evaluate(TEXT))  # type: ignore[union-attr]
+    assert any(
+        "? no record was fetched yet" in one
+        for one in page.query_selector("#chart-0").evaluate(TEXT)
+    )  # type: ignore[union-attr]

@@ -24,7 +24,9 @@ APART = 20
 #: How much of a swatch is ink in one of two patterns, and not in the other.
 OTHER_PATTERN = 0.05
 DELIVERY_STATES = ("available", "acquired", "acknowledged", "archived")
-_TO_LAB = ImageCms.buildTransform(ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB")
+_TO_LAB = ImageCms.buildTransform(
+    ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB"
+)
 # Swatches without their borders: the view, the name in the legend, left, top, right, bottom.
 SWATCHES = """() => [...document.querySelectorAll('.sl-swatch')].map(one => { const box = one.getBoundingClientRect();
     const [item, views] = [one.closest('li'), [...document.querySelectorAll('.sl')]];
@@ -72,7 +74,9 @@ def seen(desk: Desk, deficiency: str) -> list[dict[str, Seen]]:
 def lab_of(stored: NDArray[np.uint8]) -> NDArray[np.float64]:
     """L* lies in a byte from 0 to 255 for 0 to 100, the others with a sign."""
     return np.concatenate(
-        [stored[..., :1] * (100 / 255), stored[..., 1:].astype(np.uint8).view(np.int8)], axis=-1, dtype=np.float64
+        [stored[..., :1] * (100 / 255), stored[..., 1:].astype(np.uint8).view(np.int8)],
+        axis=-1,
+        dtype=np.float64,
     )
 
 
@@ -82,7 +86,9 @@ def difference(one: Seen, other: Seen) -> float:
 
 def alike(one: Seen, other: Seen) -> bool:
     """Neither colour nor pattern tells them apart."""
-    return difference(one, other) < APART and float(np.abs(one.ink - other.ink).mean()) < OTHER_PATTERN
+    return (
+        difference(one, other) < APART and float(np.abs(one.ink - other.ink).mean()) < OTHER_PATTERN
+    )
 
 
 @pytest.mark.parametrize("theme", PAPERS)
@@ -92,7 +98,9 @@ def test_no_two_of_a_legend_look_alike(theme: str, browser: Browser, tmp_path: P
         legends = seen(desk, deficiency)
         assert [len(legend) for legend in legends] == [10, 6, 8, 3]
         grounds = np.array([swatch.ground for legend in legends for swatch in legend.values()])
-        assert (np.abs(grounds[:, 1:]).max() < 4) == (deficiency == "achromatopsia")  # it is in force
+        assert (np.abs(grounds[:, 1:]).max() < 4) == (
+            deficiency == "achromatopsia"
+        )  # it is in force
         pairs = [pair for legend in legends for pair in combinations(legend.items(), 2)]
         assert [(one, other, deficiency) for (one, a), (other, b) in pairs if alike(a, b)] == []
         if deficiency != "achromatopsia":  # these differ by colour alone

@@ -19,8 +19,16 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 def header(**changes: object) -> tuple[Header, list[str]]:
     """A header as of now, and what it asked for."""
     asked: list[str] = []
-    given: dict[str, object] = {"title": "Fleet", "level": 2, "live": True, "source": "cluster at broker:9092"}
-    given |= {"help": [["lag", "end offset - start offset - delivery complete count"]], "every": 30.0}
+    given: dict[str, object] = {
+        "title": "Fleet",
+        "level": 2,
+        "live": True,
+        "source": "cluster at broker:9092",
+    }
+    given |= {
+        "help": [["lag", "end offset - start offset - delivery complete count"]],
+        "every": 30.0,
+    }
     given |= {"as_of": datetime.now(UTC).timestamp() * 1000} | changes
     return Header(lambda: asked.append("refresh"), **given), asked
 
@@ -40,11 +48,15 @@ def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> No
     desk.assert_quiet()
 
 
-def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tmp_path: Path) -> None:
+def test_it_asks_again_while_it_is_looked_at_and_not_paused(
+    browser: Browser, tmp_path: Path
+) -> None:
     view, asked = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
-    desk.page.wait_for_function("() => document.querySelector('.sl-when').innerText.includes(', 30 s ago')")
+    desk.page.wait_for_function(
+        "() => document.querySelector('.sl-when').innerText.includes(', 30 s ago')"
+    )
     deadline = datetime.now(UTC) + timedelta(seconds=20)
     while not asked and datetime.now(UTC) < deadline:
         desk.page.wait_for_timeout(100)
@@ -66,7 +78,11 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(browser: Browser, tm
 @pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
 def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:
     view, _ = header(
-        title=HOSTILE, unknown=[HOSTILE], notes=[HOSTILE], failure=f"no state of {HOSTILE}", source=HOSTILE
+        title=HOSTILE,
+        unknown=[HOSTILE],
+        notes=[HOSTILE],
+        failure=f"no state of {HOSTILE}",
+        source=HOSTILE,
     )
     desk = Desk(browser, tmp_path, view, paper=paper)
     desk.page.get_by_role("button", name="What does").press("Enter")
@@ -100,7 +116,9 @@ WATCH = """() => { window.changes = [];
 
 
 def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:
-    view, _ = header(paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0)
+    view, _ = header(
+        paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0
+    )
     desk = Desk(browser, tmp_path, view)
     now = datetime.now(UTC)
     page, when = desk.page, desk.page.locator(".sl-when")
@@ -115,7 +133,10 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     expect(when).to_contain_text(", 11m ago")
     expect(page.locator(".sl-badge")).to_have_text("Stale: 11m old")
     badge = {f"{change} of sl-badge sl-stale" for change in ("attributes", "childList")}
-    assert set(page.evaluate("changes")) == {"childList of BDI", "attributes of sl sl-head sl-level-2"} | badge
+    assert (
+        set(page.evaluate("changes"))
+        == {"childList of BDI", "attributes of sl sl-head sl-level-2"} | badge
+    )
     assert page.locator(".sl-head [aria-live], .sl-head [role=alert]").all_inner_texts() == ["", ""]
     page.clock.resume()
     # A refresh with the same answers leaves what people opened, closed or marked.
@@ -129,7 +150,10 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     view.tell(then, ["a", "b"], ["a note"], units="lag in offsets")
     desk.settle()
     expect(when).to_contain_text("just now")
-    assert page.evaluate("String(getSelection())") == "end offset - start offset - delivery complete count"
+    assert (
+        page.evaluate("String(getSelection())")
+        == "end offset - start offset - delivery complete count"
+    )
     assert page.locator("details.sl-unknown").get_attribute("open") is None
     view.tell(then, ["a", "b", "c"])
     desk.settle()
@@ -180,7 +204,9 @@ ENDED = """() => { window.sends = 0;
 ENDED_SAID = "The kernel of this dashboard has ended: run the cell again"
 
 
-def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(browser: Browser, tmp_path: Path) -> None:
+def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
+    browser: Browser, tmp_path: Path
+) -> None:
     view, asked = header(every=2.0)
     desk = Desk(browser, tmp_path, view)
     page, when = desk.page, desk.page.locator(".sl-when")
@@ -207,7 +233,9 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(browser: Browser, tm
     desk.assert_quiet()
 
 
-def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(browser: Browser, tmp_path: Path) -> None:
+def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
+    browser: Browser, tmp_path: Path
+) -> None:
     view, asked = header(busy=True)
     desk = Desk(browser, tmp_path, view)
     page, badge = desk.page, desk.page.locator(".sl-badge")
@@ -239,7 +267,9 @@ LOOKS = """() => [...document.querySelectorAll('.widget-dropdown > select, input
 
 
 @pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
-def test_the_browsers_own_controls_have_the_theme_too(paper: str, browser: Browser, tmp_path: Path) -> None:
+def test_the_browsers_own_controls_have_the_theme_too(
+    paper: str, browser: Browser, tmp_path: Path
+) -> None:
     view, _ = header()
     desk = Desk(browser, tmp_path, view, paper=paper)
     desk.page.evaluate(CONTROLS)

@@ -45,7 +45,11 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, folder / "dashboards.ipynb")
     with jupyter_lab(folder) as running:
         yield running
@@ -80,7 +84,9 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
         assert box["height"] > 600
         assert cell(page, number).locator(".sl-failure:visible").count() == 0
     # All seven are in it, and their tables are short: axe looks at every cell.
-    cell(page, NAMES).locator(".jp-OutputArea").first.evaluate("output => { output.dataset.axe = ''; }")
+    cell(page, NAMES).locator(".jp-OutputArea").first.evaluate(
+        "output => { output.dataset.axe = ''; }"
+    )
     assert axe_violations(page, "[data-axe]") == []
     assert axe_violations(page, ".jp-Cell:first-child .sharelag-result") == []
     opened.assert_quiet()
@@ -93,7 +99,10 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     at = demo.lag().as_of
     assert at is not None
     berlin = at.astimezone(ZoneInfo("Europe/Berlin"))
-    assert f"As of {at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC ({berlin:%H:%M:%S} local time), " in said
+    assert (
+        f"As of {at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC ({berlin:%H:%M:%S} local time), "
+        in said
+    )
     assert "ago" in said
     assert "Recorded" in said
     rows = cell(page, FLEET).locator(".sl-table").first.inner_text()
@@ -103,7 +112,9 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     help_.focus()
     page.keyboard.press("Enter")
     region = head(page, GROUP).get_by_role("region", name="Help: Share group")
-    expect(region).to_contain_text("end offset - start offset - delivery complete count (KIP-1226), in offsets")
+    expect(region).to_contain_text(
+        "end offset - start offset - delivery complete count (KIP-1226), in offsets"
+    )
     page.keyboard.press("Escape")
     expect(region).to_be_hidden()
     assert help_.evaluate("button => button === document.activeElement")
@@ -112,7 +123,9 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     opened.assert_quiet()
 
 
-def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(opened: Watched, lab: Lab) -> None:
+def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(
+    opened: Watched, lab: Lab
+) -> None:
     page = opened.page
     expect(head(page, GROUP).locator("h2")).to_have_text("Share group: notifications")
     cell(page, FLEET).locator(".sl-table").first.locator("tr", has_text="billing").click()
@@ -130,7 +143,9 @@ def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(op
 
 def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Watched) -> None:
     page, board = opened.page, cell(opened.page, LAB)
-    results = board.locator(".sl-level-3, .sl-table table")  # headings with what they say, and the table
+    results = board.locator(
+        ".sl-level-3, .sl-table table"
+    )  # headings with what they say, and the table
     board.get_by_role("button", name="Run", exact=True).click()
     expect(board).to_contain_text("Done")
     expect(board.locator(".sl-table")).to_contain_text("not clear")
@@ -171,7 +186,9 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     expect(board.get_by_role("button", name="Cancel", exact=True)).to_be_enabled()
     controls = board.locator(".sharelag-dashboard > .widget-hbox").locator("select, input, button")
     assert controls.count() == 10
-    assert controls.evaluate_all("all => all.filter(one => !one.disabled).map(one => one.innerText)") == ["Cancel"]
+    assert controls.evaluate_all(
+        "all => all.filter(one => !one.disabled).map(one => one.innerText)"
+    ) == ["Cancel"]
     board.get_by_role("button", name="Cancel", exact=True).click()
     expect(board).to_contain_text("Cancelled; what is shown is of the run before")
     expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
@@ -180,7 +197,9 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     enter(board, "Members", "none")
     page.wait_for_function(IDLE)
     board.get_by_role("button", name="Run", exact=True).click()
-    expect(head(page, LAB).locator(".sl-failure")).to_contain_text("'none' are no members: type numbers above 0")
+    expect(head(page, LAB).locator(".sl-failure")).to_contain_text(
+        "'none' are no members: type numbers above 0"
+    )
     opened.assert_quiet()
 
 
@@ -209,7 +228,8 @@ def test_hostile_names_are_text(opened: Watched) -> None:
         assert "<img src=x onerror=alert(1)>" in said or title == "State topic", title
         wide = board.evaluate("board => board.scrollWidth - board.clientWidth")
         assert wide <= 0, title
-        # A name does not take a table for itself, also where views with rules of their own came later.
+        # A name does not take a table for itself, also where views with rules of their own came
+        # later.
         cells = board.locator(".sl-table th").evaluate_all("all => all.map(one => one.offsetWidth)")
         assert max(cells, default=0) < 500 or len(cells) < 4, (title, cells)
     assert "<img src=x onerror" in boards.nth(3).locator(".sharelag-result").inner_text()
@@ -224,7 +244,9 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
         dark = theme.endswith("Dark")
         change_theme(page, theme, shown, dark)
         page.wait_for_function(IDLE)
-        ink = result.evaluate("one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)")
+        ink = result.evaluate(
+            "one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"
+        )
         assert (sum(ink) > 384) == dark
         assert [one for one in page.evaluate(CONTRAST) if one[0] < 4.5] == []
     opened.assert_quiet()

@@ -35,7 +35,8 @@ class Watched:
 
     def table(self, name: str) -> list[list[str]]:
         cells: list[list[str]] = self.page.eval_on_selector_all(
-            f"#{name} tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+            f"#{name} tbody tr",
+            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
         )
         return [[cell.replace(THIN_SPACE, "") for cell in row] for row in cells]
 
@@ -59,11 +60,20 @@ def recorded() -> list[tuple[str, ...]]:
 
 def test_the_demo_prints_what_kafka_printed_row_for_row(demo: tuple[str, Path]) -> None:
     heading, *lines = demo[0].split("\n\n")[0].splitlines()
-    assert heading.split()[:6] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+    assert heading.split()[:6] == [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "LEADER-EPOCH",
+        "START-OFFSET",
+        "LAG",
+    ]
     assert [tuple(line.split()[:6]) for line in lines] == recorded()
 
 
-def test_the_page_says_the_same_with_the_network_off(demo: tuple[str, Path], browser: Browser) -> None:
+def test_the_page_says_the_same_with_the_network_off(
+    demo: tuple[str, Path], browser: Browser
+) -> None:
     seen = Watched(browser, demo[1])
     rows = [(*row[:5], row[6]) for row in seen.table("lag")]
     assert rows == recorded()
@@ -75,14 +85,29 @@ def test_the_page_says_the_same_with_the_network_off(demo: tuple[str, Path], bro
 
 
 def lag_row(**changes: Any) -> dict[str, Any]:
-    known = {"group_id": "g", "topic": "t", "topic_id": "A" * 22, "partition": 0, "start_offset": 100, "notes": []}
-    return dict.fromkeys(LAG.names) | known | {"end_offset": 1000, "lag": 900, "unread": 900} | changes
+    known = {
+        "group_id": "g",
+        "topic": "t",
+        "topic_id": "A" * 22,
+        "partition": 0,
+        "start_offset": 100,
+        "notes": [],
+    }
+    return (
+        dict.fromkeys(LAG.names) | known | {"end_offset": 1000, "lag": 900, "unread": 900} | changes
+    )
 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     rows = [
-        lag_row(group_id=HOSTILE, topic=HOSTILE, window_available=100, window_complete=5, notes=list(NOTES)),
+        lag_row(
+            group_id=HOSTILE,
+            topic=HOSTILE,
+            window_available=100,
+            window_complete=5,
+            notes=list(NOTES),
+        ),
         lag_row(lag=None, unread=None, start_offset=None, lag_reason="no_start_offset", topic=None),
         lag_row(lag=1_234_567, unread=0, window_unknown=300),
     ]

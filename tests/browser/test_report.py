@@ -30,14 +30,22 @@ from tests.command import sharelag
 from tests.nightly import without_kernel
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
-BOXES, BROKEN_WORDS = (Path(__file__).with_name(f"report_{name}.js").read_text("utf-8") for name in ("boxes", "words"))
-CONTRAST = (Path(__file__).parents[2] / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
+BOXES, BROKEN_WORDS = (
+    Path(__file__).with_name(f"report_{name}.js").read_text("utf-8") for name in ("boxes", "words")
+)
+CONTRAST = (
+    (Path(__file__).parents[2] / "widgets/tests/contrast.js")
+    .read_text("utf-8")
+    .replace(".sl *", "body *")
+)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The daily report of the recorded cluster, with all that belongs to it."""
-    found = report("daily", {"capture": str(CAPTURE), "engine": "local"}, tmp_path_factory.mktemp("reports"))
+    found = report(
+        "daily", {"capture": str(CAPTURE), "engine": "local"}, tmp_path_factory.mktemp("reports")
+    )
     assert found.run.error is None
     return found
 
@@ -45,8 +53,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class Opened:
     """A page from disk with the network off, that notes every request and every complaint."""
 
-    def __init__(self, browser: Browser, path: Path, scripted: bool = True, **settings: Any) -> None:
-        self.context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900}, **settings)
+    def __init__(
+        self, browser: Browser, path: Path, scripted: bool = True, **settings: Any
+    ) -> None:
+        self.context = browser.new_context(
+            offline=True, viewport={"width": 1200, "height": 900}, **settings
+        )
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -60,7 +72,9 @@ class Opened:
         self.address = path.resolve().as_uri()
 
     def assert_quiet(self) -> None:
-        outside = [url for url in self.requests if url != self.address and not url.startswith("blob:null/")]
+        outside = [
+            url for url in self.requests if url != self.address and not url.startswith("blob:null/")
+        ]
         assert (outside, self.complaints) == ([], [])
 
     def eventually(self, expression: str, wanted: Any = True) -> None:
@@ -74,18 +88,22 @@ class Opened:
         return [one for one in self.page.evaluate(CONTRAST) if one[0] < 4.5]
 
 
-# ---- U11: size, paint, facts, paper -----------------------------------------------------------------------
+# ---- U11: size, paint, facts, paper --------------------------------------------------------------
 
 
 def test_it_opens_from_disk_with_the_network_off(made: Any, browser: Browser) -> None:
     seen = Opened(browser, made.html)
-    assert seen.page.locator("[data-chart]").count() == seen.page.locator("[data-drawn]").count() == 3
+    assert (
+        seen.page.locator("[data-chart]").count() == seen.page.locator("[data-drawn]").count() == 3
+    )
     assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
     assert seen.page.locator(".sr-missing:visible").count() == 0
     policy = seen.page.get_attribute("meta[http-equiv]", "content") or ""
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in policy
-    paint = seen.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    paint = seen.page.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
     assert paint < 3000
     assert made.html.stat().st_size < 1_500_000
     seen.assert_quiet()
@@ -109,7 +127,8 @@ def test_the_head_tells_what_the_report_is_of(made: Any, browser: Browser) -> No
 def test_the_tables_say_what_the_verdict_says(made: Any, browser: Browser) -> None:
     page = Opened(browser, made.html).page
     rows = page.eval_on_selector_all(
-        ".sr-groups tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+        ".sr-groups tbody tr",
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
     )
     plain = [[cell.replace("\u202f", "") for cell in row] for row in rows]
     assert [row[1] for row in plain] == [group["group_id"] for group in made.verdict["groups"]]
@@ -144,18 +163,28 @@ def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser
     assert len(pages) > 50_000
     seen.page.emulate_media(media="print", color_scheme="dark")
     seen.eventually("document.querySelector('.sl-strip').dataset.theme", "light")
-    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart]").all()} == {"light"}
+    assert (
+        seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
+    assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart]").all()} == {
+        "light"
+    }
     assert seen.contrast() == []
 
 
-# ---- U8: themes -----------------------------------------------------------------------------------------
+# ---- U8: themes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_is_readable_and_axe_finds_nothing(scheme: str, made: Any, browser: Browser) -> None:
+def test_every_text_is_readable_and_axe_finds_nothing(
+    scheme: str, made: Any, browser: Browser
+) -> None:
     seen = Opened(browser, made.html, color_scheme=scheme)
-    assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart], .sl-strip").all()} == {scheme}
+    assert {
+        one.get_attribute("data-theme")
+        for one in seen.page.locator("[data-chart], .sl-strip").all()
+    } == {scheme}
     seen.page.locator(".sr-chart summary").first.click()
     seen.page.locator(".sr-chart tbody tr").first.wait_for()
     assert seen.contrast() == []
@@ -177,16 +206,27 @@ def test_the_theme_follows_while_it_is_open(made: Any, browser: Browser) -> None
     )
     assert seen.contrast() == []
     boxes = seen.page.eval_on_selector_all(
-        ".main-svg .bglayer rect, .sr-stage > *", "boxes => boxes.map(box => getComputedStyle(box).backgroundColor)"
+        ".main-svg .bglayer rect, .sr-stage > *",
+        "boxes => boxes.map(box => getComputedStyle(box).backgroundColor)",
     )
     assert "rgb(255, 255, 255)" not in boxes
 
 
-# ---- the other reports ----------------------------------------------------------------------------------
+# ---- the other reports ---------------------------------------------------------------------------
 
 SHOWN = {
-    "incident": ("redelivery_storm", {}, 5, ["Group", "Topic", "Partition", "First given back", "Given back"]),
-    "capacity": ("hot_partition", {}, 6, ["Group", "Members", "Share partitions", "Arriving", "Finishing"]),
+    "incident": (
+        "redelivery_storm",
+        {},
+        5,
+        ["Group", "Topic", "Partition", "First given back", "Given back"],
+    ),
+    "capacity": (
+        "hot_partition",
+        {},
+        6,
+        ["Group", "Members", "Share partitions", "Arriving", "Finishing"],
+    ),
     "proposal": (
         "slow",
         {"minutes": 1, "seeds": 2},
@@ -197,7 +237,9 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, tmp_path: Path) -> None:
+def test_every_report_is_drawn_whole_and_readable(
+    name: str, browser: Browser, tmp_path: Path
+) -> None:
     scenario, more, charts, headings = SHOWN[name]
     capture = str(CAPTURE.parent / "scenarios" / scenario)
     found = report(name, {"capture": capture, "engine": "local", **more}, tmp_path, figures=False)
@@ -205,7 +247,11 @@ def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, t
     assert found.html.stat().st_size < 1_500_000
     for scheme in ("light", "dark"):
         seen = Opened(browser, found.html, color_scheme=scheme)
-        assert seen.page.locator("[data-chart]").count() == seen.page.locator("[data-drawn]").count() == charts
+        assert (
+            seen.page.locator("[data-chart]").count()
+            == seen.page.locator("[data-drawn]").count()
+            == charts
+        )
         assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
         assert seen.page.locator(".sr-missing:visible").count() == 0
         assert seen.contrast() == []
@@ -213,7 +259,8 @@ def test_every_report_is_drawn_whole_and_readable(name: str, browser: Browser, t
         seen.assert_quiet()
     assert axe_violations(seen.page) == []
     tables = seen.page.eval_on_selector_all(
-        ".sr-table thead", "heads => heads.map(head => [...head.querySelectorAll('th')].map(one => one.innerText))"
+        ".sr-table thead",
+        "heads => heads.map(head => [...head.querySelectorAll('th')].map(one => one.innerText))",
     )
     assert headings in [heads[: len(headings)] for heads in tables]
     nothing_is_cut(seen)
@@ -230,7 +277,9 @@ def nothing_is_cut(seen: Opened) -> None:
             f".every(one => one.clientWidth <= {width})"
         )
         seen.eventually(BOXES, [])
-    seen.eventually("[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= one.clientWidth + 1)")
+    seen.eventually(
+        "[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= one.clientWidth + 1)"
+    )
     # A word of ordinary length is broken nowhere: each lies in one line.
     assert seen.page.evaluate(BROKEN_WORDS) == []
 
@@ -276,7 +325,7 @@ def test_printing_draws_for_the_sheet(made: Any, browser: Browser) -> None:
     )
 
 
-# ---- what lies beside the page ----------------------------------------------------------------------------
+# ---- what lies beside the page -------------------------------------------------------------------
 
 
 def test_pictures_of_every_chart(made: Any) -> None:
@@ -293,7 +342,10 @@ def test_pictures_in_a_folder_that_is_named_from_here(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert draw(nbformat.read(made.folder.resolve() / "notebook.ipynb", as_version=4), Path("figures")) is None
+    assert (
+        draw(nbformat.read(made.folder.resolve() / "notebook.ipynb", as_version=4), Path("figures"))
+        is None
+    )
     assert (tmp_path / "figures" / "chart-1.png").stat().st_size > 3000
 
 
@@ -321,34 +373,68 @@ def test_the_index_is_readable(scheme: str, made: Any, browser: Browser) -> None
     assert seen.page.title().endswith("Daily lag")
 
 
-# ---- hostile names --------------------------------------------------------------------------------------
+# ---- hostile names -------------------------------------------------------------------------------
 
 
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
     told = json.loads(json.dumps(made.verdict))
     told["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
-    cause = {"topic": HOSTILE, "summary": HOSTILE, "advice": HOSTILE, "evidence": {HOSTILE: HOSTILE}, "cause": "x"}
+    cause = {
+        "topic": HOSTILE,
+        "summary": HOSTILE,
+        "advice": HOSTILE,
+        "evidence": {HOSTILE: HOSTILE},
+        "cause": "x",
+    }
     cause |= {"severity": "critical", "topic_id": HOSTILE, "partition": 0, "held": 1, "since": None}
     told["groups"][0]["causes"] = [cause]
     told |= {"headline": HOSTILE, "source": HOSTILE}
     listed = [{"group_id": HOSTILE, **cause}]
-    change = {"group_id": HOSTILE, "level_before": None, "level": "ok", "lag_before": 1, "lag": 2, "lag_change": 1}
+    change = {
+        "group_id": HOSTILE,
+        "level_before": None,
+        "level": "ok",
+        "lag_before": 1,
+        "lag": 2,
+        "lag_change": 1,
+    }
     change |= {"finished": None, "resets": 0}
-    told["changes"] = {"since": told["as_of"], "comparable": True, "groups": [change], "new_causes": listed}
+    told["changes"] = {
+        "since": told["as_of"],
+        "comparable": True,
+        "groups": [change],
+        "new_causes": listed,
+    }
     told["changes"] |= {"gone_causes": [], "lasting_causes": []}
     row = {"group_id": HOSTILE, "lag": 1}
-    parts = [story.headline(told), story.changes(told), story.groups(told), story.causes(told), story.unknown(told)]
+    parts = [
+        story.headline(told),
+        story.changes(told),
+        story.groups(told),
+        story.causes(told),
+        story.unknown(told),
+    ]
     parts.append(blocks.table([row], {HOSTILE: "group_id", "Lag": "lag"}, HOSTILE, HOSTILE))
     outputs = [new_output("execute_result", part._repr_mimebundle_()) for part in parts]
-    outputs += [new_output("stream", name="stdout", text=HOSTILE), new_output("display_data", {"text/html": HOSTILE})]
-    cells = [new_markdown_cell(f"# T {HOSTILE}\n\n{HOSTILE}"), new_markdown_cell(f"## {HOSTILE}\n\n{HOSTILE}")]
+    outputs += [
+        new_output("stream", name="stdout", text=HOSTILE),
+        new_output("display_data", {"text/html": HOSTILE}),
+    ]
+    cells = [
+        new_markdown_cell(f"# T {HOSTILE}\n\n{HOSTILE}"),
+        new_markdown_cell(f"## {HOSTILE}\n\n{HOSTILE}"),
+    ]
     notebook = new_notebook(cells=[*cells, new_code_cell("x", outputs=outputs)])
-    run = replace(made.run, report=HOSTILE, headline=HOSTILE, parameters={HOSTILE: HOSTILE}, error=HOSTILE)
+    run = replace(
+        made.run, report=HOSTILE, headline=HOSTILE, parameters={HOSTILE: HOSTILE}, error=HOSTILE
+    )
     (tmp_path / "report.html").write_text(page(notebook, run, told), "utf-8")
     (tmp_path / "mail.html").write_text(mail(HOSTILE, run, told), "utf-8")
     for name, scripted in (("report.html", True), ("mail.html", False)):
         seen = Opened(browser, tmp_path / name, scripted)
-        assert not [said for said in seen.complaints if "Content Security Policy" not in said], seen.complaints
+        assert not [said for said in seen.complaints if "Content Security Policy" not in said], (
+            seen.complaints
+        )
         images = seen.page.locator("img").count()
         # What a notebook shows as HTML stays HTML; nothing in it may run, and nothing be asked for.
         assert images == (1 if name == "report.html" else 0)
@@ -356,7 +442,7 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
         assert "alert(2)" in seen.page.inner_text("body")
 
 
-# ---- U12: failures ----------------------------------------------------------------------------------------
+# ---- U12: failures -------------------------------------------------------------------------------
 
 
 def whole(_: Path) -> None:
@@ -378,12 +464,18 @@ FAILURES = {
     "empty": (empty, {}, "no share-group state records"),
     "truncated": (truncated, {}, "is no Parquet file"),
     "nothing there": (shutil.rmtree, {}, "no capture"),
-    "a moment after": (whole, {"as_of": "2031-01-01T00:00:00Z"}, "name that moment or an earlier one"),
+    "a moment after": (
+        whole,
+        {"as_of": "2031-01-01T00:00:00Z"},
+        "name that moment or an earlier one",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_failure_is_a_page_that_says_why_and_what_next(name: str, browser: Browser, tmp_path: Path) -> None:
+def test_a_failure_is_a_page_that_says_why_and_what_next(
+    name: str, browser: Browser, tmp_path: Path
+) -> None:
     damage, parameters, why = FAILURES[name]
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
     damage(capture)
@@ -418,12 +510,18 @@ def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> 
         records = pq.read_table(path)
         offsets = records.column("offset")
         last = pc.max(offsets).as_py()
-        pq.write_table(records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))), path)
-    found = report("daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False)
+        pq.write_table(
+            records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))),
+            path,
+        )
+    found = report(
+        "daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False
+    )
     assert found.run.error is None
     seen = Opened(browser, found.html)
     told = re.search(
-        r"What happened in (\d+) places? of the state topic: records are missing there", seen.page.inner_text("main")
+        r"What happened in (\d+) places? of the state topic: records are missing there",
+        seen.page.inner_text("main"),
     )
     assert told
     assert int(told[1]) > 0
@@ -441,7 +539,11 @@ def test_the_command_fails_too_and_keeps_what_it_had(browser: Browser, tmp_path:
     assert seen.page.locator("details.sr-fold").count() == 1  # the traceback, for who wants it
     assert not seen.page.locator("details.sr-fold pre").is_visible()
     notebook = nbformat.read(tmp_path / "daily" / "latest" / "notebook.ipynb", as_version=4)
-    assert any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
+    assert any(
+        output.output_type == "error"
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+    )
 
 
 def test_the_drawing_library_is_that_of_plotly() -> None:
@@ -453,4 +555,7 @@ def test_the_drawing_library_is_that_of_plotly() -> None:
     head = gzip.decompress((folder / "plotly-cartesian.min.js.gz").read_bytes())[:200].decode()
     assert f"v{get_plotlyjs_version()}" in head
     assert "MIT" in (folder / "plotly-LICENSE").read_text()
-    assert f"plotly.js-cartesian-dist-min@{get_plotlyjs_version()}" in (folder / "README.md").read_text()
+    assert (
+        f"plotly.js-cartesian-dist-min@{get_plotlyjs_version()}"
+        in (folder / "README.md").read_text()
+    )

@@ -48,7 +48,9 @@ def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) ->
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '2'")
     at = int(desk.data("moment"))
-    desk.page.wait_for_function(f"Number(document.querySelector('.sl-strip').dataset.moment) > {at}")
+    desk.page.wait_for_function(
+        f"Number(document.querySelector('.sl-strip').dataset.moment) > {at}"
+    )
     desk.page.get_by_role("button", name="Pause").click()
     desk.assert_quiet()
 
@@ -58,7 +60,9 @@ def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) ->
     ends = lag().slice(0, 1)
     place = ends.schema.get_field_index("as_of")
     ends = ends.set_column(
-        place, ends.schema.field(place), pa.array([BEGIN.replace(minute=9)], ends.column("as_of").type)
+        place,
+        ends.schema.field(place),
+        pa.array([BEGIN.replace(minute=9)], ends.column("as_of").type),
     )
     desk = Desk(browser, tmp_path, WindowStrip.of(rows, ends=ends))
     desk.settle()

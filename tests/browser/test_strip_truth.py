@@ -19,10 +19,12 @@ from tests.widgets.samples import run, window, windows
 
 THIN = "\u202f"
 SAMPLES = 20
-# CSS pixels of the picture: the band of states, the height of the carets, and what stands for an unread tail.
+# CSS pixels of the picture: the band of states, the height of the carets, and what stands for an
+# unread tail.
 STATES, CARETS, STUB = (18, 76), 14, 96
 INK = (0x1C, 0x23, 0x30)
-# The colours in rectangles of the picture, given in CSS pixels: [red, green, blue, how many pixels], most first.
+# The colours in rectangles of the picture, given in CSS pixels: [red, green, blue, how many
+# pixels], most first.
 COLOURS = """boxes => { const canvas = document.querySelector('.sl-strip canvas[role=slider]');
     const [scale, context] = [canvas.width / canvas.clientWidth, canvas.getContext('2d')];
     return boxes.map(([left, top, right, bottom]) => {
@@ -63,7 +65,12 @@ def every_state(moments: int, seed: int = 5) -> list[dict[str, Any]]:
             if state is not None:
                 runs.append(run(at, at + length - 1, int(state), random.randrange(1, 6)))
             at += length
-        changes = {"start_offset": start, "effective_start_offset": head, "window_end_offset": at, "runs": runs}
+        changes = {
+            "start_offset": start,
+            "effective_start_offset": head,
+            "window_end_offset": at,
+            "runs": runs,
+        }
         rows.append(window(**changes, end_offset=at + 20 + moment))
     return rows
 
@@ -74,14 +81,22 @@ def kind_at(row: dict[str, Any], offset: int) -> str:
         return "finished"
     if offset >= row["window_end_offset"]:
         return "unread"
-    states = [one["delivery_state"] for one in row["runs"] if one["first_offset"] <= offset <= one["last_offset"]]
+    states = [
+        one["delivery_state"]
+        for one in row["runs"]
+        if one["first_offset"] <= offset <= one["last_offset"]
+    ]
     return DeliveryState(states[0]).name.lower() if states else "unknown"
 
 
 def sampled(row: dict[str, Any], first: int, end: int, random: Random) -> list[int]:
     """Offsets on both sides of where the kind changes, and some anywhere."""
     edges = [n for n in range(first + 1, end) if kind_at(row, n - 1) != kind_at(row, n)]
-    chosen = [offset for edge in random.sample(edges, min(len(edges), SAMPLES // 3)) for offset in (edge - 1, edge)]
+    chosen = [
+        offset
+        for edge in random.sample(edges, min(len(edges), SAMPLES // 3))
+        for offset in (edge - 1, edge)
+    ]
     return chosen + random.choices(range(first, end), k=SAMPLES - len(chosen))
 
 
@@ -99,11 +114,15 @@ def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random
     """Twenty cells have the colours of their states, and the carets stand where the window begins and ends."""
     edge = 2 if shown.x(1) - shown.x(0) > 7 else 0.5  # there are lines between wide cells
     offsets = sampled(row, int(shown.first), int(shown.end), random)
-    boxes = [(shown.x(n) + edge, STATES[0] + 2, shown.x(n + 1) - edge, STATES[1] - 2) for n in offsets]
+    boxes = [
+        (shown.x(n) + edge, STATES[0] + 2, shown.x(n + 1) - edge, STATES[1] - 2) for n in offsets
+    ]
     kinds = [kind_at(row, offset) for offset in offsets]
     found = [painted(colours) for colours in desk.page.evaluate(COLOURS, boxes)]
     assert dict(zip(offsets, found, strict=True)) == dict(zip(offsets, kinds, strict=True))
-    marks = [n for n in (row["start_offset"], row["window_end_offset"]) if shown.first <= n <= shown.end]
+    marks = [
+        n for n in (row["start_offset"], row["window_end_offset"]) if shown.first <= n <= shown.end
+    ]
     at = [max(4, min(shown.width - 4, shown.x(offset))) for offset in marks]
     carets = desk.page.evaluate(COLOURS, [(x - 1, CARETS, x + 1, CARETS + 1) for x in at])
     assert all(tuple(colours[0][:3]) == INK for colours in carets), (marks, carets)
@@ -120,7 +139,9 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
     strip = WindowStrip.of(windows(*rows))
     desk = Desk(browser, tmp_path, strip, device_scale_factor=scale)
     desk.page.set_viewport_size({"width": 1300, "height": 700})
-    wide = desk.page.eval_on_selector(".sl-strip canvas[role=slider]", "picture => picture.clientWidth")
+    wide = desk.page.eval_on_selector(
+        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
+    )
     seen: set[str] = set()
     for moment in (0, 59, *random.sample(range(1, 59), 3)):
         row = rows[moment]
@@ -137,7 +158,9 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
             assert desk.data("span") == [shown.first, shown.end]
             seen |= assert_painted(desk, row, shown, random)
         counts = Counter(kind_at(row, offset) for offset in range(start, end))
-        assert {name: count for name, count in zip(KINDS, desk.data("counts"), strict=True) if count} == counts
+        assert {
+            name: count for name, count in zip(KINDS, desk.data("counts"), strict=True) if count
+        } == counts
         told = desk.page.inner_text(".sl-told").replace(THIN, "")
         assert f"SPSO {start}, SPEO {window_end}, log end {end}." in told
     assert seen == {*KINDS} - {"other", "window"}

@@ -22,12 +22,25 @@ ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[d
 
 def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:
     fields = [pa.field(name, pa.string()) for name in ("measure", "variant")]
-    schema = pa.schema([*fields, pa.field("tried", pa.string(), metadata=AMOUNT), pa.field("n", pa.int64())])
+    schema = pa.schema(
+        [*fields, pa.field("tried", pa.string(), metadata=AMOUNT), pa.field("n", pa.int64())]
+    )
     rows = [
         {"measure": "drain", "variant": "a long name of a variant", "tried": "1m 37s", "n": 5},
-        {"measure": "a measure with a long name", "variant": "b", "tried": "unknown in 2 of 5 runs", "n": 12_345_678},
+        {
+            "measure": "a measure with a long name",
+            "variant": "b",
+            "tried": "unknown in 2 of 5 runs",
+            "n": 12_345_678,
+        },
     ]
-    desk = Desk(browser, tmp_path, LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"]))
+    desk = Desk(
+        browser, tmp_path, LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"])
+    )
     sides = {name: sides for name, sides in desk.page.evaluate(ENDS).items() if name != "Variant"}
-    assert sides == {"Measure": ["left", "left"], "Tried": ["right", "right"], "N": ["right", "right"]}
+    assert sides == {
+        "Measure": ["left", "left"],
+        "Tried": ["right", "right"],
+        "N": ["right", "right"],
+    }
     desk.assert_quiet()

@@ -21,7 +21,9 @@ KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
 
 def over_time() -> go.Figure:
     times = [BEGIN + timedelta(minutes=minute) for minute in range(30)]
-    figure = go.Figure(layout={"title": {"text": f"Lag of {HOSTILE}"}, "xaxis": {"title": {"text": "Time (UTC)"}}})
+    figure = go.Figure(
+        layout={"title": {"text": f"Lag of {HOSTILE}"}, "xaxis": {"title": {"text": "Time (UTC)"}}}
+    )
     figure.add_scatter(x=times, y=np.arange(30), name="lag")
     figure.add_scatter(x=times, y=np.arange(30)[::-1], name=HOSTILE)
     return figure
@@ -52,17 +54,23 @@ def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_p
 
 def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:
     figure = over_time()
-    figure.add_scatter(x=["<b>a</b>"], y=[1], name="<b>age</b> &amp;", xaxis="x2")  # plotly takes some tags for its own
+    figure.add_scatter(
+        x=["<b>a</b>"], y=[1], name="<b>age</b> &amp;", xaxis="x2"
+    )  # plotly takes some tags for its own
     desk = Desk(browser, tmp_path, PlotView(figure))
     drawn(desk)
-    shown = desk.page.eval_on_selector_all(".legendtext", "texts => texts.map(text => text.textContent)")
+    shown = desk.page.eval_on_selector_all(
+        ".legendtext", "texts => texts.map(text => text.textContent)"
+    )
     assert (shown[0], shown[2]) == ("lag", "<b>age</b> &amp;")
     assert "<img src=x onerror=alert(1)>" in shown[1]
     assert "<img src=x onerror=alert(1)>" in (desk.page.locator(".gtitle").text_content() or "")
     assert desk.page.locator(".sl img, .sl image").count() == 0
     desk.page.get_by_role("button", name="Show as table").click()
     desk.settle()
-    cells = desk.page.eval_on_selector_all(".sl-chart tbody td:first-child", "cells => cells.map(one => one.innerText)")
+    cells = desk.page.eval_on_selector_all(
+        ".sl-chart tbody td:first-child", "cells => cells.map(one => one.innerText)"
+    )
     assert (len(cells), cells[59], cells[60]) == (61, HOSTILE, "<b>age</b> &amp;")
     desk.assert_quiet()
 
@@ -88,12 +96,19 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
 
 def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
     """Rows stand at numbers, and nobody knows who the third one is; nor do tags of plotly mean anything to people."""
-    parts = dict.fromkeys(schemas.LAG.names) | {"group_id": HOSTILE, "topic": "a<b>", "topic_id": TOPIC_ID, "notes": []}
+    parts = dict.fromkeys(schemas.LAG.names) | {
+        "group_id": HOSTILE,
+        "topic": "a<b>",
+        "topic_id": TOPIC_ID,
+        "notes": [],
+    }
     parts |= {"partition": 0, "lag": 7, "unread": 7, "as_of": BEGIN}
     lags = pa.Table.from_pylist([parts, parts | {"partition": 1, "lag": None}], schema=schemas.LAG)
     who = {"group_id": HOSTILE, "member_id": "m-1", "client_id": "<i>c</i> &amp;"}
     who |= {"assigned_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}]}
-    members = pa.Table.from_pylist([dict.fromkeys(schemas.MEMBERS.names) | who], schema=schemas.MEMBERS)
+    members = pa.Table.from_pylist(
+        [dict.fromkeys(schemas.MEMBERS.names) | who], schema=schemas.MEMBERS
+    )
     bars = charts.decomposition_figure(charts.decomposition_records(lags))
     matrix = charts.assigned_figure(charts.assigned_records(members, lags))
     desk = Desk(browser, tmp_path, PlotView(bars), PlotView(matrix))
@@ -107,7 +122,10 @@ def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path)
     assert said[0].startswith("a<b>-0, unread 7 offsets: ")
     assert said[1].startswith("a<b>-0, member m-1, client <i>c</i> &amp; ")
     assert all(one.endswith("lag 7 offsets") for one in said)
-    bar, cell = (desk.root(number).locator("tbody tr").first.locator("td").all_inner_texts() for number in range(2))
+    bar, cell = (
+        desk.root(number).locator("tbody tr").first.locator("td").all_inner_texts()
+        for number in range(2)
+    )
     assert bar[:3] == ["Unread", "7", "a<b>-0"]
     assert cell[1:4] == ["a<b>-0", "<i>c</i> &amp; m-1", "7"]
     assert desk.root(1).locator("th").all_inner_texts() == [
@@ -142,7 +160,9 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.page.locator(".hoverlayer .hovertext").first.wait_for()
     desk.page.mouse.down()
     desk.page.mouse.up()
-    desk.page.wait_for_function("JSON.parse(document.querySelector('.sl-chart').dataset.keys)[0]?.endsWith('2]')")
+    desk.page.wait_for_function(
+        "JSON.parse(document.querySelector('.sl-chart').dataset.keys)[0]?.endsWith('2]')"
+    )
     assert selection.keys == (KEYS[2],)
     desk.page.mouse.down()
     desk.page.mouse.up()
@@ -151,7 +171,9 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     assert desk.page.evaluate("document.activeElement.className") == "sl-stage"
     selection.keys = (KEYS[0],)
     desk.settle()
-    desk.page.wait_for_function("document.querySelector('.js-plotly-plot').data[0].selectedpoints?.[0] === 0")
+    desk.page.wait_for_function(
+        "document.querySelector('.js-plotly-plot').data[0].selectedpoints?.[0] === 0"
+    )
     desk.assert_quiet()
 
 
@@ -169,7 +191,8 @@ def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
-# As in a page that was just opened: another view of the same figure, without what the first one brought.
+# As in a page that was just opened: another view of the same figure, without what the first one
+# brought.
 OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; const el = document.createElement('div');
     document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
 
@@ -184,10 +207,14 @@ def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path
     page.clock.run_for(3_000)
     expect(fresh.locator(".sl-wait")).to_be_hidden()
     page.clock.run_for(2_000)
-    expect(fresh.get_by_role("status").first).to_have_text("The kernel is busy; the chart appears when it answers.")
+    expect(fresh.get_by_role("status").first).to_have_text(
+        "The kernel is busy; the chart appears when it answers."
+    )
     assert page.get_by_role("alert").count() == 0
     page.clock.run_for(3_600_000)
-    expect(fresh.locator(".sl-wait")).to_contain_text("with other cells, or there is none. The chart appears when it")
+    expect(fresh.locator(".sl-wait")).to_contain_text(
+        "with other cells, or there is none. The chart appears when it"
+    )
     fresh.get_by_role("button", name="Show as table").click()
     expect(fresh.locator("tbody tr")).to_have_count(3)
     assert axe_violations(page) == []
@@ -199,15 +226,21 @@ def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path
     desk.assert_quiet()
 
 
-def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: Browser, tmp_path: Path) -> None:
+def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(
+    browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()))
     drawn(desk, 0)
     drawn(desk, 1)
     page, fresh = desk.page, desk.root(2)
     page.clock.install()
-    page.evaluate("() => { Object.values(window.models)[0].send = () => { throw new Error('Cannot send'); }; }")
+    page.evaluate(
+        "() => { Object.values(window.models)[0].send = () => { throw new Error('Cannot send'); }; }"
+    )
     page.evaluate(OPENED_AGAIN)
-    expect(fresh.locator(".sl-wait")).to_contain_text("has ended before the chart was drawn: run the cell again")
+    expect(fresh.locator(".sl-wait")).to_contain_text(
+        "has ended before the chart was drawn: run the cell again"
+    )
     assert page.get_by_role("alert").count() == 0
     page.evaluate(
         """() => { const el = document.createElement('div'); document.querySelector('main').append(el);
@@ -219,7 +252,9 @@ def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(browser: B
     desk.assert_quiet()
 
 
-def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Browser, tmp_path: Path) -> None:
+def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
+    browser: Browser, tmp_path: Path
+) -> None:
     chart = PlotView(over_time())
     desk = Desk(browser, tmp_path, chart)
     drawn(desk)
@@ -244,10 +279,14 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(browser: Brows
 def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
     drawn(desk)
-    ticks = desk.page.eval_on_selector_all(".ytick text", "texts => texts.map(text => text.textContent)")
+    ticks = desk.page.eval_on_selector_all(
+        ".ytick text", "texts => texts.map(text => text.textContent)"
+    )
     assert {"5\u202f000", "15\u202f000"} <= set(ticks)
     desk.page.get_by_role("button", name="Show as table").click()
     desk.settle()
-    cells = desk.page.eval_on_selector_all(".sl-chart td.sl-number", "cells => cells.map(one => one.innerText)")
+    cells = desk.page.eval_on_selector_all(
+        ".sl-chart td.sl-number", "cells => cells.map(one => one.innerText)"
+    )
     assert cells == ["15\u202f250", "4\u202f000"]
     desk.assert_quiet()

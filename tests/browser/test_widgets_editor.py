@@ -25,7 +25,9 @@ Assignment = dict[str, dict[str, list[int]]]
 
 
 def line(desk: Desk, member: str) -> Locator:
-    return desk.page.locator(".sl-line", has=desk.page.locator(".sl-member .sl-name").get_by_text(member, exact=True))
+    return desk.page.locator(
+        ".sl-line", has=desk.page.locator(".sl-member .sl-name").get_by_text(member, exact=True)
+    )
 
 
 def chip(desk: Desk, member: str, label: str) -> Locator:
@@ -71,7 +73,8 @@ def walk_to(desk: Desk, member: str, label: str) -> None:
 def announced(desk: Desk, begin: str) -> str:
     """What a screen reader is told, once that begins so: it is told after a pause."""
     desk.page.wait_for_function(
-        "begin => document.querySelector('.sl-editor [aria-live]').textContent.startsWith(begin)", arg=begin
+        "begin => document.querySelector('.sl-editor [aria-live]').textContent.startsWith(begin)",
+        arg=begin,
     )
     return desk.page.locator(".sl-editor [aria-live]").inner_text()
 
@@ -97,7 +100,8 @@ def twin(desk: Desk) -> dict[str, list[str]]:
         shown.click()
     desk.settle()
     rows: list[list[str]] = desk.page.eval_on_selector_all(
-        ".sl-editor .sl-scroll tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+        ".sl-editor .sl-scroll tbody tr",
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
     )
     return {row[0]: row[1:] for row in rows}
 
@@ -170,7 +174,9 @@ def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_
     desk.page.mouse.up()
     desk.settle()
     assert view.picked_rows.column("partition").to_pylist() == [1]
-    line(desk, "member-1").get_by_role("button", name="Remove member-1").evaluate("one => one.click()")
+    line(desk, "member-1").get_by_role("button", name="Remove member-1").evaluate(
+        "one => one.click()"
+    )
     desk.settle()  # else the chip may be replaced between being found and being clicked
     chip(desk, "member-2", "refunds-2").evaluate("one => one.click()")  # as a screen reader does
     desk.settle()
@@ -224,7 +230,9 @@ def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_lifted_stays_so_while_numbers_are_renewed(
+    browser: Browser, tmp_path: Path
+) -> None:
     view = editor(member_labels={"member-1": HOSTILE})
     desk = Desk(browser, tmp_path, view)
     walk_to(desk, "member-0", "orders-1")
@@ -237,7 +245,10 @@ def test_what_is_lifted_stays_so_while_numbers_are_renewed(browser: Browser, tmp
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.sl-editor').dataset.loaded === '2'")
     desk.settle()
-    assert desk.page.inner_text(".sl-spot") == "Lifted: orders-1; over member-1 (on host-7): 3 partitions, lag 13"
+    assert (
+        desk.page.inner_text(".sl-spot")
+        == "Lifted: orders-1; over member-1 (on host-7): 3 partitions, lag 13"
+    )
     desk.press("Enter")
     assert view.assignment == without(BASE, "member-0", "orders", 1) | {
         "member-1": {"orders": [1, 3], "refunds": [1, 2]}
@@ -279,7 +290,10 @@ def test_a_member_is_chosen_by_its_name(browser: Browser, tmp_path: Path) -> Non
     desk.page.keyboard.type("member-3")
     desk.press("Tab", "Enter")
     assert view.assignment["member-3"] == {"refunds": [2]}
-    assert (view.assignment["member-1"], view.assignment["member-2"]) == ({"orders": [3], "refunds": [1]}, {})
+    assert (view.assignment["member-1"], view.assignment["member-2"]) == (
+        {"orders": [3], "refunds": [1]},
+        {},
+    )
     desk.page.get_by_label("Member", exact=True).select_option("member-0")
     desk.page.get_by_role("button", name="Add there too").click()
     assert view.assignment["member-0"]["refunds"] == [0, 2]
@@ -291,7 +305,9 @@ def test_a_member_is_chosen_by_its_name(browser: Browser, tmp_path: Path) -> Non
 
 def test_no_key_is_stolen_and_none_is_trapped(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, editor())
-    desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
+    desk.page.evaluate(
+        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
+    )
     desk.page.focus(LIST)
     desk.press("ArrowRight", "PageDown", "q", " ", "F2", "Control+a")
     assert desk.page.evaluate("seen") == ["q", "F2", "Control"]
@@ -329,7 +345,10 @@ def test_members_come_and_go(browser: Browser, tmp_path: Path) -> None:
     assert "member-1" not in view.assignment
     assert chip(desk, ALONE, "orders-3").count() == 1
     assert chip(desk, "member-2", "refunds-2").count() == 1
-    undo, redo = desk.page.get_by_role("button", name="Undo"), desk.page.get_by_role("button", name="Redo")
+    undo, redo = (
+        desk.page.get_by_role("button", name="Undo"),
+        desk.page.get_by_role("button", name="Redo"),
+    )
     for _ in range(3):
         undo.click()
         desk.settle()
@@ -345,10 +364,15 @@ def test_members_come_and_go(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
-def test_an_assignors_answer_is_loaded_or_refused_with_words(browser: Browser, tmp_path: Path) -> None:
+def test_an_assignors_answer_is_loaded_or_refused_with_words(
+    browser: Browser, tmp_path: Path
+) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
-    choice, load = desk.page.get_by_label("Assignment to load"), desk.page.get_by_role("button", name="Load")
+    choice, load = (
+        desk.page.get_by_label("Assignment to load"),
+        desk.page.get_by_role("button", name="Load"),
+    )
     choice.select_option("to-the-first")
     load.click()
     desk.settle()
@@ -358,7 +382,10 @@ def test_an_assignors_answer_is_loaded_or_refused_with_words(browser: Browser, t
     choice.select_option("broken")
     load.click()
     desk.settle()
-    assert desk.page.get_by_role("alert").inner_text() == "broken cannot be loaded: ValueError: no answer of broken"
+    assert (
+        desk.page.get_by_role("alert").inner_text()
+        == "broken cannot be loaded: ValueError: no answer of broken"
+    )
     assert load.is_enabled()
     choice.select_option("As it was at first")
     load.click()
@@ -379,7 +406,10 @@ def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_pa
         desk.settle()
         shown = twin(desk)
         for member, topics in view.assignment.items():
-            told = "; ".join(f"{topic}: {as_ranges(numbers).replace(',', ', ')}" for topic, numbers in topics.items())
+            told = "; ".join(
+                f"{topic}: {as_ranges(numbers).replace(',', ', ')}"
+                for topic, numbers in topics.items()
+            )
             assert shown[member][1] == (told or "-")
             assert shown[member][0] == str(sum(map(len, topics.values())))
         here = [name for name, cells in shown.items() if cells[0] != "removed" and name != ALONE]
@@ -405,7 +435,16 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
     gate.let_go()
     assert status(desk) == "Running: 1 of 4"
     assert desk.page.eval_on_selector(".sl-editor progress", "one => one.value / one.max") == 0.25
-    names = ["Run the what-if", "Load", "Undo", "Redo", "Move there", "Add there too", "Take away", "Add a member"]
+    names = [
+        "Run the what-if",
+        "Load",
+        "Undo",
+        "Redo",
+        "Move there",
+        "Add there too",
+        "Take away",
+        "Add a member",
+    ]
     assert [name for name in names if desk.page.get_by_role("button", name=name).is_enabled()] == []
     assert desk.page.get_by_label("Name of a new member").is_disabled()
     assert [one for one in desk.page.locator(".sl-remove").all() if one.is_enabled()] == []
@@ -427,7 +466,14 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
             "\u221255 s to \u221252 s",
             "✔ better",
         ],
-        ["Lag, largest", "41\u202f234 offsets", "41\u202f234 offsets", "0", "\u22124 to +9", "? unclear"],
+        [
+            "Lag, largest",
+            "41\u202f234 offsets",
+            "41\u202f234 offsets",
+            "0",
+            "\u22124 to +9",
+            "? unclear",
+        ],
         ["Members without a delivery", "1 member", "1 member", "0", "0 to 0", "= same"],
     ]
     told = desk.page.inner_text(".sl-found")
@@ -438,7 +484,9 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
     desk.assert_quiet()
 
 
-def test_another_assignment_has_another_result_and_the_baseline_stays(browser: Browser, tmp_path: Path) -> None:
+def test_another_assignment_has_another_result_and_the_baseline_stays(
+    browser: Browser, tmp_path: Path
+) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -509,7 +557,9 @@ def test_a_failure_is_told_and_the_result_before_stays(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(browser: Browser, tmp_path: Path) -> None:
+def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(
+    browser: Browser, tmp_path: Path
+) -> None:
     view = editor(on_run=Gate())
     desk = Desk(browser, tmp_path, view)
     desk.silence()
@@ -543,7 +593,9 @@ def everything(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:
+def test_axe_finds_nothing_and_text_has_contrast(
+    theme: str, browser: Browser, tmp_path: Path
+) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view, paper=PAPERS[theme])
@@ -582,7 +634,11 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     names = {HOSTILE: {HOSTILE: [0, 1]}, "b": {}}
     view = editor(
-        partitions=partitions((HOSTILE, "orders")), assignment=names, on_run=gate, title=HOSTILE, choices=[HOSTILE]
+        partitions=partitions((HOSTILE, "orders")),
+        assignment=names,
+        on_run=gate,
+        title=HOSTILE,
+        choices=[HOSTILE],
     )
     desk = Desk(browser, tmp_path, view)
     assert desk.page.locator(".sl-editor h3").inner_text() == HOSTILE
@@ -608,9 +664,10 @@ def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:
     assert desk.root().get_attribute("data-theme") == "forced"
     chosen = chip(desk, "member-1", "orders-3")
     other = chip(desk, "member-1", "refunds-1")
-    edge = (
-        "one => { const s = getComputedStyle(one); return [s.borderWidth, s.borderColor, s.outlineStyle].join(' '); }"
-    )
+    edge = """one => {
+        const style = getComputedStyle(one);
+        return [style.borderWidth, style.borderColor, style.outlineStyle].join(' ');
+    }"""
     assert chosen.evaluate(edge) != other.evaluate(edge)
     assert [row[-1] for row in results(desk)][:3] == ["✔ better", "✔ better", "? unclear"]
     paper = Desk(browser, tmp_path, editor(), paper=PAPERS["dark"])
@@ -640,7 +697,10 @@ def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
 
 def test_two_hundred_members_and_a_thousand_partitions(browser: Browser, tmp_path: Path) -> None:
     topics = tuple(f"topic-{n}" for n in range(10))
-    members = {f"member-{n}": {topics[t]: list(range(n % 100, 100, 50)) for t in range(10)} for n in range(200)}
+    members = {
+        f"member-{n}": {topics[t]: list(range(n % 100, 100, 50)) for t in range(10)}
+        for n in range(200)
+    }
     view = editor(partitions=partitions(topics, 100), assignment=members)
     desk = Desk(browser, tmp_path, view)
     assert desk.data("members") == 200
@@ -700,7 +760,9 @@ def test_what_is_picked_here_is_picked_in_linked_views(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:
+def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, editor())
     listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
         .reduce((sum, set) => sum + set.size, 0)"""
@@ -720,7 +782,10 @@ def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(browser: Browser
 
 
 def test_nothing_to_assign_is_words(browser: Browser, tmp_path: Path) -> None:
-    none, nobody = editor(partitions=partitions().slice(0, 0), assignment={"a": {}}), editor(assignment={})
+    none, nobody = (
+        editor(partitions=partitions().slice(0, 0), assignment={"a": {}}),
+        editor(assignment={}),
+    )
     desk = Desk(browser, tmp_path, none, nobody)
     assert "There is no partition to assign" in desk.root(0).inner_text()
     assert "0 members, 10 partitions; 10 without a member." in desk.root(1).inner_text()
@@ -730,7 +795,10 @@ def test_nothing_to_assign_is_words(browser: Browser, tmp_path: Path) -> None:
     broken = editor()
     broken.data = b"not ours, whatever it is"
     failed = Desk(browser, tmp_path, broken)
-    assert "of another version of sharelag: restart the kernel" in failed.page.get_by_role("alert").inner_text()
+    assert (
+        "of another version of sharelag: restart the kernel"
+        in failed.page.get_by_role("alert").inner_text()
+    )
     desk.assert_quiet()
 
 
@@ -776,7 +844,11 @@ DONE = "() => document.querySelector('.sl-status')?.textContent === 'Done.'"
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("notebooks")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, folder / "what_if.ipynb")
     with jupyter_lab(folder) as running:
         yield running
@@ -789,7 +861,10 @@ def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Brows
     go = page.get_by_role("button", name="Run the what-if")
     go.click()
     page.wait_for_function(DONE)
-    first, before = page.inner_text(".sl-found"), page.eval_on_selector_all(".sl-found tbody tr", BASELINE)
+    first, before = (
+        page.inner_text(".sl-found"),
+        page.eval_on_selector_all(".sl-found tbody tr", BASELINE),
+    )
     assert "seeds 0-2: both sides had the same luck" in first
     assert "2 ms of work" in first
     go.click()
@@ -797,9 +872,19 @@ def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Brows
     page.wait_for_function(DONE)
     assert page.inner_text(".sl-found") == first  # the same seeds, the same text
     page.focus(LIST)
-    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "Enter", "ArrowDown", "Shift+Enter"):
+    for key in (
+        "ArrowDown",
+        "ArrowDown",
+        "ArrowUp",
+        "ArrowRight",
+        "Enter",
+        "ArrowDown",
+        "Shift+Enter",
+    ):
         page.keyboard.press(key)
-    page.wait_for_function("document.querySelector('.sl-status').textContent.startsWith('The assignment has changed')")
+    page.wait_for_function(
+        "document.querySelector('.sl-status').textContent.startsWith('The assignment has changed')"
+    )
     go.click()
     page.wait_for_function(DONE)
     second = page.inner_text(".sl-found")
@@ -811,7 +896,9 @@ def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Brows
     go.click()
     page.wait_for_function("document.querySelector('.sl-status').textContent === 'Running: 0 of 6'")
     page.get_by_role("button", name="Cancel").click()
-    page.wait_for_function("document.querySelector('.sl-status').textContent.startsWith('Cancelled.')")
+    page.wait_for_function(
+        "document.querySelector('.sl-status').textContent.startsWith('Cancelled.')"
+    )
     assert page.inner_text(".sl-found") == second
     page.evaluate(RUN_CELL, 2)
     printed = page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".jp-OutputArea-output")

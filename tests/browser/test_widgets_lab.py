@@ -34,7 +34,8 @@ RUN_AGAIN = """async times => { for (let n = 0; n < times; n++) {
         if (performance.now() > end) throw new Error(`run ${n}: ${document.querySelectorAll(fresh).length} views`);
         await new Promise(done => setTimeout(done, 20)); } } }"""
 OBSERVERS = ("ResizeObserver", "MutationObserver", "IntersectionObserver")
-# Among the elements that are still in memory, views that are no longer in the page. Prototypes are no elements.
+# Among the elements that are still in memory, views that are no longer in the page. Prototypes are
+# no elements.
 GONE = """function () { return this.filter(one => Object.hasOwn(one, 'constructor') ? false :
     one.classList.contains('sl') && !one.isConnected).length; }"""
 
@@ -43,7 +44,11 @@ GONE = """function () { return this.filter(one => Object.hasOwn(one, 'constructo
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("notebooks")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, folder / "views.ipynb")
     with jupyter_lab(folder) as running:
         yield running
@@ -78,7 +83,9 @@ def ask(page: Page, code: str) -> str:
 
 
 def moment(strip: Locator) -> int:
-    strip.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    strip.page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     return int(strip.get_attribute("data-moment") or -1)
 
 
@@ -107,10 +114,19 @@ def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) ->
     assert "Offset" in strip.locator(".sl-spot").inner_text()
     page.locator(".sl-grid canvas[role=slider]").focus()
     before = page.evaluate(active)  # the cell that the focus is in
-    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "a", "b", "x"):  # the lab's own keys, which change notebooks
+    for key in (
+        "ArrowRight",
+        "ArrowDown",
+        "ArrowDown",
+        "a",
+        "b",
+        "x",
+    ):  # the lab's own keys, which change notebooks
         page.keyboard.press(key)
     assert page.evaluate(active) == before == 1
-    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length") == len(CELLS)
+    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length") == len(
+        CELLS
+    )
     page.wait_for_function(IDLE)
     opened.assert_quiet()
 
@@ -123,7 +139,10 @@ def test_what_is_picked_by_hand_is_read_by_code(opened: Watched) -> None:
     page.wait_for_function("document.querySelector('.sl-table').dataset.rows === '1'")
     row = json.loads(page.locator(".sl-grid").get_attribute("data-picked") or "[]")[0]
     page.wait_for_function(IDLE)
-    assert ask(page, "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())") == f"1 [{row}]"
+    assert (
+        ask(page, "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())")
+        == f"1 [{row}]"
+    )
     code = "found = eval(table.to_code('rows').split('\\n', 2)[2]); print(found.equals(grid.picked_rows), len(found))"
     assert ask(page, code) == "True 1"
     opened.assert_quiet()
@@ -149,7 +168,9 @@ def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
             document.querySelector('.sl-grid').dataset.old = ''; notebook.activeCellIndex = 1;
             await app.commands.execute('notebook:run-cell'); }""")
         page.wait_for_function(IDLE)
-        page.wait_for_function("document.querySelectorAll('.sl-grid[data-cells]:not([data-old])').length === 1")
+        page.wait_for_function(
+            "document.querySelectorAll('.sl-grid[data-cells]:not([data-old])').length === 1"
+        )
         assert page.locator(".sl-grid").count() == 1
     assert ask(page, "display(strip)") is not None
     page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
@@ -166,7 +187,10 @@ def again(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The same notebook in a page of its own, with a kernel of its own."""
     (lab.folder / "again.ipynb").write_text((lab.folder / "views.ipynb").read_text())
     notebook = nbformat.read(lab.folder / "again.ipynb", 4)
-    notebook.cells, notebook.metadata = notebook.cells[: len(CELLS)], {"kernelspec": notebook.metadata.kernelspec}
+    notebook.cells, notebook.metadata = (
+        notebook.cells[: len(CELLS)],
+        {"kernelspec": notebook.metadata.kernelspec},
+    )
     nbformat.write(notebook, lab.folder / "again.ipynb")
     watched = Watched(browser)
     lab.open(watched, "again.ipynb").evaluate(RUN_AGAIN, 1)
@@ -208,16 +232,24 @@ def held(watched: Watched) -> dict[str, float]:
     session = watched.context.new_cdp_session(watched.page)
 
     def all_of(kind: str, act: str) -> Any:
-        prototype = session.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"]["objectId"]
-        found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"]["objectId"]
+        prototype = session.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"][
+            "objectId"
+        ]
+        found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"][
+            "objectId"
+        ]
         asked = {"objectId": found, "functionDeclaration": act, "returnByValue": True}
         return session.send("Runtime.callFunctionOn", asked)["result"]["value"]
 
     session.send("Performance.enable")
     for _ in range(3):  # what one collection lets go of can hold more
-        watched.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        watched.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         session.send("HeapProfiler.collectGarbage")
-    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    metrics = {
+        one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
+    }
     known = {name: metrics[name] for name in ("JSEventListeners", "Nodes", "JSHeapUsedSize")}
     known |= {kind: all_of(kind, "function () { return this.length; }") for kind in OBSERVERS}
     known["gone"] = all_of("HTMLElement", GONE)
@@ -233,8 +265,11 @@ def test_cells_that_run_twenty_times_leave_nothing_in_the_page(again: Watched) -
     after = held(again)
     more = {name: (after[name] - before[name]) / 15 for name in after}
     print({name: round(value, 1) for name, value in more.items()})
-    assert {name: more[name] for name in (*OBSERVERS, "gone")} == dict.fromkeys((*OBSERVERS, "gone"), 0)
-    # For each run: what Jupyter itself has for four models, and their state, which is half of it text.
+    assert {name: more[name] for name in (*OBSERVERS, "gone")} == dict.fromkeys(
+        (*OBSERVERS, "gone"), 0
+    )
+    # For each run: what Jupyter itself has for four models, and their state, which is half of it
+    # text.
     assert more["JSEventListeners"] <= 40
     assert more["Nodes"] <= 15
     assert more["JSHeapUsedSize"] <= 450_000
@@ -256,7 +291,9 @@ def test_a_saved_notebook_is_light_with_all_that_its_views_hold(opened: Watched,
 def test_time_travel_goes_on_when_the_kernel_is_dead(opened: Watched) -> None:
     page, strip = opened.page, opened.page.locator(".sl-strip").first
     page.wait_for_function(IDLE)
-    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }")
+    page.evaluate(
+        "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
+    )
     strip.locator("input[type=range]").focus()
     before = moment(strip)
     counts = strip.get_attribute("data-counts")

@@ -78,8 +78,14 @@ def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) 
     selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
     selection.moment = BEGIN
     desk.settle()
-    assert (desk.data("picked", GRID), desk.data("rows", TABLE), desk.data("moment", STRIP)) == ([1], 1, 0)
-    assert "picked 2\u202f000\u202f050 to 2\u202f000\u202f060" in desk.page.inner_text(".sl-strip .sl-spot")
+    assert (desk.data("picked", GRID), desk.data("rows", TABLE), desk.data("moment", STRIP)) == (
+        [1],
+        1,
+        0,
+    )
+    assert "picked 2\u202f000\u202f050 to 2\u202f000\u202f060" in desk.page.inner_text(
+        ".sl-strip .sl-spot"
+    )
     selection.clear()
     desk.settle()
     assert (desk.data("picked", GRID), desk.data("rows", TABLE)) == ([], 400)

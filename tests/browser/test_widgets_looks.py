@@ -35,12 +35,16 @@ def ready(desk: Desk) -> None:
 
 
 def themes(page: Page) -> list[str]:
-    found: list[str] = page.eval_on_selector_all(".sl", "views => views.map(view => view.dataset.theme)")
+    found: list[str] = page.eval_on_selector_all(
+        ".sl", "views => views.map(view => view.dataset.theme)"
+    )
     return found
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_axe_finds_nothing_and_text_has_contrast(theme: str, browser: Browser, tmp_path: Path) -> None:
+def test_axe_finds_nothing_and_text_has_contrast(
+    theme: str, browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, *everything(), paper=PAPERS[theme])
     ready(desk)
     for button in desk.page.get_by_role("button", name="Show as table").all():
@@ -62,7 +66,9 @@ def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Pa
     swatch = ".sl-strip .sl-swatch"
     before = desk.page.get_attribute(swatch, "data-fill")
     desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    desk.page.wait_for_function("[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'dark')")
+    desk.page.wait_for_function(
+        "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'dark')"
+    )
     desk.settle()
     assert desk.page.get_attribute(swatch, "data-fill") != before
     desk.page.wait_for_function(
@@ -115,7 +121,9 @@ def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: P
     desk = Desk(browser, tmp_path, *everything(), paper=PAPERS["dark"])
     ready(desk)
     desk.page.emulate_media(media="print")
-    desk.page.wait_for_function("[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'light')")
+    desk.page.wait_for_function(
+        "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'light')"
+    )
     assert desk.page.locator(".sl button:visible").count() == 0
     assert len(desk.page.pdf()) > 10_000
     desk.assert_quiet()
@@ -130,16 +138,21 @@ def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None
     )
     assert {fill for fill, _ in swatches} == {"Canvas"}
     assert len({pattern for _, pattern in swatches}) == len(swatches) == 6
-    steps = desk.page.eval_on_selector_all(".sl-grid .sl-swatch", "all => all.map(one => one.toDataURL())")
+    steps = desk.page.eval_on_selector_all(
+        ".sl-grid .sl-swatch", "all => all.map(one => one.toDataURL())"
+    )
     assert len(set(steps)) == len(steps) == 8
     desk.assert_quiet()
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_states_look_alike_in_the_legend(theme: str, browser: Browser, tmp_path: Path) -> None:
+def test_no_two_states_look_alike_in_the_legend(
+    theme: str, browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving()), paper=PAPERS[theme])
     drawn = desk.page.eval_on_selector_all(
-        ".sl-strip .sl-swatch", "all => all.map(one => [one.dataset.fill, one.dataset.pattern, one.toDataURL()])"
+        ".sl-strip .sl-swatch",
+        "all => all.map(one => [one.dataset.fill, one.dataset.pattern, one.toDataURL()])",
     )
     for part in zip(*drawn, strict=True):
         assert len(set(part)) == len(drawn)
@@ -155,7 +168,9 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     assert desk.page.locator(".sl-table td").first.inner_text() == HOSTILE
     desk.page.focus(".sl-grid canvas[role=slider]")
     desk.press("ArrowRight")
-    assert f"in \u2068{HOSTILE}\u2069: Lag" in (desk.page.get_attribute(".sl-grid canvas", "aria-valuetext") or "")
+    assert f"in \u2068{HOSTILE}\u2069: Lag" in (
+        desk.page.get_attribute(".sl-grid canvas", "aria-valuetext") or ""
+    )
     for button in desk.page.get_by_role("button", name="Show as table").all():
         button.click()
     desk.settle()
@@ -168,7 +183,9 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
 def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
-    strip, grid, table, chart = (desk.root(number).aria_snapshot().replace("\u202f", " ") for number in range(4))
+    strip, grid, table, chart = (
+        desk.root(number).aria_snapshot().replace("\u202f", " ") for number in range(4)
+    )
     assert 'slider "Offsets"' in strip
     assert 'heading "payments"' in strip
     assert "SPSO 100, SPEO 120, log end 1 120" in strip
@@ -184,5 +201,7 @@ def test_magnified_twice_nothing_is_lost(browser: Browser, tmp_path: Path) -> No
     desk = Desk(browser, tmp_path, *everything(), device_scale_factor=2)
     ready(desk)
     for picture in (".sl-strip canvas[role=slider]", ".sl-grid canvas[role=slider]"):
-        assert desk.page.eval_on_selector(picture, "one => Math.abs(one.width - 2 * one.clientWidth) <= 2")
+        assert desk.page.eval_on_selector(
+            picture, "one => Math.abs(one.width - 2 * one.clientWidth) <= 2"
+        )
     desk.assert_quiet()

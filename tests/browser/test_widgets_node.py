@@ -12,8 +12,14 @@ def test_the_scripts_pass_their_own_tests() -> None:
     node = shutil.which("node")
     assert node, "the tests of the widgets' scripts need node 20 or newer: apt install nodejs"
     tests = sorted(str(path) for path in (ROOT / "widgets/tests").glob("*.test.js"))
-    done = subprocess.run([node, "--test", *tests], capture_output=True, text=True, check=False, cwd=ROOT / "widgets")
+    done = subprocess.run(
+        [node, "--test", *tests], capture_output=True, text=True, check=False, cwd=ROOT / "widgets"
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-    counts = dict(line[2:].split() for line in done.stdout.splitlines() if line.startswith(("# tests", "# pass")))
+    counts = dict(
+        line[2:].split()
+        for line in done.stdout.splitlines()
+        if line.startswith(("# tests", "# pass"))
+    )
     assert counts["tests"] == counts["pass"]
     assert int(counts["tests"]) >= len(tests)

@@ -25,18 +25,22 @@ def picked(view: PartitionGrid | LagTable) -> list[int]:
 
 def body(desk: Desk) -> list[list[str]]:
     rows: list[list[str]] = desk.page.eval_on_selector_all(
-        ".sl-table tr[data-place]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+        ".sl-table tr[data-place]",
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))",
     )
     return [[cell.replace(THIN, "") for cell in row] for row in rows]
 
 
-def test_every_share_partition_is_a_cell_of_the_right_step(browser: Browser, tmp_path: Path) -> None:
+def test_every_share_partition_is_a_cell_of_the_right_step(
+    browser: Browser, tmp_path: Path
+) -> None:
     rows = lag(2000)
     desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
     known = rows.column("lag").drop_null().to_numpy()
     assert desk.data("cells") == 2000
     items = desk.page.eval_on_selector_all(
-        ".sl-legend li", "items => items.map(item => [item.dataset.step, item.innerText.split('\\n').at(-1)])"
+        ".sl-legend li",
+        "items => items.map(item => [item.dataset.step, item.innerText.split('\\n').at(-1)])",
     )
     counts = {step: int(text.replace(THIN, "").split(" ")[-1]) for step, text in items}
     assert counts["-1"] == rows.column("lag").null_count
@@ -125,13 +129,22 @@ def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
     desk.page.get_by_label("Order").select_option("most")
     desk.page.get_by_role("button", name="Show as table").click()
     desk.settle()
-    shown = desk.page.eval_on_selector_all(".sl-grid tbody td:last-child", "cells => cells.map(one => one.innerText)")
-    wanted = sorted((value for value in rows.column("lag").to_pylist() if value is not None), reverse=True)
-    assert [text.replace(THIN, "") for text in shown] == [*map(str, wanted), *["-"] * rows.column("lag").null_count]
+    shown = desk.page.eval_on_selector_all(
+        ".sl-grid tbody td:last-child", "cells => cells.map(one => one.innerText)"
+    )
+    wanted = sorted(
+        (value for value in rows.column("lag").to_pylist() if value is not None), reverse=True
+    )
+    assert [text.replace(THIN, "") for text in shown] == [
+        *map(str, wanted),
+        *["-"] * rows.column("lag").null_count,
+    ]
 
 
 def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"]))
+    desk = Desk(
+        browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"])
+    )
     assert desk.data("rows") == 10_000
     assert desk.data("made") < 40
     desk.page.focus(".sl-table table")
@@ -151,7 +164,9 @@ def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: P
     rows = lag(60, 2)
     table = LagTable.of(rows, columns=["group_id", "partition", "lag"])
     desk = Desk(browser, tmp_path, table)
-    wanted = sorted((value for value in rows.column("lag").to_pylist() if value is not None), reverse=True)
+    wanted = sorted(
+        (value for value in rows.column("lag").to_pylist() if value is not None), reverse=True
+    )
     assert [row[2] for row in body(desk)][:10] == [str(value) for value in wanted[:10]]
     desk.page.get_by_role("button", name="Lag").click()
     desk.settle()
@@ -165,7 +180,9 @@ def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: P
     desk.page.get_by_role("button", name="Group id").focus()
     desk.press("Enter", "Enter")
     assert (table.sort, table.descending) == ("group_id", True)
-    assert desk.page.evaluate("document.activeElement.dataset.name") == "group_id"  # the focus stays where people are
+    assert (
+        desk.page.evaluate("document.activeElement.dataset.name") == "group_id"
+    )  # the focus stays where people are
     desk.assert_quiet()
 
 
@@ -173,7 +190,9 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     rows = lag(20, 2)
     table = LagTable.of(rows, columns=["group_id", "topic", "partition", "lag", "as_of"])
     desk = Desk(browser, tmp_path, table)
-    desk.page.evaluate("() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }")
+    desk.page.evaluate(
+        "() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }"
+    )
     desk.page.get_by_role("button", name="Copy as CSV").click()
     desk.page.get_by_text("20 rows copied.").wait_for()
     copied = list(csv.DictReader(io.StringIO(desk.page.evaluate("window.copied"))))
@@ -188,7 +207,9 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     desk.press("Home", "Enter", "ArrowDown", "Shift+Enter")
     assert len(picked(table)) == 2
     assert desk.page.locator(".sl-table tr[aria-selected=true]").count() == 2
-    desk.page.evaluate("() => { navigator.clipboard.writeText = async () => { throw new Error('no'); }; }")
+    desk.page.evaluate(
+        "() => { navigator.clipboard.writeText = async () => { throw new Error('no'); }; }"
+    )
     desk.press("Control+c")
     # People take it themselves where the browser does not let a page copy.
     field = desk.page.get_by_label("The rows as CSV")
@@ -204,7 +225,11 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
 def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, LagTable.of(lag(), columns=["group_id", "topic", "lag"]))
     desk.page.get_by_label("Filter").fill("orders-1 onerror")
-    rows = [row for row in lag().to_pylist() if row["group_id"] == HOSTILE and row["topic"] == "orders-1"]
+    rows = [
+        row
+        for row in lag().to_pylist()
+        if row["group_id"] == HOSTILE and row["topic"] == "orders-1"
+    ]
     assert desk.data("rows") == len(rows) > 0
     assert {row[0] for row in body(desk)} == {HOSTILE}
     assert desk.page.locator(".sl img").count() == 0

@@ -25,7 +25,8 @@ def counted(desk: Desk) -> dict[str, int]:
 
 def legend(desk: Desk) -> dict[str, int]:
     items = desk.page.eval_on_selector_all(
-        ".sl-legend li", "items => items.map(item => [item.dataset.kind, item.querySelector('strong').innerText])"
+        ".sl-legend li",
+        "items => items.map(item => [item.dataset.kind, item.querySelector('strong').innerText])",
     )
     return {name: int(text.replace(THIN, "")) for name, text in items if text != "0"}
 
@@ -48,7 +49,10 @@ def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:
         assert desk.data("moment") == moment
         assert counted(desk) == legend(desk) == strip.counts(moment)
         told = desk.page.inner_text(".sl-told").replace(THIN, "")
-        assert f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}" in told
+        assert (
+            f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}"
+            in told
+        )
         assert told.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
     desk.assert_quiet()
 
@@ -70,12 +74,16 @@ def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
-def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, tmp_path: Path) -> None:
+def test_the_keyboard_reaches_everything_and_is_let_go_again(
+    browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = Desk(browser, tmp_path, strip)
     first = strip.rows.column("start_offset")[39].as_py()
     desk.page.focus(PICTURE)
-    outline = desk.page.eval_on_selector(PICTURE, "picture => getComputedStyle(picture).outlineWidth")
+    outline = desk.page.eval_on_selector(
+        PICTURE, "picture => getComputedStyle(picture).outlineWidth"
+    )
     assert float(outline.removesuffix("px")) >= 2
     desk.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
     assert strip.cursor == first + 1
@@ -96,7 +104,9 @@ def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, t
     seen = []
     for _ in range(12):
         desk.press("Tab")
-        seen.append(desk.page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.tagName"))
+        seen.append(
+            desk.page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.tagName")
+        )
     assert "Moment" in seen
     assert "BODY" in seen  # no trap
     desk.assert_quiet()
@@ -104,7 +114,9 @@ def test_the_keyboard_reaches_everything_and_is_let_go_again(browser: Browser, t
 
 def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(3, 1)))
-    desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
+    desk.page.evaluate(
+        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
+    )
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", "[", "q", "Escape", "F2")
     assert desk.page.evaluate("seen") == ["q", "F2"]
@@ -149,7 +161,9 @@ def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
-def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, tmp_path: Path) -> None:
+def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(
+    browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = Desk(browser, tmp_path, strip)
     desk.page.focus(".sl-strip input[type=range]")
@@ -175,10 +189,14 @@ def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(browser: Browser, 
 def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(40, 1)))
     told = desk.page.locator(".sl-strip [aria-live]")
-    desk.page.wait_for_function("document.querySelector('.sl-strip [aria-live]').dataset.told === '1'")
+    desk.page.wait_for_function(
+        "document.querySelector('.sl-strip [aria-live]').dataset.told === '1'"
+    )
     desk.page.focus(".sl-strip input[type=range]")
     desk.press(*["ArrowLeft"] * 15)
-    desk.page.wait_for_function("document.querySelector('.sl-strip [aria-live]').dataset.told === '2'")
+    desk.page.wait_for_function(
+        "document.querySelector('.sl-strip [aria-live]').dataset.told === '2'"
+    )
     assert "03:02:48.000 UTC: Available" in told.inner_text()
 
 
@@ -192,7 +210,9 @@ def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> 
 
 
 def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:
-    far = window(window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)])
+    far = window(
+        window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)]
+    )
     strip = WindowStrip.of(windows(far))
     desk = Desk(browser, tmp_path, strip)
     assert desk.data("span") == [100, 10_000_100]
@@ -208,14 +228,18 @@ def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> No
     assert desk.page.get_by_role("button", name="Whole log").get_attribute("aria-pressed") == "true"
 
 
-def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(
+    browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
     assert (desk.data("span"), desk.data("tail")) == ([100, 120], 1000)
     desk.page.get_by_role("button", name="Whole log").click()
     assert (desk.data("span"), desk.data("tail")) == ([100, 1120], 0)
 
 
-def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser, tmp_path: Path) -> None:
+def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
     listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
         .reduce((sum, set) => sum + set.size, 0)"""
@@ -231,7 +255,9 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(browser: Browser,
     assert desk.page.evaluate(listeners) == alone
     assert desk.page.locator(".sl-strip").count() == 1
     for _ in range(20):
-        desk.page.evaluate(again + " await window.show(window.sent[0], el); window.stops.at(-1)(); el.remove(); }")
+        desk.page.evaluate(
+            again + " await window.show(window.sent[0], el); window.stops.at(-1)(); el.remove(); }"
+        )
     assert desk.page.evaluate(listeners) == alone
     desk.assert_quiet()
 
@@ -248,11 +274,20 @@ def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_pat
 
 
 def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None:
-    unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
-    desk = Desk(browser, tmp_path, WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset))))
+    unset: dict[str, Any] = {
+        "start_offset": None,
+        "effective_start_offset": None,
+        "window_end_offset": 0,
+        "runs": [],
+    }
+    desk = Desk(
+        browser, tmp_path, WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset)))
+    )
     assert "the table has no rows" in desk.root(0).inner_text()
     assert desk.root(0).locator("canvas:visible").count() == 0
-    assert "The start offset is not known yet: the group has not fetched" in desk.root(1).inner_text()
+    assert (
+        "The start offset is not known yet: the group has not fetched" in desk.root(1).inner_text()
+    )
     desk.assert_quiet()
 
 
@@ -268,7 +303,9 @@ def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_
         expect(desk.page.locator(PICTURE)).to_have_attribute("aria-valuetext", words)
     strip.cursor, strip.selection.offsets = 113.0, (104, 104)
     desk.settle()
-    expect(spot).to_have_text("Offset 113: Archived, delivery count 5; run 113 to 113 \u2014 picked 104")
+    expect(spot).to_have_text(
+        "Offset 113: Archived, delivery count 5; run 113 to 113 \u2014 picked 104"
+    )
     desk.assert_quiet()
 
 
@@ -286,7 +323,9 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
     strip = WindowStrip.of(moving(40, 2))
     desk = Desk(browser, tmp_path, strip)
     end = strip.rows.column("end_offset")[39].as_py()
-    desk.page.evaluate("window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))")
+    desk.page.evaluate(
+        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
+    )
     desk.page.focus(PICTURE)
     desk.press("+", "+", "g")
     assert desk.page.evaluate("document.activeElement.labels[0].innerText") == "Go to offset"
@@ -295,10 +334,12 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
     expect(why).to_have_text("")
     assert strip.cursor == end - 1
     assert desk.data("span") == [end - (high - low), end]
-    assert f"Offset {end - 1}: Unread".replace(" ", "") in desk.page.inner_text(".sl-spot").replace(THIN, "").replace(
-        " ", ""
+    assert f"Offset {end - 1}: Unread".replace(" ", "") in desk.page.inner_text(".sl-spot").replace(
+        THIN, ""
+    ).replace(" ", "")
+    expect(desk.page.locator(".sl-strip [aria-live]")).to_contain_text(
+        f"{(end - 1) % 1000:03}: Unread; run "
     )
-    expect(desk.page.locator(".sl-strip [aria-live]")).to_contain_text(f"{(end - 1) % 1000:03}: Unread; run ")
     first = strip.rows.column("start_offset")[39].as_py()
     for typed, words in (
         (str(end), f"Offset {end} is out of range: at this moment there are {first} to {end - 1}."),
@@ -319,10 +360,17 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
 
 
 def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_path: Path) -> None:
-    unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0, "runs": []}
+    unset: dict[str, Any] = {
+        "start_offset": None,
+        "effective_start_offset": None,
+        "window_end_offset": 0,
+        "runs": [],
+    }
     strip = WindowStrip.of(windows(window(**unset)))
     desk = Desk(browser, tmp_path, strip)
-    expect(go_to(desk, "5")).to_have_text("The start offset is not known yet, so there is no offset to go to.")
+    expect(go_to(desk, "5")).to_have_text(
+        "The start offset is not known yet, so there is no offset to go to."
+    )
     assert strip.cursor is None
     desk.page.emulate_media(media="print")
     expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
@@ -356,8 +404,15 @@ def looked_at(desk: Desk, number: int = 0) -> tuple[str, str, str, bool]:
         float(str(root.locator("canvas[role=slider]").get_attribute(f"aria-value{name}")))
         for name in ("min", "now", "max")
     )
-    said, why = (root.locator(one).inner_text().replace(THIN, "") for one in (".sl-spot", ".sl-why"))
-    return said, root.get_by_role("textbox", name="Go to offset").input_value(), why, low <= now <= high
+    said, why = (
+        root.locator(one).inner_text().replace(THIN, "") for one in (".sl-spot", ".sl-why")
+    )
+    return (
+        said,
+        root.get_by_role("textbox", name="Go to offset").input_value(),
+        why,
+        low <= now <= high,
+    )
 
 
 NOWHERE = "No offset chosen: use the arrow keys, or point at one."
@@ -392,7 +447,9 @@ def test_of_another_share_partition_nothing_is_kept(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
-def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(browser: Browser, tmp_path: Path) -> None:
+def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
+    browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(moving(5, 2))
     desk = Desk(browser, tmp_path, strip, WindowStrip.of(moving(5, 2), selection=strip.selection))
     desk.silence()
@@ -403,7 +460,10 @@ def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(browser:
     assert looked_at(desk)[1] == "7"
     desk.root(1).get_by_role("combobox", name="Share partition").select_option(index=1)
     desk.settle()
-    assert desk.page.evaluate("Object.values(window.models).map(model => model.get('shown'))") == [1, 1]
+    assert desk.page.evaluate("Object.values(window.models).map(model => model.get('shown'))") == [
+        1,
+        1,
+    ]
     assert looked_at(desk) == looked_at(desk, 1) == (NOWHERE, "", "", True)
     desk.assert_quiet()
 
@@ -417,11 +477,15 @@ def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: P
     desk.settle()
     assert looked_at(desk) == (f"Offset {last}: outside of the window and the log", "7", "", True)
     assert strip.cursor == last
-    expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_attribute("aria-invalid", "false")
+    expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_attribute(
+        "aria-invalid", "false"
+    )
     desk.assert_quiet()
 
 
-def test_what_is_typed_stays_while_another_order_is_on_its_way(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_typed_stays_while_another_order_is_on_its_way(
+    browser: Browser, tmp_path: Path
+) -> None:
     both = moving(80, 2)
     strip = WindowStrip.of(both.slice(80))
     desk = Desk(browser, tmp_path, strip)
@@ -447,7 +511,11 @@ def test_what_is_typed_stays_while_another_order_is_on_its_way(browser: Browser,
     desk.page.evaluate("window.go()")
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '3'")
     said, typed, _, _ = looked_at(desk)
-    assert (said.startswith(f"Offset {cursor:.0f}: "), typed, strip.cursor) == (True, "2000", cursor)
+    assert (said.startswith(f"Offset {cursor:.0f}: "), typed, strip.cursor) == (
+        True,
+        "2000",
+        cursor,
+    )
     desk.assert_quiet()
 
 
@@ -464,7 +532,9 @@ def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: 
         desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
         desk.settle()
         assert "picked 102 to 109" in desk.page.inner_text(".sl-spot")
-        desk.page.eval_on_selector(PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))")
+        desk.page.eval_on_selector(
+            PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
+        )
         desk.page.mouse.up()
         desk.settle()
         assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 104")
@@ -478,7 +548,9 @@ def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: 
     assert picked == (102, 104)
     desk.page.mouse.down()
     desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
-    desk.page.eval_on_selector(PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))")
+    desk.page.eval_on_selector(
+        PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
+    )
     desk.page.mouse.up()
     desk.settle()
     assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 102 to 104")
@@ -486,7 +558,9 @@ def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: 
 
 
 @pytest.mark.parametrize("button", ["left", "middle"])
-def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Browser, tmp_path: Path) -> None:
+def test_zoomed_in_the_mouse_moves_the_picture_along(
+    button: str, browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
     desk = Desk(browser, tmp_path, strip)
     box = desk.page.locator(PICTURE).bounding_box()
@@ -527,7 +601,9 @@ def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, browser: Brows
     desk.assert_quiet()
 
 
-def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(
+    browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
     box = desk.page.locator(PICTURE).bounding_box()
@@ -566,7 +642,12 @@ def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
         found[page.evaluate(f"{model}.get('speed')")] = page.evaluate(f"{model}.get('moment')")
     assert found == {1: 10, 2: 20, 5: 50, 10: 100}
     page.clock.run_for(1_000)
-    assert [one.get_attribute("aria-pressed") for one in speeds.all()] == ["false", "false", "false", "true"]
+    assert [one.get_attribute("aria-pressed") for one in speeds.all()] == [
+        "false",
+        "false",
+        "false",
+        "true",
+    ]
     page.keyboard.press("<")
     page.clock.run_for(1_000)
     expect(page.locator(".sl-strip [aria-live=polite]")).to_have_text("Speed of playing: 5 times")
@@ -617,10 +698,14 @@ def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
-def test_after_a_message_that_cannot_be_painted_the_next_is(browser: Browser, tmp_path: Path) -> None:
+def test_after_a_message_that_cannot_be_painted_the_next_is(
+    browser: Browser, tmp_path: Path
+) -> None:
     strip = WindowStrip.of(moving(3, 1))
     desk = Desk(browser, tmp_path, strip)
-    broken = "value => { const model = Object.values(window.models)[0]; model.set('offsets', value); }"
+    broken = (
+        "value => { const model = Object.values(window.models)[0]; model.set('offsets', value); }"
+    )
     desk.page.evaluate(broken, None)
     desk.settle()
     alert = desk.page.get_by_role("alert")
@@ -651,7 +736,12 @@ def test_new_data_replaces_the_old(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:
-    rows = moving(2, 1).drop_columns(["runs"]).to_pandas().assign(window_available=5, window_complete=9)
+    rows = (
+        moving(2, 1)
+        .drop_columns(["runs"])
+        .to_pandas()
+        .assign(window_available=5, window_complete=9)
+    )
     desk = Desk(browser, tmp_path, WindowStrip.of(rows))
     assert "In the window: available 5, complete 9" in desk.page.inner_text(".sl-told")
     assert "window" in counted(desk)
@@ -664,4 +754,6 @@ def test_it_fits_any_width(width: int, browser: Browser, tmp_path: Path) -> None
     desk.page.set_viewport_size({"width": width, "height": 800})
     desk.settle()
     assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert desk.page.eval_on_selector(PICTURE, "picture => Math.abs(picture.width - picture.clientWidth) <= 1")
+    assert desk.page.eval_on_selector(
+        PICTURE, "picture => Math.abs(picture.width - picture.clientWidth) <= 1"
+    )

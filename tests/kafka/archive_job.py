@@ -1,6 +1,7 @@
 """Follows topics into an archive until it is killed; a program of its own, so that a test can kill all of it.
 
-Says when it has begun. Small files are merged after every other commit, so that it is killed at that, too.
+Says when it has begun. Small files are merged after every other commit, so that it is killed at
+that, too.
 """
 
 from __future__ import annotations

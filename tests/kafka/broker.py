@@ -41,8 +41,9 @@ class KafkaBroker:
     properties
         Server properties that win over the test settings.
     secure
-        Adds a ``SASL_PLAINTEXT`` listener (PLAIN and SCRAM-SHA-256, users in ``USERS``) and an authorizer that
-        lets ``admin`` and everybody on the PLAINTEXT listener do everything, and the others nothing without an ACL.
+        Adds a ``SASL_PLAINTEXT`` listener (PLAIN and SCRAM-SHA-256, users in ``USERS``) and an
+        authorizer that lets ``admin`` and everybody on the PLAINTEXT listener do everything, and
+        the others nothing without an ACL.
     extra_listeners
         Security protocol by listener name.
     cluster_id
@@ -128,7 +129,9 @@ class KafkaBroker:
             raise RigError("the broker runs already")
         if not self.log_dir.exists():
             self._format()
-        command = java_command([self._libs / "*"], "kafka.Kafka", str(self._config), heap=self._heap)
+        command = java_command(
+            [self._libs / "*"], "kafka.Kafka", str(self._config), heap=self._heap
+        )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -136,7 +139,8 @@ class KafkaBroker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self._folder,
-                start_new_session=True,  # so that Ctrl-C in the tests leaves the order of stopping to us
+                # so that Ctrl-C in the tests leaves the order of stopping to us
+                start_new_session=True,
             )
         atexit.register(self.kill)
         try:
@@ -186,11 +190,16 @@ class KafkaBroker:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
-    def run_tool(self, main_class: str, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run_tool(
+        self, main_class: str, *args: str, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program of Kafka's, each a JVM of its own; the exit code is the caller's to judge."""
         return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
 
@@ -202,9 +211,13 @@ class KafkaBroker:
         RigError
             It failed; with its words.
         """
-        done = self.run_tool(_SHARE_GROUP_COMMAND, "--bootstrap-server", self.bootstrap_servers, *args)
+        done = self.run_tool(
+            _SHARE_GROUP_COMMAND, "--bootstrap-server", self.bootstrap_servers, *args
+        )
         if done.returncode != 0 or done.stdout.lstrip().startswith("Error"):
-            raise RigError(f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
+            raise RigError(
+                f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}"
+            )
         return done.stdout
 
     def share_groups_describe(self, group: str | None = None) -> str:
@@ -224,18 +237,23 @@ class KafkaBroker:
             raise RigError(f"formatting the broker's storage failed:\n{done.stdout}{done.stderr}")
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        # Ready is a broker that tells its own name; log_level 0 keeps refused connections out of the test output.
+        # Ready is a broker that tells its own name; log_level 0 keeps refused connections out of
+        # the test output.
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         deadline = time.monotonic() + self._ready_within
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise RigError(f"the broker ended with code {process.returncode}:\n{self._log_tail()}")
+                raise RigError(
+                    f"the broker ended with code {process.returncode}:\n{self._log_tail()}"
+                )
             try:
                 if admin.list_topics(timeout=1).brokers:
                     return
             except KafkaException:
                 continue  # not listening yet; list_topics has waited its second
-        raise RigError(f"the broker did not answer within {self._ready_within:g} s:\n{self._log_tail()}")
+        raise RigError(
+            f"the broker did not answer within {self._ready_within:g} s:\n{self._log_tail()}"
+        )
 
     def _log_tail(self) -> str:
         lines = self.log_file.read_text(errors="replace").splitlines()

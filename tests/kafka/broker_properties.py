@@ -27,7 +27,8 @@ _FOR_TESTS = {
     # Tests write records of long ago, which stay until somebody deletes them.
     "log.retention.check.interval.ms": "86400000",
     "auto.create.topics.enable": "false",
-    # Members join, and get their partitions at the next heartbeat: the default of 5 s is waiting, not testing.
+    # Members join, and get their partitions at the next heartbeat: the default of 5 s is waiting,
+    # not testing.
     "group.initial.rebalance.delay.ms": "0",
     "group.share.min.heartbeat.interval.ms": "250",
     "group.share.heartbeat.interval.ms": "250",
@@ -74,9 +75,13 @@ def server_properties(
         **_FOR_TESTS,
         "controller.quorum.voters": f"1@127.0.0.1:{ports['CONTROLLER']}",
         "listeners": ",".join(where.values()),
-        "advertised.listeners": ",".join(text for name, text in where.items() if name != "CONTROLLER"),
+        "advertised.listeners": ",".join(
+            text for name, text in where.items() if name != "CONTROLLER"
+        ),
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in known.items()),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in known.items()
+        ),
         "log.dirs": str(data),
     }
     return settings | (_secure_settings() if SECURE in ports else {}) | dict(extra)
@@ -85,7 +90,8 @@ def server_properties(
 def _secure_settings() -> dict[str, str]:
     """Return the settings of the SASL listener and of the authorizer.
 
-    Who comes through the PLAINTEXT listener is a super user, so that a test can set up what it needs.
+    Who comes through the PLAINTEXT listener is a super user, so that a test can set up what it
+    needs.
     """
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     listener = f"listener.name.{SECURE.lower()}"

@@ -1,6 +1,7 @@
 """What happens in the demo recording: a shop's topics, the share groups that work on them, and their troubles.
 
-Each chapter ends with everybody gone home, so that Kafka's own description of the groups is exact there.
+Each chapter ends with everybody gone home, so that Kafka's own description of the groups is exact
+there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from tests.kafka.workload import (
 )
 
 TOPICS = {"orders": 6, "payments": 4, "shipments": 4, "clicks": 3, "returns": 2}
-GROUPS = ("billing", "shipping", "fraud-check", "notifications", "analytics", "refunds", "trial", "clickstream")
+GROUPS = (
+    "billing",
+    "shipping",
+    "fraud-check",
+    "notifications",
+    "analytics",
+    "refunds",
+    "trial",
+    "clickstream",
+)
 #: The record that no attempt of fraud-check gets through: topic, partition, offset.
 POISON = ("payments", 2, 33)
 #: Where locks end, and nothing is released otherwise: the bytes of the two are the same.
@@ -105,10 +115,16 @@ def open_the_shop(shop: Shop) -> None:
     shop.topic_ids = topic_ids(shop.bootstrap, list(TOPICS))
     for group in GROUPS:
         set_group_config(shop.bootstrap, group, share_auto_offset_reset="earliest")
-    # The group that hangs has locks that end while one waits; analytics is new and looks ahead only.
+    # The group that hangs has locks that end while one waits; analytics is new and looks ahead
+    # only.
     set_group_config(shop.bootstrap, "fraud-check", share_record_lock_duration_ms="2000")
     set_group_config(shop.bootstrap, "analytics", share_auto_offset_reset="latest")
-    for topic, count in {"orders": 4800, "payments": 1600, "shipments": 2400, "clicks": 900}.items():
+    for topic, count in {
+        "orders": 4800,
+        "payments": 1600,
+        "shipments": 2400,
+        "clicks": 900,
+    }.items():
         shop.produce(topic, count)
     shop.work("shipping", ["orders"], 1500)
 
@@ -172,7 +188,15 @@ def trial_goes(shop: Shop) -> None:
 
 def start_again(shop: Shop) -> None:
     """Shipping was wrong: its start offsets are set back to the beginning."""
-    reset = ("--reset-offsets", "--group", "shipping", "--topic", "orders", "--to-earliest", "--execute")
+    reset = (
+        "--reset-offsets",
+        "--group",
+        "shipping",
+        "--topic",
+        "orders",
+        "--to-earliest",
+        "--execute",
+    )
     shop.broker.share_groups(*reset)
 
 
@@ -186,7 +210,9 @@ def old_clicks_expire(shop: Shop) -> None:
     """Old records are deleted below a group that has begun: its start lies before the log's."""
     shop.work("clickstream", ["clicks"], 200)
     admin = AdminClient({"bootstrap.servers": shop.bootstrap, "log_level": 3})
-    asked = admin.delete_records([TopicPartition("clicks", partition, 200) for partition in range(TOPICS["clicks"])])
+    asked = admin.delete_records(
+        [TopicPartition("clicks", partition, 200) for partition in range(TOPICS["clicks"])]
+    )
     for done in asked.values():
         done.result(timeout=30)
 

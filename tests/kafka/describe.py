@@ -5,8 +5,24 @@ from __future__ import annotations
 from typing import TypedDict
 
 _HEADER = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
-_MEMBERS_HEADER = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "MEMBER-EPOCH", "ASSIGNMENT"]
-_STATE_HEADER = ["GROUP", "COORDINATOR", "(ID)", "STATE", "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS"]
+_MEMBERS_HEADER = [
+    "GROUP",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+    "#PARTITIONS",
+    "MEMBER-EPOCH",
+    "ASSIGNMENT",
+]
+_STATE_HEADER = [
+    "GROUP",
+    "COORDINATOR",
+    "(ID)",
+    "STATE",
+    "GROUP-EPOCH",
+    "ASSIGNMENT-EPOCH",
+    "#MEMBERS",
+]
 
 
 class DescribedOffset(TypedDict):
@@ -23,8 +39,8 @@ class DescribedOffset(TypedDict):
 def parse_describe(text: str) -> list[DescribedOffset]:
     """Parse the command's output, of one group or of all.
 
-    Groups without offsets (``Share group 'g' has no offset information.``) give no rows. Group ids with
-    blanks in them cannot be told apart in this output and are refused.
+    Groups without offsets (``Share group 'g' has no offset information.``) give no rows. Group ids
+    with blanks in them cannot be told apart in this output and are refused.
     """
     rows: list[DescribedOffset] = []
     for line in text.splitlines():
@@ -88,7 +104,10 @@ def parse_members(text: str) -> list[DescribedMember]:
                 client_id=words[3],
                 partitions=int(words[4]),
                 member_epoch=int(words[5]),
-                assignment={topic: [int(number) for number in numbers.split(",")] for topic, _, numbers in topics},
+                assignment={
+                    topic: [int(number) for number in numbers.split(",")]
+                    for topic, _, numbers in topics
+                },
             )
         )
     return rows

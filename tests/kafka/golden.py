@@ -18,7 +18,11 @@ _OF_EACH_KIND = 40
 _WANTED = {
     (STATE_TOPIC, 1, True),  # updates have no tombstones
     *((STATE_TOPIC, 0, has_value) for has_value in (True, False)),
-    *(("__consumer_offsets", kind, has_value) for kind in range(10, 16) for has_value in (True, False)),
+    *(
+        ("__consumer_offsets", kind, has_value)
+        for kind in range(10, 16)
+        for has_value in (True, False)
+    ),
 }
 
 
@@ -31,13 +35,17 @@ def write_golden(capture: Path, path: Path, oracle: Oracle) -> None:
         The capture lacks a kind, or Kafka cannot read one of its records.
     """
     kinds: dict[tuple[str, int, bool], list[dict[str, Any]]] = defaultdict(list)
-    rows = pq.read_table(capture / "records").sort_by([("topic", "ascending"), ("timestamp", "ascending")])
+    rows = pq.read_table(capture / "records").sort_by(
+        [("topic", "ascending"), ("timestamp", "ascending")]
+    )
     for row in rows.to_pylist():
         kind = int.from_bytes(row["key"][:2])
         kinds[row["topic"], kind, row["value"] is not None].append(row)
     missing = _WANTED - kinds.keys()
     if missing:
-        raise RigError(f"the capture has no records of these kinds (topic, type, has a value): {sorted(missing)}")
+        raise RigError(
+            f"the capture has no records of these kinds (topic, type, has a value): {sorted(missing)}"
+        )
     chosen = [row for _, rows in sorted(kinds.items()) for row in _spread(rows)]
     answers = oracle.ask_many(_question(row) for row in chosen)
     refused = [answer for answer in answers if "error" in answer]

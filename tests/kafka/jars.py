@@ -1,6 +1,7 @@
 """Kafka's own jars, fetched once from Maven Central into a cache.
 
-No build tool is needed: pyspark ships Ivy. ``python -m tests.kafka.jars`` fetches them ahead of the tests.
+No build tool is needed: pyspark ships Ivy. ``python -m tests.kafka.jars`` fetches them ahead of the
+tests.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def kafka_jars() -> Path:
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
     """Make the folder ``target`` by ``build(empty folder)``, unless it is there already.
 
-    The folder appears under its name only when complete, and processes that start together build it once.
+    The folder appears under its name only when complete, and processes that start together build it
+    once.
     """
     if target.is_dir():
         return target
@@ -93,9 +95,27 @@ def _fetch(folder: Path) -> None:
         scratch = Path(scratch_name)
         (scratch / "settings.xml").write_text(IVY_SETTINGS)
         (scratch / "ivy.xml").write_text(_IVY_MODULE)
-        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch}", "-jar", str(ivy_jar())]
-        command += ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml"), "-warn"]
-        command += ["-types", "jar", "bundle", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+        command = [
+            str(find_java()),
+            "-Xmx256m",
+            f"-Divy.default.ivy.user.dir={scratch}",
+            "-jar",
+            str(ivy_jar()),
+        ]
+        command += [
+            "-settings",
+            str(scratch / "settings.xml"),
+            "-ivy",
+            str(scratch / "ivy.xml"),
+            "-warn",
+        ]
+        command += [
+            "-types",
+            "jar",
+            "bundle",
+            "-retrieve",
+            str(folder / "[artifact]-[revision].[ext]"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
@@ -109,7 +129,9 @@ def _fetch(folder: Path) -> None:
 def ivy_jar() -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise RigError("pyspark is not installed, and its jar of Ivy fetches Kafka: pip install -e '.[dev]'")
+        raise RigError(
+            "pyspark is not installed, and its jar of Ivy fetches Kafka: pip install -e '.[dev]'"
+        )
     found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
     if not found:
         raise RigError(f"no jars/ivy-*.jar beside {spec.origin}; install pyspark 4 from PyPI")

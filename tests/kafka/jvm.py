@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-#: Many short-lived JVMs on a small machine: the quick compiler only, one collector thread, a small heap.
+#: Many short-lived JVMs on a small machine: the quick compiler only, one collector thread, a small
+#: heap.
 FAST_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms64m")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -44,7 +45,9 @@ def find_java(tool: str = "java") -> Path:
     )
 
 
-def java_command(class_path: Sequence[str | Path], main_class: str, *args: str, heap: str = "256m") -> list[str]:
+def java_command(
+    class_path: Sequence[str | Path], main_class: str, *args: str, heap: str = "256m"
+) -> list[str]:
     """Compose the command line of a JVM whose log goes to standard error, warnings and worse only."""
     return [
         str(find_java()),

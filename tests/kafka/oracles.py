@@ -67,7 +67,8 @@ class Oracle:
             The process is gone; with what it said last.
         """
         lines = [json.dumps(question) + "\n" for question in questions]
-        # Both pipes are small: were all questions written before the first answer is read, both sides would block.
+        # Both pipes are small: were all questions written before the first answer is read, both
+        # sides would block.
         writer = threading.Thread(target=self._write, args=(lines,), daemon=True)
         writer.start()
         answers = [self._read() for _ in lines]
@@ -90,7 +91,10 @@ class Oracle:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -146,12 +150,17 @@ def share_partition() -> Oracle:
 
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
     """Which target assignment Kafka's own share assignor computes, also that of an older version."""
-    return Oracle("SimpleAssignorOracle", before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),))
+    return Oracle(
+        "SimpleAssignorOracle",
+        before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),),
+    )
 
 
 def group_coordinator_jar(version: str) -> Path:
     """Return the jar of another version's group coordinator, fetching it the first time; it runs with our jars."""
-    folder = build_once(cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty))
+    folder = build_once(
+        cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty)
+    )
     return folder / f"kafka-group-coordinator-{version}.jar"
 
 
@@ -160,12 +169,28 @@ def _fetch_jar(version: str, folder: Path) -> None:
         settings_file = Path(scratch_name) / "settings.xml"
         settings_file.write_text(jars.IVY_SETTINGS)
         command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
-        command += ["-jar", str(jars.ivy_jar()), "-settings", str(settings_file), "-warn", "-types", "jar"]
-        command += ["-dependency", "org.apache.kafka", "kafka-group-coordinator", version, "-notransitive"]
+        command += [
+            "-jar",
+            str(jars.ivy_jar()),
+            "-settings",
+            str(settings_file),
+            "-warn",
+            "-types",
+            "jar",
+        ]
+        command += [
+            "-dependency",
+            "org.apache.kafka",
+            "kafka-group-coordinator",
+            version,
+            "-notransitive",
+        ]
         command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not (folder / f"kafka-group-coordinator-{version}.jar").is_file():
-        raise RigError(f"the group coordinator of Kafka {version} could not be fetched:\n{done.stdout}{done.stderr}")
+        raise RigError(
+            f"the group coordinator of Kafka {version} could not be fetched:\n{done.stdout}{done.stderr}"
+        )
 
 
 def oracle_classes() -> Path:
@@ -174,12 +199,24 @@ def oracle_classes() -> Path:
     stamp = hashlib.sha256(KAFKA_VERSION.encode())
     for source in sources:
         stamp.update(source.name.encode() + source.read_bytes())
-    return build_once(cache_dir() / f"oracles-{stamp.hexdigest()[:16]}", lambda folder: _compile(sources, folder))
+    return build_once(
+        cache_dir() / f"oracles-{stamp.hexdigest()[:16]}", lambda folder: _compile(sources, folder)
+    )
 
 
 def _compile(sources: list[Path], folder: Path) -> None:
-    command = [str(find_java("javac")), "-nowarn", "-proc:none", "-cp", str(kafka_jars() / "*"), "-d", str(folder)]
-    done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+    command = [
+        str(find_java("javac")),
+        "-nowarn",
+        "-proc:none",
+        "-cp",
+        str(kafka_jars() / "*"),
+        "-d",
+        str(folder),
+    ]
+    done = subprocess.run(
+        [*command, *map(str, sources)], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RigError(f"the oracles in {_SOURCES} do not compile:\n{done.stdout}{done.stderr}")
 

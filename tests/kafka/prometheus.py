@@ -50,9 +50,15 @@ def prometheus(folder: Path, target: int, token: str) -> Iterator[Prometheus]:
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(token=token, port=target))
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    command = [str(prometheus_bin() / "prometheus"), f"--config.file={config}", f"--storage.tsdb.path={folder}/tsdb"]
+    command = [
+        str(prometheus_bin() / "prometheus"),
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder}/tsdb",
+    ]
     with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*command, f"--web.listen-address={address}"], stdout=log, stderr=log
+        )
         try:
             yield Prometheus(address, process, folder / "prometheus.log")
         finally:
@@ -78,7 +84,9 @@ class Prometheus:
                 target: dict[str, Any] = targets[0]
                 return target
             time.sleep(0.1)
-        raise RigError(f"Prometheus has not scraped within a minute; its log:\n{self._log.read_text()[-2000:]}")
+        raise RigError(
+            f"Prometheus has not scraped within a minute; its log:\n{self._log.read_text()[-2000:]}"
+        )
 
     def values(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """What an expression of PromQL gives now: labels and value of each series."""
@@ -86,13 +94,17 @@ class Prometheus:
         return [(one["metric"], float(one["value"][1])) for one in found]
 
     def _get(self, path: str, **query: str) -> Any:
-        with urllib.request.urlopen(f"http://{self._address}/api/v1/{path}?{urlencode(query)}", timeout=30) as answer:
+        with urllib.request.urlopen(
+            f"http://{self._address}/api/v1/{path}?{urlencode(query)}", timeout=30
+        ) as answer:
             return json.load(answer)["data"]
 
 
 def _fetch(folder: Path) -> None:
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise RigError("a test needs Prometheus, which is only fetched on Debian: install it, or set PROMETHEUS_BIN")
+        raise RigError(
+            "a test needs Prometheus, which is only fetched on Debian: install it, or set PROMETHEUS_BIN"
+        )
     print("fetching Prometheus ...", flush=True)
     _run(["apt-get", "download", "-qq", "prometheus"], folder)
     (package,) = folder.glob("prometheus_*.deb")
@@ -102,11 +114,15 @@ def _fetch(folder: Path) -> None:
 
 def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode and command[0] == "apt-get" and os.geteuid() == 0:  # its lists may be old, or not there
+    if (
+        done.returncode and command[0] == "apt-get" and os.geteuid() == 0
+    ):  # its lists may be old, or not there
         subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RigError(f"{' '.join(command)} failed: install Prometheus, or set PROMETHEUS_BIN\n{done.stderr}")
+        raise RigError(
+            f"{' '.join(command)} failed: install Prometheus, or set PROMETHEUS_BIN\n{done.stderr}"
+        )
 
 
 if __name__ == "__main__":

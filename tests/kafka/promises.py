@@ -81,11 +81,17 @@ def _written(reads: list[_Read]) -> dict[str, int]:
         "updates": len(values) - len(snapshots),
         "tombstones": len(reads) - len(values),
         "most snapshots of a key": max(Counter(read.key for read, _ in snapshots).values()),
-        "cold snapshots": sum(value["createTimestamp"] != value["writeTimestamp"] for _, value in snapshots),
+        "cold snapshots": sum(
+            value["createTimestamp"] != value["writeTimestamp"] for _, value in snapshots
+        ),
         "start-offset resets": _resets(snapshots),
         "leader epochs": len({value["leaderEpoch"] for _, value in values}),
-        "offsets acknowledged": sum(n for (state, _), n in offsets.items() if state == _ACKNOWLEDGED),
-        "offsets made available again": sum(n for (state, _), n in offsets.items() if state == _AVAILABLE),
+        "offsets acknowledged": sum(
+            n for (state, _), n in offsets.items() if state == _ACKNOWLEDGED
+        ),
+        "offsets made available again": sum(
+            n for (state, _), n in offsets.items() if state == _AVAILABLE
+        ),
         "offsets whose lock ended": sum(
             span
             for read, value in values
@@ -93,7 +99,9 @@ def _written(reads: list[_Read]) -> dict[str, int]:
             for state, _, span in _batches(value)
             if state == _AVAILABLE
         ),
-        "offsets rejected": sum(n for (state, c), n in offsets.items() if state == _ARCHIVED and c < _DELIVERY_LIMIT),
+        "offsets rejected": sum(
+            n for (state, c), n in offsets.items() if state == _ARCHIVED and c < _DELIVERY_LIMIT
+        ),
         "offsets archived at the delivery limit": offsets[_ARCHIVED, _DELIVERY_LIMIT],
     }
 
@@ -134,7 +142,11 @@ def _read_all(capture: Path, oracle: Oracle) -> list[_Read]:
     table = pq.read_table(capture / "records", filters=[("topic", "==", STATE_TOPIC)])
     rows = table.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
     questions = (
-        {"topic": "state", "k": row["key"].hex(), "v": None if row["value"] is None else row["value"].hex()}
+        {
+            "topic": "state",
+            "k": row["key"].hex(),
+            "v": None if row["value"] is None else row["value"].hex(),
+        }
         for row in rows
     )
     return [

@@ -55,7 +55,10 @@ def record(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".recording-", dir=folder.parent) as scratch:
         draft = Path(scratch) / folder.name
-        with KafkaBroker(properties=_PROPERTIES, heap="768m") as broker, oracles.record_json() as oracle:
+        with (
+            KafkaBroker(properties=_PROPERTIES, heap="768m") as broker,
+            oracles.record_json() as oracle,
+        ):
             shop = Shop(broker, oracle)
             moments: list[dict[str, Any]] = []
             for chapter in CHAPTERS:
@@ -107,7 +110,9 @@ def _check_complete(folder: Path, moment: Moment) -> None:
         for offset in range(end)
     }
     if captured != written:
-        raise RigError(f"the capture has {len(captured)} of {len(written)} records of {STATE_TOPIC}")
+        raise RigError(
+            f"the capture has {len(captured)} of {len(written)} records of {STATE_TOPIC}"
+        )
 
 
 def _told(name: str, doc: str | None, moment: Moment) -> dict[str, Any]:

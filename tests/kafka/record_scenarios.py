@@ -1,7 +1,8 @@
 """Record the scenarios from a real broker, with Kafka's own answer beside each.
 
-``python -m tests.kafka.record_scenarios data/captures/scenarios`` records all of them, which takes some ten minutes;
-names after the folder choose. Each is played on a broker of its own, so that a capture has one group only.
+``python -m tests.kafka.record_scenarios data/captures/scenarios`` records all of them, which takes
+some ten minutes; names after the folder choose. Each is played on a broker of its own, so that a
+capture has one group only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ GROUP_TOPIC = "__consumer_offsets"
 _PROPERTIES = {
     # The whole history is to be kept.
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # What can be compacted is, without waiting: nothing but a topic of a scenario rolls its segments in time.
+    # What can be compacted is, without waiting: nothing but a topic of a scenario rolls its
+    # segments in time.
     "log.cleaner.backoff.ms": "500",
 }
 _TRIES = 5
@@ -47,7 +49,8 @@ def record(name: str, folder: Path) -> Told:
     Raises
     ------
     RigError
-        The group's lag is not what the scenario promises, or something was written while Kafka described it.
+        The group's lag is not what the scenario promises, or something was written while Kafka
+        described it.
     """
     scenario = SCENARIOS[name]
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +90,9 @@ def check(scenario: Scenario, told: Told) -> None:
         It does not.
     """
     if not (told.lag is None if scenario.lag is None else told.lag in scenario.lag):
-        raise RigError(f"{scenario.play.__name__}: the lag was to be {scenario.lag}, but Kafka says:\n{told.text}")
+        raise RigError(
+            f"{scenario.play.__name__}: the lag was to be {scenario.lag}, but Kafka says:\n{told.text}"
+        )
 
 
 def _capture_quietly(broker: KafkaBroker, stage: Stage, folder: Path) -> Told:
@@ -109,7 +114,9 @@ def _ends(broker: KafkaBroker, stage: Stage) -> dict[tuple[str, int], int]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Record scenarios from a real broker.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"all, or of: {', '.join(SCENARIOS)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"all, or of: {', '.join(SCENARIOS)}"
+    )
     options = parser.parse_args()
     for scenario_name in options.names or SCENARIOS:
         begun = time.monotonic()

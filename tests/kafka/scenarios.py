@@ -1,9 +1,11 @@
 """One story for each reason why a share group lags, and some in which nothing is wrong.
 
-Here are those of members and of what arrives; `tests.kafka.scenarios_of_records` has those of single records.
+Here are those of members and of what arrives; `tests.kafka.scenarios_of_records` has those of
+single records.
 
-Each is played on a `tests.kafka.stage.Stage`. It ends at the moment to look at: members that are part of the trouble
-are still in the group then, but rest, so that Kafka's description stays true while it is asked.
+Each is played on a `tests.kafka.stage.Stage`. It ends at the moment to look at: members that are
+part of the trouble are still in the group then, but rest, so that Kafka's description stays true
+while it is asked.
 """
 
 from __future__ import annotations

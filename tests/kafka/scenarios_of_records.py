@@ -77,7 +77,10 @@ def poison(stage: Stage) -> None:
     for _ in steps(24):
         stage.produce(10)
     stage.wait_finished(but=len(archived) + 1)
-    stage.wait(lambda: any(it.decision is None for it in tuple(stage.deliveries)), "the last attempt is made")
+    stage.wait(
+        lambda: any(it.decision is None for it in tuple(stage.deliveries)),
+        "the last attempt is made",
+    )
     stage.rest()
 
 
@@ -177,12 +180,16 @@ def _hold(stage: Stage, settings: dict[str, str] | None = None) -> None:
     stage.open(1, {_LOCK_MS: "60000", **(settings or {})})
     stage.join(decide=lambda message: None if message.offset() == 20 else _ACCEPT, at_once=1)
     stage.produce(20, batch=1)
-    stage.wait(lambda: any(it.decision is None for it in tuple(stage.deliveries)), "a record is held")
+    stage.wait(
+        lambda: any(it.decision is None for it in tuple(stage.deliveries)), "a record is held"
+    )
 
 
 def _stored(bootstrap: str, topic: str, timeout: float = 30) -> int:
     """Count the records that a topic holds: fewer than its offsets where it was compacted."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "stored-records", "enable.partition.eof": True})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "stored-records", "enable.partition.eof": True}
+    )
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
     count, ended, deadline = 0, 0, time.monotonic() + timeout

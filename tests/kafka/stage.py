@@ -36,7 +36,13 @@ class Member(threading.Thread):
     """A share consumer in a thread of its own. It works until it is told to rest or to leave."""
 
     def __init__(
-        self, stage: Stage, topics: Sequence[str], decide: Decide, seconds: float, at_once: int, too_late: bool
+        self,
+        stage: Stage,
+        topics: Sequence[str],
+        decide: Decide,
+        seconds: float,
+        at_once: int,
+        too_late: bool,
     ) -> None:
         super().__init__(name=f"a member of {stage.group}")
         self.error: BaseException | None = None
@@ -50,7 +56,9 @@ class Member(threading.Thread):
         """Work. What goes wrong is kept, for who waits in another thread."""
         try:
             config: dict[str, str | int] = {"max.poll.records": self._at_once}
-            consumer = share_consumer(self._stage.bootstrap, self._stage.group, self._topics, **config)
+            consumer = share_consumer(
+                self._stage.bootstrap, self._stage.group, self._topics, **config
+            )
             try:
                 while not (self._leave.is_set() or self._rest.is_set()) and self._work(consumer):
                     pass
@@ -79,11 +87,15 @@ class Member(threading.Thread):
             if decision is not None:
                 consumer.acknowledge(message, decision)
         answers = consumer.commit_sync(30.0)
-        refused = {(place.topic, place.partition) for place, error in answers.items() if error is not None}
+        refused = {
+            (place.topic, place.partition) for place, error in answers.items() if error is not None
+        }
         if refused and not self._too_late:
             raise RigError(f"acknowledgements of {refused} were refused")
         self._stage.deliveries += [
-            delivery_of(message, None if (message.topic(), message.partition()) in refused else decision)
+            delivery_of(
+                message, None if (message.topic(), message.partition()) in refused else decision
+            )
             for message, decision in decisions
         ]
         return all(decision is not None for _, decision in decisions)
@@ -114,15 +126,27 @@ class Stage:
     def open(self, partitions: int, group: Mapping[str, str] | None = None, **topic: str) -> None:
         """Make the topic (underscores stand for dots in its settings); the group is to begin at its first record."""
         self.partitions = partitions
-        create_topics(self.bootstrap, {self.topic: partitions}, {k.replace("_", "."): v for k, v in topic.items()})
-        set_group_config(self.bootstrap, self.group, **{"share.auto.offset.reset": "earliest", **(group or {})})
+        create_topics(
+            self.bootstrap,
+            {self.topic: partitions},
+            {k.replace("_", "."): v for k, v in topic.items()},
+        )
+        set_group_config(
+            self.bootstrap, self.group, **{"share.auto.offset.reset": "earliest", **(group or {})}
+        )
 
-    def produce(self, count: int, partition: int | None = None, batch: int = 5, key: str | None = None) -> None:
+    def produce(
+        self, count: int, partition: int | None = None, batch: int = 5, key: str | None = None
+    ) -> None:
         """Append records in small log batches, dealt to the partitions in turn where none is named."""
         numbers = range(self._produced, self._produced + count)
         self._produced += count
         records = [
-            (n % self.partitions if partition is None else partition, (key or str(n)).encode(), b"order %d" % n)
+            (
+                n % self.partitions if partition is None else partition,
+                (key or str(n)).encode(),
+                b"order %d" % n,
+            )
             for n in numbers
         ]
         produce(self.bootstrap, self.topic, records, batch=batch)
@@ -152,8 +176,8 @@ class Stage:
     ) -> None:
         """Let members join and work.
 
-        The first ones finish a record of each partition before this returns: so recorded time begins with a group
-        that works, not with a broker that makes its internal topics.
+        The first ones finish a record of each partition before this returns: so recorded time
+        begins with a group that works, not with a broker that makes its internal topics.
 
         Parameters
         ----------
@@ -184,13 +208,17 @@ class Stage:
         """Have all members rest, and wait until they do."""
         for member in self._members:
             member.rest()
-        self.wait(lambda: all(member.resting.is_set() for member in self._members), "everybody rests")
+        self.wait(
+            lambda: all(member.resting.is_set() for member in self._members), "everybody rests"
+        )
 
     def leave(self) -> None:
         """Have all members leave, and wait until they have."""
         for member in self._members:
             member.leave()
-        self.wait(lambda: not any(member.is_alive() for member in self._members), "everybody has left")
+        self.wait(
+            lambda: not any(member.is_alive() for member in self._members), "everybody has left"
+        )
         self._members.clear()
 
     def finished(self, topic: str | None = None) -> set[tuple[int, int]]:
@@ -200,7 +228,10 @@ class Stage:
 
     def wait_finished(self, but: int = 0) -> None:
         """Wait until all records that were produced have been accepted or rejected, but for so many."""
-        self.wait(lambda: len(self.finished()) >= self._produced - but, f"all records but {but} are finished")
+        self.wait(
+            lambda: len(self.finished()) >= self._produced - but,
+            f"all records but {but} are finished",
+        )
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until the condition holds, or a member fails."""
@@ -217,7 +248,10 @@ class Stage:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for member in self._members:
             member.leave()

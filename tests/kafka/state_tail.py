@@ -44,12 +44,18 @@ class StateTail:
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "state-tail", "enable.auto.commit": False}
         )
-        partitions = self._consumer.list_topics(STATE_TOPIC, timeout=10).topics[STATE_TOPIC].partitions
+        partitions = (
+            self._consumer.list_topics(STATE_TOPIC, timeout=10).topics[STATE_TOPIC].partitions
+        )
         self._bootstrap = bootstrap
         self._partitions = [TopicPartition(STATE_TOPIC, number) for number in partitions]
-        self._consumer.assign([TopicPartition(STATE_TOPIC, number, OFFSET_BEGINNING) for number in partitions])
+        self._consumer.assign(
+            [TopicPartition(STATE_TOPIC, number, OFFSET_BEGINNING) for number in partitions]
+        )
 
-    def wait_for(self, found: Callable[[list[StateRecord]], bool], what: str, timeout: float = 60) -> None:
+    def wait_for(
+        self, found: Callable[[list[StateRecord]], bool], what: str, timeout: float = 60
+    ) -> None:
         """Read on until the records so far satisfy a condition.
 
         Raises
@@ -60,7 +66,9 @@ class StateTail:
         deadline = time.monotonic() + timeout
         while not found(self.records):
             if time.monotonic() > deadline:
-                raise RigError(f"waited {timeout:g} s in vain until the state topic shows that {what}")
+                raise RigError(
+                    f"waited {timeout:g} s in vain until the state topic shows that {what}"
+                )
             self._read()
 
     def read_to_end(self) -> None:
@@ -68,12 +76,17 @@ class StateTail:
         ends = end_offsets(self._bootstrap, [STATE_TOPIC])
 
         def at_end(_: list[StateRecord]) -> bool:
-            position = {(at.topic, at.partition): at.offset for at in self._consumer.position(self._partitions)}
+            position = {
+                (at.topic, at.partition): at.offset
+                for at in self._consumer.position(self._partitions)
+            }
             return all(position[where] >= end or not end for where, end in ends.items())
 
         self.wait_for(at_end, "its end is reached")
 
-    def wait_for_locks(self, held: Iterable[Delivery], group: str, topic_ids: dict[str, str]) -> None:
+    def wait_for_locks(
+        self, held: Iterable[Delivery], group: str, topic_ids: dict[str, str]
+    ) -> None:
         """Read on until the broker has written that the locks of all these deliveries ended.
 
         Records at the delivery limit end archived, the others available again.
@@ -84,7 +97,9 @@ class StateTail:
         def all_ended(records: list[StateRecord]) -> bool:
             nonlocal seen
             for record in records[seen:]:
-                open_locks.difference_update([lock for lock in open_locks if _ends(record, lock, group, topic_ids)])
+                open_locks.difference_update(
+                    [lock for lock in open_locks if _ends(record, lock, group, topic_ids)]
+                )
             seen = len(records)
             return not open_locks
 
@@ -98,7 +113,10 @@ class StateTail:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

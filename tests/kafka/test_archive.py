@@ -38,7 +38,15 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
 from tests.conftest import _Cases
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
 #: Partitions of the topics here; the last is written to by the tests alone.
 PARTITIONS = 3
@@ -60,7 +68,9 @@ def _follow(broker: KafkaBroker, folder: Path, topic: str, **options: Any) -> No
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     order = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    rows: list[dict[str, Any]] = table.select(schemas.RAW.names).cast(schemas.RAW).sort_by(order).to_pylist()
+    rows: list[dict[str, Any]] = (
+        table.select(schemas.RAW.names).cast(schemas.RAW).sort_by(order).to_pylist()
+    )
     return rows
 
 
@@ -88,14 +98,16 @@ def _gaps(folder: Path) -> list[tuple[object, ...]]:
     return [tuple(row.values())[:4] for row in ArchiveInput(folder).gaps().to_pylist()]
 
 
-# ---- killed ---------------------------------------------------------------------------------------------
+# ---- killed --------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
     """Records keep coming to all partitions but the last, some hundred a second."""
     ended, random = threading.Event(), Random("values")
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "linger.ms": 5})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "linger.ms": 5}
+    )
 
     def work() -> None:
         number = 0
@@ -103,7 +115,10 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
             for _ in range(20):
                 number += 1
                 producer.produce(
-                    topic, random.randbytes(random.randint(0, 200)), b"%d" % number, number % (PARTITIONS - 1)
+                    topic,
+                    random.randbytes(random.randint(0, 200)),
+                    b"%d" % number,
+                    number % (PARTITIONS - 1),
                 )
             producer.poll(0)
 
@@ -120,9 +135,21 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
 @contextmanager
 def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.Popen[str]]:
     """The job in processes of its own, all of which are killed at the end."""
-    command = [sys.executable, "-m", "tests.kafka.archive_job", broker.bootstrap_servers, str(folder), "2000", topic]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.kafka.archive_job",
+        broker.bootstrap_servers,
+        str(folder),
+        "2000",
+        topic,
+    ]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None
@@ -139,32 +166,52 @@ def test_killed_at_random_moments(
     broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, cases: _Cases
 ) -> None:
     folder, random = tmp_path / "archive", Random("kills")
-    produce(broker.bootstrap_servers, topic, [(PARTITIONS - 1, b"k", b"v%d" % n) for n in range(300)])
+    produce(
+        broker.bootstrap_servers, topic, [(PARTITIONS - 1, b"k", b"v%d" % n) for n in range(300)]
+    )
     seen, at_kill, gap = 0, [], None
     with _produced_meanwhile(broker, topic):
         for kill in range(cases(3, 20)):
             with _job(broker, folder, topic):
-                # Most moments are between writes, since so is most of the time; the first may be before any.
+                # Most moments are between writes, since so is most of the time; the first may be
+                # before any.
                 if at_kill:
-                    wait_until(lambda: views.current(folder).number > at_kill[-1], "it writes", every=0.01)
+                    wait_until(
+                        lambda: views.current(folder).number > at_kill[-1], "it writes", every=0.01
+                    )
                 time.sleep(random.uniform(0, 3))
-            # Whoever reads now, knowing nothing of the job, finds each partition's records once, and none missing.
+            # Whoever reads now, knowing nothing of the job, finds each partition's records once,
+            # and none missing.
             found = _plainly(folder)
             assert found.num_rows >= seen
             seen = found.num_rows
             for partition in range(PARTITIONS):
-                offsets = found.filter(pc.equal(found.column("partition"), partition)).column("offset").to_pylist()
+                offsets = (
+                    found.filter(pc.equal(found.column("partition"), partition))
+                    .column("offset")
+                    .to_pylist()
+                )
                 lost = range(gap[2], gap[3]) if gap and partition == PARTITIONS - 1 else ()
-                assert sorted(offsets) == [n for n in range(len(offsets) + len(lost)) if n not in lost]
+                assert sorted(offsets) == [
+                    n for n in range(len(offsets) + len(lost)) if n not in lost
+                ]
             at_kill.append(views.current(folder).number)
             if kill == 0:
                 have = sum(row["partition"] == PARTITIONS - 1 for row in _archived(folder, topic))
-                produce(broker.bootstrap_servers, topic, [(PARTITIONS - 1, b"k", b"w%d" % n) for n in range(200)])
+                produce(
+                    broker.bootstrap_servers,
+                    topic,
+                    [(PARTITIONS - 1, b"k", b"w%d" % n) for n in range(200)],
+                )
                 _delete_below(broker, topic, PARTITIONS - 1, 400)
                 gap = (topic, PARTITIONS - 1, have, 400)
     _follow(broker, folder, topic)
     expected = _in_topic(broker, topic)
-    kept = [row for row in _archived(folder, topic) if row["partition"] < PARTITIONS - 1 or row["offset"] >= 400]
+    kept = [
+        row
+        for row in _archived(folder, topic)
+        if row["partition"] < PARTITIONS - 1 or row["offset"] >= 400
+    ]
     assert kept == expected
     assert len(_archived(folder, topic)) == len(expected) + gap[2]
     assert _gaps(folder) == [gap]
@@ -172,11 +219,19 @@ def test_killed_at_random_moments(
     for _ in range(2):
         assert _rows(_plainly(folder)) == _archived(folder, topic)
         on_spark = spark.read.parquet(str(folder / "data" / "records"))
-        assert on_spark.count() == on_spark.select("partition", "offset").distinct().count() == seen_now(folder)
+        assert (
+            on_spark.count()
+            == on_spark.select("partition", "offset").distinct().count()
+            == seen_now(folder)
+        )
         assert ArchiveInput(folder).frame(spark, topic).count() == seen_now(folder)
         compact(folder)
     by_partition: dict[int, list[int]] = {}
-    for row in pa.Table.from_batches(ArchiveInput(folder).batches(topic)).select(["partition", "offset"]).to_pylist():
+    for row in (
+        pa.Table.from_batches(ArchiveInput(folder).batches(topic))
+        .select(["partition", "offset"])
+        .to_pylist()
+    ):
         by_partition.setdefault(row["partition"], []).append(row["offset"])
     assert all(offsets == sorted(offsets) for offsets in by_partition.values())
     print(f"\nkilled at views {at_kill}, {seen_now(folder)} records")
@@ -230,15 +285,21 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
             _follow(broker, folder, topic)
     gaps = [(topic, 1, 100, 250), (topic, 2, 100, 300)]
     assert _gaps(folder) == (gaps if fails is _fails_after else [])
-    # What is pruned now belongs to the same gap when the micro-batch had not been added; else its records are there.
+    # What is pruned now belongs to the same gap when the micro-batch had not been added; else its
+    # records are there.
     _delete_below(broker, topic, 1, 260)
     if fails is _fails_before:
         gaps[0] = (topic, 1, 100, 260)
     _follow(broker, folder, topic)
     assert _gaps(folder) == gaps
-    rows = pa.concat_tables([pq.read_table(path) for path in views.current(folder).files("gaps")]).cast(GAP)
+    rows = pa.concat_tables(
+        [pq.read_table(path) for path in views.current(folder).files("gaps")]
+    ).cast(GAP)
     assert rows.num_rows == 2
-    have = {p: [r["offset"] for r in _archived(folder, topic) if r["partition"] == p] for p in range(PARTITIONS)}
+    have = {
+        p: [r["offset"] for r in _archived(folder, topic) if r["partition"] == p]
+        for p in range(PARTITIONS)
+    }
     first = gaps[0][3]
     assert have == {0: list(range(300)), 1: [*range(100), *range(first, 300)], 2: list(range(100))}
     # It goes on as if nothing had been, and a gap stays one.
@@ -248,13 +309,17 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
     assert len(_archived(folder, topic)) == 300 + 100 + (300 - first) + 100 + 30
 
 
-# ---- the real topics ------------------------------------------------------------------------------------
+# ---- the real topics -----------------------------------------------------------------------------
 
 
 def test_state_and_members_as_they_are_and_lag_of_the_past(
     broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:
-    bootstrap, folder, group = broker.bootstrap_servers, tmp_path / "archive", f"archive-{uuid4().hex[:8]}"
+    bootstrap, folder, group = (
+        broker.bootstrap_servers,
+        tmp_path / "archive",
+        f"archive-{uuid4().hex[:8]}",
+    )
     config = client_config(bootstrap)
     set_group_config(bootstrap, group, share_auto_offset_reset="earliest")
     produce(bootstrap, topic, numbered(90, PARTITIONS))
@@ -265,7 +330,10 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
     source, cluster = ArchiveInput(folder), KafkaInput(config)
     choice = Choice(frozenset([group]))
     for where in ("local", "spark"):
-        got, wanted = (engine.lag(one, where, None, choice).table.drop_columns("as_of") for one in (source, cluster))
+        got, wanted = (
+            engine.lag(one, where, None, choice).table.drop_columns("as_of")
+            for one in (source, cluster)
+        )
         assert got.to_pylist() == wanted.to_pylist()
         assert got.column("end_offset").to_pylist() == [30] * PARTITIONS
     first = source.as_of()
@@ -287,27 +355,45 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
 
 
 def _commit_as_others_do(bootstrap: str, topic: str) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"classic-{topic}", "enable.auto.commit": False})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"classic-{topic}",
+            "enable.auto.commit": False,
+        }
+    )
     consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
     consumer.close()
 
 
 def test_end_offsets_are_sampled_while_no_records_come(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: KafkaBroker,
+    spark: SparkSession,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "archive"
     create_topics(broker.bootstrap_servers, {f"{topic}-idle": 1})
     query = follow(
-        client_config(broker.bootstrap_servers), folder, topics=[f"{topic}-idle"], every=0.0, compact_every=2
+        client_config(broker.bootstrap_servers),
+        folder,
+        topics=[f"{topic}-idle"],
+        every=0.0,
+        compact_every=2,
     )
     try:
         produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
         ids = [kafka.topic_ids(client_config(broker.bootstrap_servers))[topic]]
         source = ArchiveInput(folder)
         wait_until(
-            lambda: source.offsets(ids).column("end_offset").to_pylist() == [1] * PARTITIONS, "the new ends are sampled"
+            lambda: source.offsets(ids).column("end_offset").to_pylist() == [1] * PARTITIONS,
+            "the new ends are sampled",
         )
-        wait_until(lambda: any("-to-" in p.name for p in views.current(folder).files("offsets")), "samples are merged")
+        wait_until(
+            lambda: any("-to-" in p.name for p in views.current(folder).files("offsets")),
+            "samples are merged",
+        )
         assert source.size() == 0
         monkeypatch.setattr(job, "_LET_GO", 0.0)
         with pytest.raises(InputError, match="another job is following"):
@@ -316,10 +402,12 @@ def test_end_offsets_are_sampled_while_no_records_come(
         query.stop()
 
 
-# ---- what is refused, and what is not told --------------------------------------------------------------
+# ---- what is refused, and what is not told -------------------------------------------------------
 
 
-def test_what_cannot_be_followed(broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path) -> None:
+def test_what_cannot_be_followed(
+    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
+) -> None:
     config, folder = client_config(broker.bootstrap_servers), tmp_path / "archive"
     with pytest.raises(TopicMissingError):
         follow(config, folder, topics=[f"{topic}-gone"])
@@ -338,7 +426,9 @@ def test_what_cannot_be_followed(broker: KafkaBroker, spark: SparkSession, topic
         _follow(broker, folder, topic)
 
 
-def test_no_secret_comes_into_the_folder(broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path) -> None:
+def test_no_secret_comes_into_the_folder(
+    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
+) -> None:
     produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
     config = client_config(broker.bootstrap_servers, None, {"ssl.key.password": "hunter2"})
     follow(config, tmp_path / "archive", topics=[topic], until_now=True).awaitTermination()

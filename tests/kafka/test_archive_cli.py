@@ -28,7 +28,9 @@ def lag(*arguments: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def archived(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any], list[Any]]:
+def archived(
+    broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Any], list[Any]]:
     """An archive that was added to twice, and the live lag at both times."""
     servers, folder = broker.bootstrap_servers, tmp_path_factory.mktemp("cli") / "archive"
     create_topics(servers, {TOPIC: 2})
@@ -37,17 +39,24 @@ def archived(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> t
     for _ in range(2):
         produce(servers, TOPIC, numbered(40, 2), batch=5)
         share_consume(servers, GROUP, [TOPIC], _accept, until=20, config={"max.poll.records": 5})
-        answer = sharelag("capture", str(folder), "--follow", "--until-now", "--bootstrap-server", servers)
+        answer = sharelag(
+            "capture", str(folder), "--follow", "--until-now", "--bootstrap-server", servers
+        )
         assert answer.returncode == 0, answer.stderr
         lives.append(lag("--bootstrap-server", servers))
     return folder, lives[0], lives[1]
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in ("topic", "partition", "start_offset", "end_offset", "lag")) for row in rows]
+    return [
+        tuple(row[name] for name in ("topic", "partition", "start_offset", "end_offset", "lag"))
+        for row in rows
+    ]
 
 
-def test_lag_of_the_archive_is_that_of_the_cluster(archived: tuple[Path, list[Any], list[Any]]) -> None:
+def test_lag_of_the_archive_is_that_of_the_cluster(
+    archived: tuple[Path, list[Any], list[Any]],
+) -> None:
     folder, _, now = archived
     assert numbers(lag("--capture", str(folder))) == numbers(now)
     assert all(row["lag"] is not None for row in now)
@@ -77,12 +86,19 @@ def test_it_is_neither_overwritten_nor_mixed(
     archived: tuple[Path, list[Any], list[Any]], broker: KafkaBroker, tmp_path: Path
 ) -> None:
     folder, servers = str(archived[0]), broker.bootstrap_servers
-    assert sharelag("capture", folder, "--follow", "--overwrite", "--bootstrap-server", servers).returncode == 2
+    assert (
+        sharelag(
+            "capture", folder, "--follow", "--overwrite", "--bootstrap-server", servers
+        ).returncode
+        == 2
+    )
     assert sharelag("capture", folder, "--until-now", "--bootstrap-server", servers).returncode == 2
     plain = sharelag("capture", folder, "--overwrite", "--bootstrap-server", servers)
     assert plain.returncode == 1
     assert "exists already" in plain.stderr
     (tmp_path / "mine.txt").write_text("work")
-    other = sharelag("capture", str(tmp_path), "--follow", "--until-now", "--bootstrap-server", servers)
+    other = sharelag(
+        "capture", str(tmp_path), "--follow", "--until-now", "--bootstrap-server", servers
+    )
     assert other.returncode == 1
     assert "holds something else" in other.stderr

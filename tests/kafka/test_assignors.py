@@ -21,7 +21,10 @@ Topics = dict[str, dict[str, Any]]
 
 #: Texts of equal ``String.hashCode``: "Aa" and "BB" have the same.
 COLLIDING = ["".join(parts) for parts in product(["Aa", "BB"], repeat=5)]
-FAILURES = {"simple": "java.util.NoSuchElementException", "simple-4.1": "Inconsistent number of member IDs"}
+FAILURES = {
+    "simple": "java.util.NoSuchElementException",
+    "simple-4.1": "Inconsistent number of member IDs",
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +39,22 @@ def kafka_4_1() -> Iterator[Oracle]:
         yield oracle
 
 
-# ---- random groups -------------------------------------------------------------------------------------
+# ---- random groups -------------------------------------------------------------------------------
 
 
 def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
     seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(600, 5000))]
-    # Not all of these groups are worth the same: several steps, several partitions a member, Kafka's own failure.
+    # Not all of these groups are worth the same: several steps, several partitions a member,
+    # Kafka's own failure.
     assert sum(life.steps > 1 for life in seen) > len(seen) / 2
     assert sum(life.moved for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
 def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any) -> None:
-    seen = [live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(300, 3000))]
+    seen = [
+        live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(300, 3000))
+    ]
     assert sum(life.moved for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
@@ -66,9 +72,13 @@ def random_walk(random: Random) -> dict[str, Any]:
     stride = 2 ** random.randint(4, 12)
     numbers = [random.randrange(3) + stride * number for number in random.sample(range(60), 40)]
     keys: list[Any] = random.choice([COLLIDING, numbers, [*COLLIDING, "a", "b", "c"]])
-    crowd: list[Any] = [number if isinstance(keys[0], int) else f"key {number}" for number in range(90)]
+    crowd: list[Any] = [
+        number if isinstance(keys[0], int) else f"key {number}" for number in range(90)
+    ]
     ways = random.choice([["put"], ["computeIfAbsent"], ["put", "computeIfAbsent"]])
-    added = random.sample(keys, random.randint(9, len(keys))) + random.sample(crowd, random.choice([0, 30, 90]))
+    added = random.sample(keys, random.randint(9, len(keys))) + random.sample(
+        crowd, random.choice([0, 30, 90])
+    )
     random.shuffle(added)
     steps = [[random.choice(ways), key] for key in added]
     for _ in range(random.randint(0, 40)):
@@ -79,7 +89,8 @@ def random_walk(random: Random) -> dict[str, Any]:
 
 def walked(question: dict[str, Any]) -> list[Any]:
     ours: JavaMap[Any, bool] = JavaMap(
-        lambda key: int_hash(key) if isinstance(key, int) else string_hash(key), question["capacity"]
+        lambda key: int_hash(key) if isinstance(key, int) else string_hash(key),
+        question["capacity"],
     )
     for step, key in question["steps"]:
         if step == "put":
@@ -107,7 +118,12 @@ def live(kafka: Oracle, name: str, random: Random, crowd: bool = False) -> Life:
     alike = random.random() < 0.5
     members: dict[str, dict[str, Any]] = {}
     join(
-        random, members, topics, alike, random.choice([3, 30, 80, 120] if crowd else [1, 2, 3, 5, 8, 13, 17, 40]), crowd
+        random,
+        members,
+        topics,
+        alike,
+        random.choice([3, 30, 80, 120] if crowd else [1, 2, 3, 5, 8, 13, 17, 40]),
+        crowd,
     )
     for _ in range(random.randint(1, 4)):
         change_topics(random, topics)
@@ -132,7 +148,9 @@ def live(kafka: Oracle, name: str, random: Random, crowd: bool = False) -> Life:
                 del members[id_]
         join(random, members, topics, alike, random.choice([0, 0, 1, 2, 5]), crowd)
         if not alike and random.random() < 0.3:
-            random.choice(list(members.values()))["subscribed"] = subscription(random, topics, alike)
+            random.choice(list(members.values()))["subscribed"] = subscription(
+                random, topics, alike
+            )
     return life
 
 
@@ -141,7 +159,10 @@ def random_topics(random: Random, crowd: bool) -> Topics:
     count = random.choice([1, 2] if crowd else [1, 1, 1, 2, 3, 4, 6])
     names = random.sample(range(100), count)
     return {
-        f"topic-{name}": {"id": topic_id_text(random.randbytes(16)), "partitions": random.choice(sizes)}
+        f"topic-{name}": {
+            "id": topic_id_text(random.randbytes(16)),
+            "partitions": random.choice(sizes),
+        }
         for name in names
     }
 
@@ -164,7 +185,12 @@ def change_topics(random: Random, topics: Topics) -> None:
 
 
 def join(
-    random: Random, members: dict[str, dict[str, Any]], topics: Topics, alike: bool, count: int, crowd: bool
+    random: Random,
+    members: dict[str, dict[str, Any]],
+    topics: Topics,
+    alike: bool,
+    count: int,
+    crowd: bool,
 ) -> None:
     for _ in range(count):
         ids = [f"consumer-{random.randrange(300)}", topic_id_text(random.randbytes(16))]
@@ -177,7 +203,9 @@ def subscription(random: Random, topics: Topics, alike: bool) -> list[str]:
     names = list(topics)
     if alike:
         return names
-    return random.sample(names, random.randint(0, len(names))) + ["missing"] * (random.random() < 0.05)
+    return random.sample(names, random.randint(0, len(names))) + ["missing"] * (
+        random.random() < 0.05
+    )
 
 
 def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics, crowd: bool) -> None:
@@ -187,25 +215,35 @@ def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics, c
             for name in random.sample(list(topics), random.randint(0, len(topics))):
                 count = topics[name]["partitions"] or 6
                 stride = random.choice([64, 128, 256, 1024]) if crowd else 1
-                choice = [random.randrange(4) + stride * number for number in range(count // stride + 3)]
-                choice = list(dict.fromkeys(choice + random.sample(range(count), min(count, 30)) * crowd))
-                member["current"][name] = random.sample(choice, random.randint(0, min(len(choice), 40)))
+                choice = [
+                    random.randrange(4) + stride * number for number in range(count // stride + 3)
+                ]
+                choice = list(
+                    dict.fromkeys(choice + random.sample(range(count), min(count, 30)) * crowd)
+                )
+                member["current"][name] = random.sample(
+                    choice, random.randint(0, min(len(choice), 40))
+                )
 
 
 def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
     return [
-        [member, [[topic, partitions] for topic, partitions in topics.items()]] for member, topics in answer.items()
+        [member, [[topic, partitions] for topic, partitions in topics.items()]]
+        for member, topics in answer.items()
     ]
 
 
-# ---- what is odd about it (the numbers are those of `simple`'s docstring) ---------------------------------
+# ---- what is odd about it (the numbers are those of `simple`'s docstring) ------------------------
 
 
 def both(kafka: Oracle, group: Members, topics: Topics) -> dict[str, dict[str, list[int]]]:
     ours = assign("simple", group, topics)
     for number, name in enumerate(sorted(topics), 1):
         topics[name].setdefault("id", topic_id_text(number.to_bytes(16, "big")))
-    assert in_order(assign("simple", group, topics)) == kafka.ask({"members": group, "topics": topics})["assignment"]
+    assert (
+        in_order(assign("simple", group, topics))
+        == kafka.ask({"members": group, "topics": topics})["assignment"]
+    )
     return ours
 
 
@@ -224,7 +262,9 @@ def test_oddity_2_what_is_not_assignable_takes_up_a_share(kafka: Oracle) -> None
     topics = {"t": {"partitions": 4, "assignable": [0, 3]}}
     answer = both(kafka, group, topics)
     assert answer == {"m1": {"t": [1]}, "m2": {"t": [2]}}
-    assert [finding.partition for finding in check(group, topics, answer) if finding.rule == STARVED] == [0, 3]
+    assert [
+        finding.partition for finding in check(group, topics, answer) if finding.rule == STARVED
+    ] == [0, 3]
     group = [member("m0", ["t"], t=[1]), member("m1", ["t"])]
     topics = {"t": {"id": topic_id_text(bytes(15) + b"\1"), "partitions": 3, "assignable": [0]}}
     assert both(kafka, group, topics) == {"m0": {"t": [1]}, "m1": {"t": [1]}}
@@ -233,7 +273,9 @@ def test_oddity_2_what_is_not_assignable_takes_up_a_share(kafka: Oracle) -> None
 def test_oddity_3_kafka_fails(kafka: Oracle) -> None:
     group = [member("m0", ["t"], t=[1]), member("m1", ["t"])]
     topics = {"t": {"id": topic_id_text(bytes(15) + b"\2"), "partitions": 3, "assignable": [0]}}
-    assert kafka.ask({"members": group, "topics": topics}) == {"error": "java.util.NoSuchElementException"}
+    assert kafka.ask({"members": group, "topics": topics}) == {
+        "error": "java.util.NoSuchElementException"
+    }
     with pytest.raises(AssignorError, match="NoSuchElementException"):
         assign("simple", group, topics)
 
@@ -244,8 +286,12 @@ def test_oddity_4_a_topic_without_partitions_is_written(kafka: Oracle) -> None:
     assert both(kafka, group, topics) == {"m1": {"t": []}, "m2": {}, "m3": {"t": []}}
 
 
-@pytest.mark.parametrize(("count", "expected"), [(2, [1, 1, 1, 1]), (4, [1, 1, 1, 1]), (5, [2, 2, 2, 2])])
-def test_oddity_5_nobody_shares_before_there_are_spare_members(kafka: Oracle, count: int, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("count", "expected"), [(2, [1, 1, 1, 1]), (4, [1, 1, 1, 1]), (5, [2, 2, 2, 2])]
+)
+def test_oddity_5_nobody_shares_before_there_are_spare_members(
+    kafka: Oracle, count: int, expected: list[int]
+) -> None:
     group = [member(f"m{number}", ["t"]) for number in range(count)]
     topics = {"t": {"partitions": 4}}
     answer = both(kafka, group, topics)
@@ -253,8 +299,15 @@ def test_oddity_5_nobody_shares_before_there_are_spare_members(kafka: Oracle, co
 
 
 def test_oddity_6_a_partition_stays_short_while_a_member_has_room(kafka: Oracle) -> None:
-    group = [member("m51", ["t"], t=[1, 0]), member("m45", ["t"], t=[1]), member("m47", ["t"], t=[1, 0])]
+    group = [
+        member("m51", ["t"], t=[1, 0]),
+        member("m45", ["t"], t=[1]),
+        member("m47", ["t"], t=[1, 0]),
+    ]
     topics = {"t": {"partitions": 2}}
     numbers = figures(group, topics, both(kafka, group, topics))
-    assert numbers.counts == {("t", 0): 1, ("t", 1): 2}  # the sharing is 2, and the shares are 2, 1 and 1
+    assert numbers.counts == {
+        ("t", 0): 1,
+        ("t", 1): 2,
+    }  # the sharing is 2, and the shares are 2, 1 and 1
     assert set(numbers.loads.values()) == {1}

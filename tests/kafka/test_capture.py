@@ -86,13 +86,17 @@ def test_all_state_records_and_in_order(config: ClientConfig, capture: Path) -> 
 
 
 def test_share_groups_records_only(config: ClientConfig, capture: Path) -> None:
-    all_of_them = pa.Table.from_batches(kafka.read_topic(config, GROUP_TOPIC), schemas.RAW).to_pylist()
+    all_of_them = pa.Table.from_batches(
+        kafka.read_topic(config, GROUP_TOPIC), schemas.RAW
+    ).to_pylist()
     assert any(OTHERS.encode() in row["key"] for row in all_of_them)
     kept = _records(capture, GROUP_TOPIC).to_pylist()
     assert {int.from_bytes(row["key"][:2], "big") for row in kept} <= set(range(10, 16))
     assert not [row for row in kept if OTHERS.encode() in row["key"]]
     mine = [row for row in all_of_them if GROUP.encode() in row["key"]]
-    assert [row["offset"] for row in kept if GROUP.encode() in row["key"]] == [row["offset"] for row in mine]
+    assert [row["offset"] for row in kept if GROUP.encode() in row["key"]] == [
+        row["offset"] for row in mine
+    ]
 
 
 def test_offsets_and_ids_of_the_topics(config: ClientConfig, capture: Path) -> None:
@@ -106,10 +110,16 @@ def test_offsets_and_ids_of_the_topics(config: ClientConfig, capture: Path) -> N
     assert not [row for row in offsets if row["topic"] in (STATE_TOPIC, GROUP_TOPIC)]
 
 
-def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(config: ClientConfig, capture: Path) -> None:
+def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(
+    config: ClientConfig, capture: Path
+) -> None:
     def rows(source: KafkaInput | CaptureInput) -> list[dict[str, object]]:
         found = show.plain_rows(engine.lag(source, "local").table)
-        return [{n: v for n, v in row.items() if n != "as_of"} for row in found if row["group_id"] == GROUP]
+        return [
+            {n: v for n, v in row.items() if n != "as_of"}
+            for row in found
+            if row["group_id"] == GROUP
+        ]
 
     assert rows(CaptureInput(capture)) == rows(KafkaInput(config))
     assert sum(row["lag"] for row in rows(CaptureInput(capture))) == 6  # type: ignore[misc]
@@ -134,7 +144,16 @@ def test_features_of_a_living_broker(config: ClientConfig) -> None:
 
 def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     found = {check.what: check for check in checks(config)}
-    expected = ["java", "spark", "broker", "kafka version", "share.version", STATE_TOPIC, GROUP_TOPIC, "topics"]
+    expected = [
+        "java",
+        "spark",
+        "broker",
+        "kafka version",
+        "share.version",
+        STATE_TOPIC,
+        GROUP_TOPIC,
+        "topics",
+    ]
     assert list(found) == expected
     assert {check.verdict for check in found.values()} == {"ok"}, found
     assert kafka.cluster_id(config) in found["broker"].found
@@ -145,7 +164,10 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
 def test_the_doctor_says_when_share_groups_were_never_used() -> None:
     with KafkaBroker() as fresh:
         found = {check.what: check for check in checks(client_config(fresh.bootstrap_servers))}
-    assert {what for what, check in found.items() if check.verdict != "ok"} == {STATE_TOPIC, GROUP_TOPIC}
+    assert {what for what, check in found.items() if check.verdict != "ok"} == {
+        STATE_TOPIC,
+        GROUP_TOPIC,
+    }
     assert "no lag can be computed" in found[STATE_TOPIC].found
     assert "no share group was ever used" in found[STATE_TOPIC].advice
 
@@ -172,6 +194,11 @@ def test_no_setting_of_kafkas_clients_is_forgotten(kafka_jars: Path, tmp_path: P
     (tmp_path / "Names.java").write_text(_NAMES)
     command = [str(find_java()), "-cp", f"{kafka_jars}/*", str(tmp_path / "Names.java")]
     names = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-    known = {*java_names.UNDERSTOOD, *java_names.IGNORED_BY_A_READER, *java_names.REFUSED, *java_names.ASSERTION}
+    known = {
+        *java_names.UNDERSTOOD,
+        *java_names.IGNORED_BY_A_READER,
+        *java_names.REFUSED,
+        *java_names.ASSERTION,
+    }
     assert len(names) > 100
     assert names - known - set(java_names.ELSEWHERE) == set()

@@ -82,7 +82,9 @@ rules:
 def stages(broker: KafkaBroker) -> Iterator[dict[str, Stage]]:
     """Stages by scenario, each at the end of its story, its members still there."""
     with ExitStack() as stack, ThreadPoolExecutor(len(STORIES)) as threads:
-        opened = {name: stack.enter_context(Stage(broker.bootstrap_servers, name)) for name in STORIES}
+        opened = {
+            name: stack.enter_context(Stage(broker.bootstrap_servers, name)) for name in STORIES
+        }
         for story in [threads.submit(STORIES[name], stage) for name, stage in opened.items()]:
             story.result()
         yield opened
@@ -97,7 +99,13 @@ def rule_file(folder: Path, text: str = RULES) -> str:
 def test_each_trouble_is_told_of_its_group_and_no_other(
     broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
 ) -> None:
-    command = ("check", "--rules", rule_file(tmp_path), "--bootstrap-server", broker.bootstrap_servers)
+    command = (
+        "check",
+        "--rules",
+        rule_file(tmp_path),
+        "--bootstrap-server",
+        broker.bootstrap_servers,
+    )
     answer = sharelag(*command, "-o", "json")
     assert answer.returncode == 2, answer.stderr
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
@@ -135,7 +143,9 @@ def test_each_trouble_is_told_of_its_group_and_no_other(
     people = sharelag(*command)
     assert people.returncode == 2
     assert people.stdout.splitlines()[0] == "CRITICAL: 6 critical, 5 warning, 37 ok"
-    assert [line.split()[0] for line in people.stdout.splitlines()[2:]] == ["critical"] * 6 + ["warning"] * 5
+    assert [line.split()[0] for line in people.stdout.splitlines()[2:]] == ["critical"] * 6 + [
+        "warning"
+    ] * 5
 
 
 @pytest.mark.parametrize(
@@ -145,19 +155,28 @@ def test_each_trouble_is_told_of_its_group_and_no_other(
         ("measure: lag, groups: [check-no-member], critical: 200", 3),
     ],
 )
-def test_exit_codes(broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path, line: str, code: int) -> None:
+def test_exit_codes(
+    broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path, line: str, code: int
+) -> None:
     file = rule_file(tmp_path, f"version: 1\nrules: [{{name: r, {line}}}]")
     answer = sharelag("check", "--rules", file, "--bootstrap-server", broker.bootstrap_servers)
     assert answer.returncode == code, answer.stdout
 
 
-def test_the_exported_lag_is_kafkas(broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path) -> None:
+def test_the_exported_lag_is_kafkas(
+    broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
+) -> None:
     file = tmp_path / "sharelag.prom"
     given = ("--bootstrap-server", broker.bootstrap_servers, "--group", GROUPS["check_no_members"])
     answer = sharelag("export", "prometheus", "--textfile", str(file), *given)
     assert answer.returncode == 0, answer.stderr
-    families = {family.name: family.samples for family in text_string_to_metric_families(file.read_text())}
-    ours = {(s.labels["topic"], int(s.labels["partition"])): s.value for s in families["kafka_share_group_lag"]}
+    families = {
+        family.name: family.samples for family in text_string_to_metric_families(file.read_text())
+    }
+    ours = {
+        (s.labels["topic"], int(s.labels["partition"])): s.value
+        for s in families["kafka_share_group_lag"]
+    }
     described = parse_describe(broker.share_groups_describe(GROUPS["check_no_members"]))
     assert ours == {(row["topic"], row["partition"]): row["lag"] for row in described}
     assert [s.value for s in families["kafka_share_group_members"]] == [0]
@@ -186,10 +205,15 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
         config = second.log_dir.parent / "server.properties"
         of_controller = f",CONTROLLER://{second.address('CONTROLLER')}"
         assert of_controller in config.read_text()
-        config.write_text(config.read_text().replace(of_controller, ""))  # who is none may not listen as one
+        config.write_text(
+            config.read_text().replace(of_controller, "")
+        )  # who is none may not listen as one
         stack.enter_context(second)
         admin = AdminClient({"bootstrap.servers": servers})
-        wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both brokers are in the cluster")
+        wait_until(
+            lambda: len(admin.list_topics(timeout=10).brokers) == 2,
+            "both brokers are in the cluster",
+        )
         topic = NewTopic("orders", 4, replica_assignment=[[1], [2], [1], [2]])
         admin.create_topics([topic])["orders"].result(timeout=30)
         wait_until(lambda: leaders(admin) == [1, 2, 1, 2], "all partitions have leaders")
@@ -200,16 +224,22 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
 
 def leaders(admin: AdminClient) -> list[int]:
     return [
-        part.leader for _, part in sorted(admin.list_topics("orders", timeout=10).topics["orders"].partitions.items())
+        part.leader
+        for _, part in sorted(
+            admin.list_topics("orders", timeout=10).topics["orders"].partitions.items()
+        )
     ]
 
 
 @pytest.mark.row("ADM-11")
-def test_a_cluster_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path) -> None:
+def test_a_cluster_fails_piece_by_piece(
+    two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path
+) -> None:
     first, second = two_brokers
     to_it = ("--bootstrap-server", first.bootstrap_servers, "--timeout", "5000")
     of_state = rule_file(
-        tmp_path, "version: 1\nrules: [{name: s, measure: state_topic, findings: [undecodable], warn: 1}]"
+        tmp_path,
+        "version: 1\nrules: [{name: s, measure: state_topic, findings: [undecodable], warn: 1}]",
     )
     whole = sharelag("check", "--rules", of_state, *to_it)
     assert (whole.returncode, whole.stdout) == (0, "OK: 1 ok\n")
@@ -239,7 +269,9 @@ def test_a_cluster_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBro
     assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)
     assert row["summary"] == "the end offset could not be read from the partition's leader"
     shipped = Path(example).read_text().replace("findings: [undecodable, ", "findings: [")
-    answer = sharelag("check", "--rules", rule_file(tmp_path, shipped), *to_it, "--group", "billing")
+    answer = sharelag(
+        "check", "--rules", rule_file(tmp_path, shipped), *to_it, "--group", "billing"
+    )
     assert "the end offset could not be read from the partition's leader" in answer.stdout
     assert answer.returncode == 3, answer.stdout
 
@@ -274,7 +306,9 @@ def secured() -> Iterator[KafkaBroker]:
 def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
     file = folder / "client.properties"
     login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{IN_FILE}";'
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n")
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
+    )
     return [
         "--bootstrap-server", broker.secure_bootstrap_servers, "--command-config", str(file),
         "--command-property", f"ssl.key.password={AS_PARAMETER}",
@@ -291,7 +325,10 @@ def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> Non
     for arguments, code in (
         (["check", "--rules", rules], 0),
         (["check", "--rules", rules, "-o", "json", "-v"], 0),
-        (["check", "--rules", rules, "--command-property", "sasl.mechanism=SCRAM-SHA-512", "-v"], 3),
+        (
+            ["check", "--rules", rules, "--command-property", "sasl.mechanism=SCRAM-SHA-512", "-v"],
+            3,
+        ),
         (["export", "prometheus", "--textfile", str(out / "x.prom")], 0),
         (["export", "--to", "parquet", "--out", str(out / "lake")], 0),
         (["export", "prometheus", "--textfile", str(out / "none" / "x.prom"), "-v"], 1),
@@ -303,15 +340,27 @@ def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> Non
         texts += served([*given, *more], environment)
     texts += [path.read_bytes().decode("latin-1") for path in out.rglob("*") if path.is_file()]
     assert len(texts) > 2 * 6 + 2 * 12
-    assert sum("kafka_share_group_lag{" in text for text in texts) >= 2  # in the text file, and of the first server
+    assert (
+        sum("kafka_share_group_lag{" in text for text in texts) >= 2
+    )  # in the text file, and of the first server
     for secret in (IN_FILE, AS_PARAMETER, IN_ENVIRONMENT):
         assert not [text for text in texts if secret in text]
 
 
-def served(given: list[str], environment: dict[str, str], paths: Sequence[str] = PATHS) -> list[str]:
+def served(
+    given: list[str], environment: dict[str, str], paths: Sequence[str] = PATHS
+) -> list[str]:
     """What a server says and answers, once it has gathered, or tried to."""
     texts = []
-    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve", "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from sharelag.cli import main; main()",
+        "export",
+        "serve",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(
         [*command, *given],
         stdout=subprocess.PIPE,
@@ -328,12 +377,17 @@ def served(given: list[str], environment: dict[str, str], paths: Sequence[str] =
             bearer = environment.get("SHARELAG_TOKEN", "")
             begun = time.monotonic()
             _get(f"{found[0]}/metrics", bearer)
-            assert time.monotonic() - begun < 3  # however long the cluster takes to answer, or not to
+            assert (
+                time.monotonic() - begun < 3
+            )  # however long the cluster takes to answer, or not to
             wait_until(
-                lambda: "collect_attempts_total 0.0" not in _get(f"{found[0]}/metrics", bearer), "it has gathered"
+                lambda: "collect_attempts_total 0.0" not in _get(f"{found[0]}/metrics", bearer),
+                "it has gathered",
             )
             for path in paths:
-                texts += [_get(found[0] + path, one) for one in ((bearer, "wrong") if bearer else ("",))]
+                texts += [
+                    _get(found[0] + path, one) for one in ((bearer, "wrong") if bearer else ("",))
+                ]
             process.send_signal(signal.SIGTERM)
             texts += ["".join(process.communicate(timeout=30))]
             assert process.returncode == 0

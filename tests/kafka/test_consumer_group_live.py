@@ -78,14 +78,20 @@ def test_a_consumer_group_is_bounded_by_its_partitions(broker: KafkaBroker) -> N
     """Three members, two partitions: one waits, and the others take as long as the simulation says."""
     create_topics(broker.bootstrap_servers, {TOPIC: PARTITIONS})
     with workers(broker.bootstrap_servers) as each:
-        wait_until(lambda: sorted(one.assigned for one in each) == [0, 1, 1], "two members with a partition each")
+        wait_until(
+            lambda: sorted(one.assigned for one in each) == [0, 1, 1],
+            "two members with a partition each",
+        )
         produce(broker.bootstrap_servers, TOPIC, numbered(RECORDS, PARTITIONS))
         wait_until(lambda: sum(len(one.done) for one in each) >= RECORDS, "all records")
     done = [row for one in each for row in one.done]
     service = sum(one.worked for one in each) / RECORDS
     took = max(row[0] for row in done) - min(row[0] for row in done) + service
-    # Between two records a thread waits for its turn on this machine, which the simulation knows nothing of.
-    between = max(one.done[-1][0] - one.done[0][0] + service - one.worked for one in each if one.done)
+    # Between two records a thread waits for its turn on this machine, which the simulation knows
+    # nothing of.
+    between = max(
+        one.done[-1][0] - one.done[0][0] + service - one.worked for one in each if one.done
+    )
 
     appended = Producer(TOPIC, RECORDS * 500, "steady", begin_ms=BEGIN_MS, end_ms=BEGIN_MS + 2)
     scenario = Scenario(

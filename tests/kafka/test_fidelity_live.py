@@ -12,7 +12,8 @@ from tests.kafka.fidelity.live import prepare, run_live
 from tests.kafka.fidelity.measure import simulated
 from tests.kafka.fidelity.script import PROPERTIES
 
-#: Part of the simulator's drain time within which the real one has to be. A busy machine is slow, but never fast.
+#: Part of the simulator's drain time within which the real one has to be. A busy machine is slow,
+#: but never fast.
 _FASTEST, _SLOWEST = 0.85, 2.5
 
 

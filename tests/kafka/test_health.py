@@ -38,12 +38,18 @@ from tests.unit.test_replay import row
 GROUPS = ["health-a", "health-b", "health <c>"]
 
 
-def test_needed_from_is_what_kafkas_coordinator_counts(oracle_replayer: Oracle, cases: _Cases) -> None:
+def test_needed_from_is_what_kafkas_coordinator_counts(
+    oracle_replayer: Oracle, cases: _Cases
+) -> None:
     random = Random("pruning")
     logs = [log(random) for _ in range(cases(300, 5000))]
     asked = [
         [
-            {"o": record["offset"], "k": record["key"].hex(), "v": record["value"] and record["value"].hex()}
+            {
+                "o": record["offset"],
+                "k": record["key"].hex(),
+                "v": record["value"] and record["value"].hex(),
+            }
             for record in log
         ]
         for log in logs
@@ -51,7 +57,9 @@ def test_needed_from_is_what_kafkas_coordinator_counts(oracle_replayer: Oracle, 
     answers = oracle_replayer.ask_many({"records": records} for records in asked)
     told = 0
     for records, answer in zip(logs, answers, strict=True):
-        counts = gather(pa.RecordBatch.from_pylist(piece, schemas.RAW) for piece in pieces(random, records))
+        counts = gather(
+            pa.RecordBatch.from_pylist(piece, schemas.RAW) for piece in pieces(random, records)
+        )
         (health,) = health_arrow(counts).to_pylist()
         kafkas = answer["lastRedundantOffset"]
         # Kafka tells nothing where there is nothing below to delete.
@@ -85,9 +93,22 @@ def pieces(random: Random, records: list[dict[str, Any]]) -> list[list[dict[str,
 def test_the_hash_is_kafkas(oracle_record_json: Oracle) -> None:
     random = Random("hash")
     topic_id = "Ap-hxn36QfS8yCM8wHVUiA"
-    groups = ["G1", "", "a:b", "ünï", "日本", "😀 beyond 16 bits", "x" * 300, "polygenelubricants", "\x00"]
+    groups = [
+        "G1",
+        "",
+        "a:b",
+        "ünï",
+        "日本",
+        "😀 beyond 16 bits",
+        "x" * 300,
+        "polygenelubricants",
+        "\x00",
+    ]
     groups += [
-        "".join(chr(random.choice([random.randint(32, 0xD7FF), random.randint(0x10000, 0x10FFFF)])) for _ in range(9))
+        "".join(
+            chr(random.choice([random.randint(32, 0xD7FF), random.randint(0x10000, 0x10FFFF)]))
+            for _ in range(9)
+        )
         for _ in range(300)
     ]
     keys = [SharePartition(group, topic_id, random.choice([0, 7, 2**31 - 1])) for group in groups]
@@ -95,7 +116,10 @@ def test_the_hash_is_kafkas(oracle_record_json: Oracle) -> None:
     counts = [random.choice([1, 4, 50, 1000]) for _ in keys]
     ours = state_partitions(pa.array(map(str, keys)), pa.array(counts, pa.int32())).to_pylist()
     questions = [
-        {"partitionFor": {"group": k.group_id, "topicId": k.topic_id, "partition": k.partition}, "numPartitions": n}
+        {
+            "partitionFor": {"group": k.group_id, "topicId": k.topic_id, "partition": k.partition},
+            "numPartitions": n,
+        }
         for k, n in zip(keys, counts, strict=True)
     ]
     answers = oracle_record_json.ask_many(questions)
@@ -120,7 +144,9 @@ def pruned() -> Iterator[KafkaBroker]:
         produce(servers, "health", numbered(300, 3), batch=5)
         for group in GROUPS:
             set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
-            share_consume(servers, group, ["health"], accept, until=300, config={"max.poll.records": 5})
+            share_consume(
+                servers, group, ["health"], accept, until=300, config={"max.poll.records": 5}
+            )
         yield broker
 
 
@@ -146,12 +172,18 @@ def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: K
     before = start()
     rows = health_of(pruned)
     for line in rows:
-        assert (line["first_offset"], line["prunable"], line["missing"]) == (before[line["partition"]], 0, 0)
+        assert (line["first_offset"], line["prunable"], line["missing"]) == (
+            before[line["partition"]],
+            0,
+            0,
+        )
         assert line["pinned_by"].startswith(("health-a:", "health-b:", "health <c>:"))
         assert line["rejects"] == line["misplaced"] == 0
     assert sum(line["share_partitions"] for line in rows) == 9
     windows = engine.windows(KafkaInput(client_config(pruned.bootstrap_servers)), "local").table
-    health = health_arrow(gather(kafka.read_topic(client_config(pruned.bootstrap_servers), STATE_TOPIC)), 2)
+    health = health_arrow(
+        gather(kafka.read_topic(client_config(pruned.bootstrap_servers), STATE_TOPIC)), 2
+    )
     assert findings(health, windows, 2).num_rows == 0
     swapped = findings(health, windows, 3).to_pylist()
     assert {line["finding"] for line in swapped} == {"misplaced"}

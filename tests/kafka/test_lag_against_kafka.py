@@ -49,7 +49,12 @@ def worked(broker: KafkaBroker) -> KafkaBroker:
     share_consume(servers, "live-mixed", [ORDERS], _mixed, until=900)
     share_consume(servers, HOSTILE, [PAYMENTS], accept, until=50)
     share_consume(
-        servers, "live-locked", [PAYMENTS], _first_left_alone(), until=120, wait_for_locks=_locks_ended(servers)
+        servers,
+        "live-locked",
+        [PAYMENTS],
+        _first_left_alone(),
+        until=120,
+        wait_for_locks=_locks_ended(servers),
     )
     _quiet(broker)
     return broker
@@ -97,7 +102,10 @@ def _quiet(broker: KafkaBroker) -> None:
 
     def unchanged() -> bool:
         before, text = kafka.offset_ranges(config, STATE_TOPIC), broker.share_groups_describe()
-        return broker.share_groups_describe() == text and kafka.offset_ranges(config, STATE_TOPIC) == before
+        return (
+            broker.share_groups_describe() == text
+            and kafka.offset_ranges(config, STATE_TOPIC) == before
+        )
 
     wait_until(unchanged, "the state topic is quiet", every=1)
 
@@ -126,7 +134,9 @@ def test_every_row_is_kafkas(worked: KafkaBroker) -> None:
 
 
 def test_people_see_the_same_lines(worked: KafkaBroker) -> None:
-    answer = sharelag("lag", "--bootstrap-server", worked.bootstrap_servers, "--group", "live-mixed")
+    answer = sharelag(
+        "lag", "--bootstrap-server", worked.bootstrap_servers, "--group", "live-mixed"
+    )
     lines = [line.split()[:6] for line in answer.stdout.splitlines()]
     theirs = worked.share_groups_describe("live-mixed").splitlines()
     assert lines[0] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
@@ -145,7 +155,9 @@ def test_describe_without_a_sub_action_is_that_of_offsets(worked: KafkaBroker) -
     assert plain.drop_columns("leader_epoch").equals(verbose.drop_columns("leader_epoch"))
 
 
-def test_spark_reads_the_live_cluster_as_the_local_engine_does(worked: KafkaBroker, spark: SparkSession) -> None:
+def test_spark_reads_the_live_cluster_as_the_local_engine_does(
+    worked: KafkaBroker, spark: SparkSession
+) -> None:
     source = KafkaInput(client_config(worked.bootstrap_servers))
     local, on_spark = engine.lag(source, "local").table, engine.lag(source, "spark").table
     assert on_spark.drop(["as_of"]).to_pylist() == local.drop(["as_of"]).to_pylist()
@@ -165,7 +177,9 @@ def test_every_record_is_where_kafkas_hash_puts_it(worked: KafkaBroker) -> None:
 
 
 def test_a_capture_tells_what_the_cluster_told(worked: KafkaBroker, tmp_path: Any) -> None:
-    made = sharelag("capture", "--bootstrap-server", worked.bootstrap_servers, str(tmp_path / "live"))
+    made = sharelag(
+        "capture", "--bootstrap-server", worked.bootstrap_servers, str(tmp_path / "live")
+    )
     assert made.returncode == 0, made.stderr
     answer = sharelag("lag", "--capture", str(tmp_path / "live"), "-o", "json")
     assert ours([json.loads(line) for line in answer.stdout.splitlines()]) == kafkas(worked)

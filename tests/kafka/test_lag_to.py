@@ -21,7 +21,15 @@ from deltalake import DeltaTable
 from sharelag.workbench import show
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
 PARTITIONS = 3
 
@@ -64,10 +72,21 @@ def _without_as_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None]:
     """The command in processes of its own, all of which are killed at the end."""
     code = "from sharelag.cli import main; main()"
-    options = ["--every", "1", "--bootstrap-server", broker.bootstrap_servers, "--lag-to", str(place)]
+    options = [
+        "--every",
+        "1",
+        "--bootstrap-server",
+        broker.bootstrap_servers,
+        "--lag-to",
+        str(place),
+    ]
     command = [sys.executable, "-c", code, "capture", str(archive), "--follow", *options]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "MASTER": "local[2]"}
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "MASTER": "local[2]"},
     )
     try:
         yield
@@ -81,8 +100,12 @@ def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None
 def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
     archive, place, servers = tmp_path / "archive", tmp_path / "now", broker.bootstrap_servers
     with _following(broker, archive, place):
-        wait_until(lambda: _lags(place, group) == [10] * PARTITIONS, "the tables are there", timeout=120)
-        produce(servers, group, numbered(6, PARTITIONS))  # of which no record of the state topic comes
+        wait_until(
+            lambda: _lags(place, group) == [10] * PARTITIONS, "the tables are there", timeout=120
+        )
+        produce(
+            servers, group, numbered(6, PARTITIONS)
+        )  # of which no record of the state topic comes
         wait_until(lambda: _lags(place, group) == [12] * PARTITIONS, "new records are lag")
         share_consume(servers, group, [group], accept, until=36)
         wait_until(lambda: _lags(place, group) == [0] * PARTITIONS, "what was taken is no lag")
@@ -95,23 +118,42 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
     with _following(broker, archive, place):
         wait_until(lambda: _lags(place, group) == [3] * PARTITIONS, "it has gone on", timeout=120)
         now = _without_as_of(show.plain_rows(_read(place, "lag", group)))
-        wait_until(lambda: _without_as_of(_told("lag", archive, group)) == now, "the archive says the same")
+        wait_until(
+            lambda: _without_as_of(_told("lag", archive, group)) == now, "the archive says the same"
+        )
     assert [DeltaTable(str(place / name)).version() for name in ("windows", "lag")] > before
-    told = [(row["topic"], row["partition"], row["start_offset"]) for row in _told("windows", archive, group)]
+    told = [
+        (row["topic"], row["partition"], row["start_offset"])
+        for row in _told("windows", archive, group)
+    ]
     windows = _read(place, "windows", group)
-    assert [tuple(row.values()) for row in windows.select(["topic", "partition", "start_offset"]).to_pylist()] == told
+    assert [
+        tuple(row.values())
+        for row in windows.select(["topic", "partition", "start_offset"]).to_pylist()
+    ] == told
 
 
 def test_until_now_and_what_is_refused(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
     place, servers = tmp_path / "now", broker.bootstrap_servers
-    follow = ["capture", str(tmp_path / "archive"), "--follow", "--until-now", "--bootstrap-server", servers]
+    follow = [
+        "capture",
+        str(tmp_path / "archive"),
+        "--follow",
+        "--until-now",
+        "--bootstrap-server",
+        servers,
+    ]
     done = sharelag(*follow, "--lag-to", str(place))
     assert done.returncode == 0, done.stderr
     assert _lags(place, group) == [10] * PARTITIONS
     assert list((tmp_path / "archive" / ".staging" / "lag").iterdir()) == []
-    plain = sharelag("capture", str(tmp_path / "plain"), "--lag-to", str(place), "--bootstrap-server", servers)
+    plain = sharelag(
+        "capture", str(tmp_path / "plain"), "--lag-to", str(place), "--bootstrap-server", servers
+    )
     assert (plain.returncode, "--lag-to belongs to --follow" in plain.stderr) == (2, True)
-    exported = sharelag("export", "--to", "delta", "--out", str(tmp_path / "lake"), "--bootstrap-server", servers)
+    exported = sharelag(
+        "export", "--to", "delta", "--out", str(tmp_path / "lake"), "--bootstrap-server", servers
+    )
     assert exported.returncode == 0, exported.stderr
     other = sharelag(*follow, "--lag-to", str(tmp_path / "lake"))
     assert other.returncode == 1

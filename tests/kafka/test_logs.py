@@ -67,9 +67,15 @@ def _at(seconds: float) -> datetime:
     return datetime.fromtimestamp(BEGIN / 1000, UTC) + timedelta(seconds=seconds)
 
 
-def _produce_by_the_second(broker: KafkaBroker, topic: str, seconds: range, partition: int = 0) -> None:
+def _produce_by_the_second(
+    broker: KafkaBroker, topic: str, seconds: range, partition: int = 0
+) -> None:
     # Idempotent, so that the order survives when the leader of a new topic is not ready.
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 3, "enable.idempotence": True}
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "batch.num.messages": 3,
+        "enable.idempotence": True,
+    }
     producer = Producer(settings)
     for second in seconds:
         producer.produce(topic, b"v", b"k", partition, timestamp=BEGIN + 1000 * second)
@@ -86,14 +92,18 @@ def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> 
     """The markers of a transaction are written after its producer was told that it has ended."""
 
     def stable() -> bool:
-        return bool(logs.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets)
+        return bool(
+            logs.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets
+        )
 
     wait_until(stable, f"the last stable offsets are {offsets}")
 
 
 def _positions(*places: tuple[str, int, int | None]) -> pa.Table:
     names = [field for field in schemas.TIMES if field.name not in ("offset", "timestamp")]
-    rows = [{"topic": t, "topic_id": "I" * 22, "partition": p, "asked_offset": o} for t, p, o in places]
+    rows = [
+        {"topic": t, "topic_id": "I" * 22, "partition": p, "asked_offset": o} for t, p, o in places
+    ]
     return pa.Table.from_pylist(rows, schema=pa.schema(names))
 
 
@@ -101,14 +111,21 @@ def _kafkas_offsets(broker: KafkaBroker, topic: str, milliseconds: int) -> dict[
     """First offset at or after a time, by Kafka's own tool; a partition without one is left out."""
     done = broker.run_tool(
         "org.apache.kafka.tools.GetOffsetShell",
-        *("--bootstrap-server", broker.bootstrap_servers, "--topic", topic, "--time", str(milliseconds)),
+        *(
+            "--bootstrap-server",
+            broker.bootstrap_servers,
+            "--topic",
+            topic,
+            "--time",
+            str(milliseconds),
+        ),
     )
     assert done.returncode == 0, done.stderr
     lines = [line.rsplit(":", 2) for line in done.stdout.split()]
     return {int(partition): int(offset) for _, partition, offset in lines if offset}
 
 
-# ---- last stable offsets, retention ---------------------------------------------------------------------
+# ---- last stable offsets, retention --------------------------------------------------------------
 
 
 def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, topic: str) -> None:
@@ -122,22 +139,28 @@ def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, t
     assert table.schema == schemas.LOGS
     assert table.column("last_stable_offset").to_pylist() == [4, 3]
     assert kafka.list_offsets(config, ids).column("end_offset").to_pylist() == [4, 5]
-    assert all(before <= moment <= datetime.now(UTC) for moment in table.column("as_of").to_pylist())
+    assert all(
+        before <= moment <= datetime.now(UTC) for moment in table.column("as_of").to_pylist()
+    )
     transaction.abort_transaction(30)
     _wait_until_stable(config, topic, [4, 6])  # behind the marker
 
 
 def test_retention_of_each_topic(broker: KafkaBroker, topic: str) -> None:
     kept, compacted = f"{topic}-kept", f"{topic}-compacted"
-    create_topics(broker.bootstrap_servers, {kept: 1}, {"retention.ms": "-1", "retention.bytes": "12345"})
+    create_topics(
+        broker.bootstrap_servers, {kept: 1}, {"retention.ms": "-1", "retention.bytes": "12345"}
+    )
     create_topics(broker.bootstrap_servers, {compacted: 1}, {"cleanup.policy": "compact,delete"})
     rows = logs.logs(_config(broker), {kept: "K" * 22, compacted: "C" * 22}).to_pylist()
-    found = {r["topic_id"]: (r["cleanup_policy"], r["retention_ms"], r["retention_bytes"]) for r in rows}
+    found = {
+        r["topic_id"]: (r["cleanup_policy"], r["retention_ms"], r["retention_bytes"]) for r in rows
+    }
     week = 7 * 24 * 3_600_000
     assert found == {"K" * 22: ("delete", -1, 12345), "C" * 22: ("compact,delete", week, -1)}
 
 
-# ---- ends of the past -----------------------------------------------------------------------------------
+# ---- ends of the past ----------------------------------------------------------------------------
 
 
 def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: str) -> None:
@@ -151,7 +174,11 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     ends: dict[datetime, dict[int, int]] = {}
     for line in table.to_pylist():
         ends.setdefault(line["as_of"], {})[line["partition"]] = line["end_offset"]
-    assert ends == {_at(3.5): {0: 4, 1: 0, 2: 0}, _at(7): {0: 8, 1: 3, 2: 0}, _at(99): {0: 10, 1: 10, 2: 0}}
+    assert ends == {
+        _at(3.5): {0: 4, 1: 0, 2: 0},
+        _at(7): {0: 8, 1: 3, 2: 0},
+        _at(99): {0: 10, 1: 10, 2: 0},
+    }
     # Kafka's tool tells where the first later record is; where there is none, the log ends.
     for moment in (_at(3.5), _at(7)):
         later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
@@ -197,13 +224,19 @@ def test_what_is_known_is_not_asked_again_and_outlives_the_records(
     assert ends(tomorrow) == [11]
 
 
-def test_a_log_that_is_deleted_to_its_end_does_not_tell_where_it_ended(broker: KafkaBroker, topic: str) -> None:
+def test_a_log_that_is_deleted_to_its_end_does_not_tell_where_it_ended(
+    broker: KafkaBroker, topic: str
+) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     _produce_by_the_second(broker, topic, range(4))
     _delete_below(broker, topic, 0, 4)
-    assert kafka.list_offsets(_config(broker), _ids(topic), at=_at(1)).column("end_offset").to_pylist() == [None]
+    assert kafka.list_offsets(_config(broker), _ids(topic), at=_at(1)).column(
+        "end_offset"
+    ).to_pylist() == [None]
     now = datetime.now(UTC) + timedelta(minutes=1)
-    assert kafka.list_offsets(_config(broker), _ids(topic), at=now).column("end_offset").to_pylist() == [4]
+    assert kafka.list_offsets(_config(broker), _ids(topic), at=now).column(
+        "end_offset"
+    ).to_pylist() == [4]
 
 
 def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
@@ -211,7 +244,7 @@ def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
         logs.past_offsets(_config(broker), {}, [datetime(2026, 11, 21)])
 
 
-# ---- when records were produced -------------------------------------------------------------------------
+# ---- when records were produced ------------------------------------------------------------------
 
 
 def _first(table: pa.Table) -> list[tuple[int, int | None, datetime | None]]:
@@ -226,7 +259,9 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
     _delete_below(broker, topic, 1, 4)
     asked = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
     places = [(topic, partition, offset) for partition, offset in asked]
-    table = logs.record_times(_config(broker), _positions(*places, (topic, 0, None), (f"{topic}-gone", 0, 0)))
+    table = logs.record_times(
+        _config(broker), _positions(*places, (topic, 0, None), (f"{topic}-gone", 0, 0))
+    )
     assert _first(table) == [
         (9, 9, _at(9)),
         (4, 4, _at(4)),
@@ -243,7 +278,9 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
 
 def test_markers_hold_nobody_up_and_transactions_count(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
-    start_transaction(broker.bootstrap_servers, topic, topic, [(0, b"k", b"v")]).abort_transaction(30)
+    start_transaction(broker.bootstrap_servers, topic, topic, [(0, b"k", b"v")]).abort_transaction(
+        30
+    )
     _wait_until_stable(_config(broker), topic, [2])
     places = [(topic, 0, offset) for offset in (0, 1)]
     (_, aborted, time), marker = _first(logs.record_times(_config(broker), _positions(*places)))
@@ -260,7 +297,9 @@ def test_many_partitions_and_records_larger_than_a_fetch(broker: KafkaBroker, to
     create_topics(broker.bootstrap_servers, {many: 310, large: 3})
     produce(broker.bootstrap_servers, many, numbered(620, 310))
     produce(broker.bootstrap_servers, large, ((n % 3, b"k", os.urandom(300_000)) for n in range(9)))
-    places = [(many, p, 1) for p in range(310)] + [(large, p, offset) for p in range(3) for offset in range(3)]
+    places = [(many, p, 1) for p in range(310)] + [
+        (large, p, offset) for p in range(3) for offset in range(3)
+    ]
     table = logs.record_times(_config(broker), _positions(*places))
     assert [(r["topic"], r["partition"], r["offset"]) for r in table.to_pylist()] == places
     assert table.column("timestamp").null_count == 0
@@ -277,7 +316,7 @@ def test_nobody_there() -> None:
     assert logs.record_times(config, _positions()).num_rows == 0
 
 
-# ---- what we may see ------------------------------------------------------------------------------------
+# ---- what we may see -----------------------------------------------------------------------------
 
 
 def test_what_we_may_not_see_is_unknown(
@@ -288,7 +327,11 @@ def test_what_we_may_not_see_is_unknown(
     create_topics(servers, {open_: 1, hidden: 2})
     for name in (open_, hidden):
         produce(servers, name, numbered(4, 1))
-    rules = [(open_, AclOperation.READ), (open_, AclOperation.DESCRIBE_CONFIGS), (hidden, AclOperation.DESCRIBE)]
+    rules = [
+        (open_, AclOperation.READ),
+        (open_, AclOperation.DESCRIBE_CONFIGS),
+        (hidden, AclOperation.DESCRIBE),
+    ]
     bindings = [
         AclBinding(
             *(ResourceType.TOPIC, name, ResourcePatternType.LITERAL),
@@ -302,7 +345,10 @@ def test_what_we_may_not_see_is_unknown(
     user = {name: str(value) for name, value in secure_broker.client_config("alice").items()}
     config = ClientConfig(user)
     rows = logs.logs(config, {open_: "O" * 22, hidden: "H" * 22}).to_pylist()
-    found = [(r["topic_id"][0], r["last_stable_offset"], r["cleanup_policy"], r["retention_bytes"]) for r in rows]
+    found = [
+        (r["topic_id"][0], r["last_stable_offset"], r["cleanup_policy"], r["retention_bytes"])
+        for r in rows
+    ]
     assert found == [("O", 4, "delete", -1), ("H", 4, None, None), ("H", 0, None, None)]
     times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]

@@ -37,18 +37,27 @@ def groups(broker: KafkaBroker) -> Iterator[KafkaBroker]:
     """Groups with members that share partitions, with none left, made by a reset, and deleted."""
     servers = broker.bootstrap_servers
     create_topics(servers, {ORDERS: 3, RETURNS: 2})
-    broker.share_groups("--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute")
+    broker.share_groups(
+        "--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute"
+    )
     wait_until(lambda: _is_led(servers), f"all partitions of {GROUP_TOPIC} have their leader")
     for group in (LEFT, DELETED):
         with closing(share_consumer(servers, group, [ORDERS])) as gone:
             _settle(broker, [gone], {group: (1, 3)})
     broker.share_groups("--delete", "--group", DELETED)
     with ExitStack() as open_consumers:
-        # Five members on five partitions, of different subscriptions; one is there for nothing that exists. With
-        # Kafka's assignor each partition has as many members as its topic has members for each, rounded up.
-        subscriptions = [*[(CROWD, [ORDERS, RETURNS])] * 3, (CROWD, [RETURNS]), (CROWD, ["members-nothing"])]
+        # Five members on five partitions, of different subscriptions; one is there for nothing that
+        # exists. With Kafka's assignor each partition has as many members as its topic has members
+        # for each, rounded up.
+        subscriptions = [
+            *[(CROWD, [ORDERS, RETURNS])] * 3,
+            (CROWD, [RETURNS]),
+            (CROWD, ["members-nothing"]),
+        ]
         consumers = [
-            open_consumers.enter_context(closing(share_consumer(servers, group, topics, **{"client.id": "c-1"})))
+            open_consumers.enter_context(
+                closing(share_consumer(servers, group, topics, **{"client.id": "c-1"}))
+            )
             for group, topics in [*subscriptions, (HOSTILE, [RETURNS])]
         ]
         _settle(broker, consumers, {CROWD: (5, 7), HOSTILE: (1, 2)})
@@ -60,12 +69,17 @@ def _is_led(servers: str) -> bool:
     try:
         return bool(end_offsets(servers, [GROUP_TOPIC]))
     except KafkaException as error:
-        if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+        if error.args[0].code() not in (
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+        ):
             raise
         return False
 
 
-def _settle(broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[str, tuple[int, int]]) -> None:
+def _settle(
+    broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[str, tuple[int, int]]
+) -> None:
     """Poll until the groups have so many members and assigned partitions, and every member was told its target."""
 
     def settled() -> bool:
@@ -73,7 +87,9 @@ def _settle(broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[
             consumer.poll(0.2)
         table = records(broker)
         members = [m for m in members_arrow(table).to_pylist() if m["group_id"] in expected]
-        epochs = {group["group_id"]: group["group_epoch"] for group in groups_arrow(table).to_pylist()}
+        epochs = {
+            group["group_id"]: group["group_epoch"] for group in groups_arrow(table).to_pylist()
+        }
         sizes = {
             group: (len(own), sum(len(_flat(m["assigned_partitions"])) for m in own))
             for group in expected
@@ -94,12 +110,15 @@ def _flat(topics: list[dict[str, Any]]) -> set[tuple[str, int]]:
 
 def records(broker: KafkaBroker) -> pa.Table:
     batches = kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
-    return pa.Table.from_batches([decode_arrow(b, GROUP_TOPIC).records for b in batches], schemas.GROUP_RECORDS)
+    return pa.Table.from_batches(
+        [decode_arrow(b, GROUP_TOPIC).records for b in batches], schemas.GROUP_RECORDS
+    )
 
 
 def of_this_test(rows: list[Any], name: str) -> list[Any]:
     return sorted(
-        (row for row in rows if row[name].startswith("members-")), key=lambda row: sorted(map(str, row.values()))
+        (row for row in rows if row[name].startswith("members-")),
+        key=lambda row: sorted(map(str, row.values())),
     )
 
 
@@ -112,16 +131,23 @@ def as_described(rows: list[dict[str, Any]], names: dict[str, str]) -> list[Desc
             client_id=row["client_id"],
             partitions=sum(len(topic["partitions"]) for topic in row["assigned_partitions"]),
             member_epoch=row["member_epoch"],
-            assignment={names[t["topic_id"]]: sorted(t["partitions"]) for t in row["assigned_partitions"]},
+            assignment={
+                names[t["topic_id"]]: sorted(t["partitions"]) for t in row["assigned_partitions"]
+            },
         )
         for row in rows
     ]
 
 
 def test_members_are_kafkas(groups: KafkaBroker) -> None:
-    names = {found: name for name, found in topic_ids(groups.bootstrap_servers, [ORDERS, RETURNS]).items()}
+    names = {
+        found: name
+        for name, found in topic_ids(groups.bootstrap_servers, [ORDERS, RETURNS]).items()
+    }
     ours = of_this_test(members_arrow(records(groups)).to_pylist(), "group_id")
-    theirs = parse_members(groups.share_groups("--describe", "--all-groups", "--members", "--verbose"))
+    theirs = parse_members(
+        groups.share_groups("--describe", "--all-groups", "--members", "--verbose")
+    )
     assert of_this_test(as_described(ours, names), "group") == of_this_test(theirs, "group")
     assert {row["group_id"] for row in ours} == {CROWD, HOSTILE}
     crowd = [row for row in ours if row["group_id"] == CROWD]
@@ -141,7 +167,9 @@ def test_groups_are_kafkas(groups: KafkaBroker) -> None:
             "group": row["group_id"],
             "state": row["state"],
             "group_epoch": INITIAL_EPOCH if row["group_epoch"] is None else row["group_epoch"],
-            "assignment_epoch": INITIAL_EPOCH if row["assignment_epoch"] is None else row["assignment_epoch"],
+            "assignment_epoch": INITIAL_EPOCH
+            if row["assignment_epoch"] is None
+            else row["assignment_epoch"],
             "members": row["members"],
         }
         for row in ours
@@ -152,7 +180,9 @@ def test_groups_are_kafkas(groups: KafkaBroker) -> None:
     assert by_group[RESET]["group_epoch"] is None
     assert by_group[LEFT]["emptied"] is not None
     assert by_group[CROWD]["emptied"] is None
-    initialized = {topic["topic_name"]: topic["partitions"] for topic in by_group[CROWD]["initialized_topics"]}
+    initialized = {
+        topic["topic_name"]: topic["partitions"] for topic in by_group[CROWD]["initialized_topics"]
+    }
     assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
 
 
@@ -170,22 +200,39 @@ def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: Kaf
     after = groups_arrow(table, away).to_pylist()
     (empty,) = [row for row in after if row["group_id"] == DELETED]
     assert (empty["state"], empty["members"], empty["emptied"]) == ("Empty", 0, away)
-    assert DELETED not in [row["group_id"] for row in groups_arrow(table, datetime.now(UTC)).to_pylist()]
+    assert DELETED not in [
+        row["group_id"] for row in groups_arrow(table, datetime.now(UTC)).to_pylist()
+    ]
 
 
 def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
     table = records(groups)
-    spread = imbalance_arrow(schemas.LAG.empty_table(), members_arrow(table), groups_arrow(table)).to_pylist()
+    spread = imbalance_arrow(
+        schemas.LAG.empty_table(), members_arrow(table), groups_arrow(table)
+    ).to_pylist()
     spread = [row for row in spread if row["group_id"] == CROWD and row["topic_id"] is None]
-    theirs = parse_members(groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose"))
+    theirs = parse_members(
+        groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose")
+    )
     (over_members,) = [row for row in spread if row["measure"] == "partitions"]
     counts = [row["partitions"] for row in theirs]
     assert (over_members["items"], over_members["total"]) == (len(counts), sum(counts))
-    assert (over_members["min"], over_members["max"]) == (min(counts), max(counts)) == (0, max(counts))
+    assert (
+        (over_members["min"], over_members["max"]) == (min(counts), max(counts)) == (0, max(counts))
+    )
     assert over_members["cv"] == pytest.approx(statistics.pstdev(counts) / statistics.fmean(counts))
     (over_partitions,) = [row for row in spread if row["measure"] == "members"]
-    assigned = [(topic, n) for row in theirs for topic, numbers in row["assignment"].items() for n in numbers]
-    each = [assigned.count((topic, n)) for topic, count in ((ORDERS, 3), (RETURNS, 2)) for n in range(count)]
+    assigned = [
+        (topic, n)
+        for row in theirs
+        for topic, numbers in row["assignment"].items()
+        for n in numbers
+    ]
+    each = [
+        assigned.count((topic, n))
+        for topic, count in ((ORDERS, 3), (RETURNS, 2))
+        for n in range(count)
+    ]
     assert (over_partitions["items"], over_partitions["unknown"]) == (5, 0)
     assert over_partitions["max_mean"] == max(each) / statistics.fmean(each)
 

@@ -53,7 +53,8 @@ def test_they_are_what_kafka_tells(spark: SparkSession, broker: KafkaBroker, top
     first, end = log_start_offsets(servers, names), end_offsets(servers, names)
     ids = topic_ids(servers, names)
     assert [row[:5] for row in rows] == sorted(
-        (name, ids[name], partition, first[name, partition], end[name, partition]) for name, partition in end
+        (name, ids[name], partition, first[name, partition], end[name, partition])
+        for name, partition in end
     )
     assert [row[3:5] for row in rows] == [(0, COUNT), (DELETED, COUNT), (0, 0)]
     config = client_config(servers)

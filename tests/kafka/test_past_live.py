@@ -25,7 +25,14 @@ from sharelag.workbench.investigate import lags_at
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
-from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consume, wait_until
+from tests.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
 TOPIC, GROUPS = "past-orders", ("past-a", "past-b")
 MOMENTS = 10
@@ -48,7 +55,9 @@ def noted(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     for n in range(MOMENTS):
         produce(servers, TOPIC, numbered(30 + 3 * n, 3), batch=5)
         group = GROUPS[n % 3 == 2]
-        share_consume(servers, group, [TOPIC], _decide, until=25 + 2 * n, config={"max.poll.records": 5})
+        share_consume(
+            servers, group, [TOPIC], _decide, until=25 + 2 * n, config={"max.poll.records": 5}
+        )
         moments |= _note(broker)
     return moments
 
@@ -60,7 +69,9 @@ def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
 
     def quiet() -> bool:
         before, moment = kafka.offset_ranges(config, STATE_TOPIC), datetime.now(UTC)
-        described = [parse_describe(broker.share_groups_describe(group)) for group in _groups(broker)]
+        described = [
+            parse_describe(broker.share_groups_describe(group)) for group in _groups(broker)
+        ]
         if kafka.offset_ranges(config, STATE_TOPIC) != before:
             return False
         rows = sorted(tuple(row.values()) for told in described for row in told)
@@ -95,14 +106,18 @@ def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[A
     assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
 
 
-def test_all_moments_from_one_reading(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+def test_all_moments_from_one_reading(
+    broker: KafkaBroker, noted: dict[datetime, list[Any]]
+) -> None:
     source = _source(broker)
     with engine.reading(source, "local", None, Choice(frozenset(GROUPS))) as past:
         ends = source.past_offsets(past.topic_ids, list(noted))
         timeline = lags_at(past, ends, list(noted))
     names = ("group_id", "topic", "partition", "start_offset", "lag")
     for moment, theirs in noted.items():
-        then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment, schemas.TIMESTAMP)))
+        then = timeline.filter(
+            pc.equal(timeline.column("as_of"), pa.scalar(moment, schemas.TIMESTAMP))
+        )
         without_epoch = sorted((*row[:3], *row[4:]) for row in theirs)
         assert _ours(then.to_pylist(), names) == without_epoch
 
@@ -123,7 +138,15 @@ def test_watch_shows_what_changed_until_it_is_interrupted(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:
     """The second round begins a heading of its own, with a change for each row."""
-    arguments = ["lag", "--bootstrap-server", broker.bootstrap_servers, "--group", "past-b", "--watch", "0.2"]
+    arguments = [
+        "lag",
+        "--bootstrap-server",
+        broker.bootstrap_servers,
+        "--group",
+        "past-b",
+        "--watch",
+        "0.2",
+    ]
     with subprocess.Popen(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
         stdout=subprocess.PIPE,

@@ -36,21 +36,29 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
         assert server.values('absent(kafka_share_group_sum_lag{group="analytics"})') != []
 
 
-def test_hostile_names_are_labels_and_a_wrong_token_is_a_target_that_is_down(tmp_path: Path) -> None:
+def test_hostile_names_are_labels_and_a_wrong_token_is_a_target_that_is_down(
+    tmp_path: Path,
+) -> None:
     now = gathered(ToldInput([Write(600, 6600, group=HOSTILE)]))
     for name, token, health in (("right", TOKEN, "up"), ("wrong", "another", "down")):
         folder = tmp_path / name
         folder.mkdir()
         with running(lambda: now, TOKEN) as port, prometheus(folder, port, token) as server:
             assert server.scraped()["health"] == health
-            told = [(labels["group"], value) for labels, value in server.values("kafka_share_group_sum_lag")]
+            told = [
+                (labels["group"], value)
+                for labels, value in server.values("kafka_share_group_sum_lag")
+            ]
             assert told == ([(HOSTILE, 600)] if health == "up" else [])
 
 
 def test_its_own_linter_minds_kafkas_name_for_a_count_and_nothing_else() -> None:
     text = ask(application(lambda: gathered(CaptureInput(CAPTURE))), "/metrics")[2]
     checked = subprocess.run(
-        [str(prometheus_bin() / "promtool"), "check", "metrics"], input=text, capture_output=True, check=False
+        [str(prometheus_bin() / "promtool"), "check", "metrics"],
+        input=text,
+        capture_output=True,
+        check=False,
     )
     (said,) = checked.stderr.decode().splitlines()
     assert said.startswith("kafka_share_group_delivery_complete_count non-histogram")

@@ -62,7 +62,9 @@ class Answers(NamedTuple):
 def states(config: ClientConfig, topics: list[str]) -> pa.RecordBatch:
     """The windows of all groups on some topics."""
     windows = replay_arrow(
-        pa.Table.from_batches([decode_arrow(b).records for b in kafka.read_topic(config, STATE_TOPIC)])
+        pa.Table.from_batches(
+            [decode_arrow(b).records for b in kafka.read_topic(config, STATE_TOPIC)]
+        )
     )
     ids = [id_ for name, id_ in kafka.topic_ids(config).items() if name in topics]
     return windows.filter(pc.is_in(windows.column("topic_id"), pa.array(ids)))
@@ -114,7 +116,10 @@ def witness(broker: KafkaBroker, topic: str, end: int) -> Counter[str]:
     """What the offsets of partition 0 hold, from what Kafka's DumpLogSegments prints of its log."""
     files = sorted((broker.log_dir / f"{topic}-0").glob("*.log"))
     done = broker.run_tool(
-        "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files))
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--deep-iteration",
+        "--files",
+        ",".join(map(str, files)),
     )
     assert done.returncode == 0, done.stderr
     kinds: Counter[str] = Counter()
@@ -123,7 +128,9 @@ def witness(broker: KafkaBroker, topic: str, end: int) -> Counter[str]:
         if found := re.search(r"^baseOffset: .* count: (\d+) .* producerId: (-?\d+) ", line):
             count, producer = int(found[1]), found[2]
             if "isControl: true" not in line:
-                counts, key = (open_, producer) if "isTransactional: true" in line else (kinds, "records")
+                counts, key = (
+                    (open_, producer) if "isTransactional: true" in line else (kinds, "records")
+                )
                 counts[key] += count
         elif found := re.search(r"endTxnMarker: (\w+)", line):
             kinds["aborted" if found[1] == "ABORT" else "records"] += open_.pop(producer)
@@ -137,11 +144,13 @@ def config(broker: KafkaBroker) -> ClientConfig:
     return client_config(broker.bootstrap_servers)
 
 
-# ---- transactions ---------------------------------------------------------------------------------------
+# ---- transactions --------------------------------------------------------------------------------
 
 
 @pytest.mark.row("LAG-06", "LAG-11")
-def test_markers_and_aborted_records_are_lag_to_kafka(broker: KafkaBroker, config: ClientConfig) -> None:
+def test_markers_and_aborted_records_are_lag_to_kafka(
+    broker: KafkaBroker, config: ClientConfig
+) -> None:
     servers = broker.bootstrap_servers
     create_topics(servers, {MIXED: 1, PLAIN: 2})
     produce(servers, PLAIN, numbered(4000, 2))
@@ -166,19 +175,28 @@ def test_markers_and_aborted_records_are_lag_to_kafka(broker: KafkaBroker, confi
     for partition in (0, 1):
         assert found.kinds(RESET, PLAIN, partition) == {"records": 2000}
         row = found.rows[RESET, PLAIN, partition]
-        assert (row["described_lag"], row["lag"], row["effective_lag"], row["true_lag"]) == (2000,) * 4
+        assert (row["described_lag"], row["lag"], row["effective_lag"], row["true_lag"]) == (
+            2000,
+        ) * 4
         assert row["differences"] == []
 
     open_.abort_transaction(30)
     wait_for_end(config, MIXED, 14)
     found = answers(broker, config, [MIXED])
     row = found.rows[RESET, MIXED, 0]
-    assert found.kinds(RESET, MIXED) == witness(broker, MIXED, 14) == {"records": 7, "aborted": 4, "no_record": 3}
+    assert (
+        found.kinds(RESET, MIXED)
+        == witness(broker, MIXED, 14)
+        == {"records": 7, "aborted": 4, "no_record": 3}
+    )
     # The last offset is a marker, beyond all windows: it is counted.
     assert (row["described_lag"], row["matches"], row["true_lag"]) == (14, True, 7)
 
     # As of before the first transaction had ended, with markers far beyond what is looked at.
-    windows, offsets = states(config, [MIXED]), kafka.list_offsets(config, {MIXED: kafka.topic_ids(config)[MIXED]})
+    windows, offsets = (
+        states(config, [MIXED]),
+        kafka.list_offsets(config, {MIXED: kafka.topic_ids(config)[MIXED]}),
+    )
     for end, kinds in ((3, (1, 2, 0)), (6, (3, 2, 1)), (14, (7, 4, 3))):
         then = offsets.set_column(4, "end_offset", pa.array([end], pa.int64()))
         (row,) = scan(config, windows, then).to_pylist()
@@ -190,11 +208,15 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
     servers = broker.bootstrap_servers
     create_topics(servers, {OPEN: 1})
     produce(servers, OPEN, [(0, b"0", b"plain")])
-    start_transaction(servers, "reconcile-d", OPEN, [(0, b"k", b"aborted")] * 2).abort_transaction(30)
+    start_transaction(servers, "reconcile-d", OPEN, [(0, b"k", b"aborted")] * 2).abort_transaction(
+        30
+    )
     wait_for_end(config, OPEN, 4)
     open_ = start_transaction(servers, "reconcile-e", OPEN, [(0, b"k", b"open")] * 2)
     for group, isolation in ((COMMITTED, "read_committed"), (UNCOMMITTED, "read_uncommitted")):
-        set_group_config(servers, group, share_auto_offset_reset="earliest", share_isolation_level=isolation)
+        set_group_config(
+            servers, group, share_auto_offset_reset="earliest", share_isolation_level=isolation
+        )
     given = share_consume(servers, UNCOMMITTED, [OPEN], accept, until=5)
     assert [delivery.offset for delivery in given] == [0, 1, 2, 4, 5]  # aborted and open ones, too
     given = share_consume(servers, COMMITTED, [OPEN], accept, until=1)
@@ -208,7 +230,10 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
     assert row["matches"]
     assert row["lag"] >= 2
     assert found.kinds(COMMITTED, OPEN)["undecided"] == 2
-    ends = {window["group_id"]: window["window_end_offset"] for window in states(config, [OPEN]).to_pylist()}
+    ends = {
+        window["group_id"]: window["window_end_offset"]
+        for window in states(config, [OPEN]).to_pylist()
+    }
     assert ends[COMMITTED] <= 4 < ends[UNCOMMITTED]
     assert found.rows[UNCOMMITTED, OPEN, 0]["matches"]
     open_.commit_transaction(30)
@@ -216,11 +241,13 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
     assert [delivery.offset for delivery in given] == [4, 5]
 
 
-# ---- the classic lag --------------------------------------------------------------------------------------
+# ---- the classic lag -----------------------------------------------------------------------------
 
 
 @pytest.mark.row("LAG-03", "LAG-05")
-def test_the_lag_of_a_consumer_group_is_the_naive_one(broker: KafkaBroker, config: ClientConfig) -> None:
+def test_the_lag_of_a_consumer_group_is_the_naive_one(
+    broker: KafkaBroker, config: ClientConfig
+) -> None:
     """GL-09: eleven records, start offset 2, offsets 5 and 6 complete."""
     topic, group = "reconcile-classic", "reconcile-classic"
     servers = broker.bootstrap_servers
@@ -231,7 +258,12 @@ def test_the_lag_of_a_consumer_group_is_the_naive_one(broker: KafkaBroker, confi
     produce(servers, topic, numbered(9, 1), batch=1)
     decisions = {5: AcknowledgeType.ACCEPT, 6: AcknowledgeType.REJECT}
     share_consume(
-        *(servers, group, [topic], lambda message: decisions.get(message.offset(), AcknowledgeType.RELEASE)),
+        *(
+            servers,
+            group,
+            [topic],
+            lambda message: decisions.get(message.offset(), AcknowledgeType.RELEASE),
+        ),
         until=lambda deliveries: decisions.keys() <= {delivery.offset for delivery in deliveries},
     )
     row = answers(broker, config, [topic]).rows[group, topic, 0]
@@ -245,12 +277,14 @@ def test_the_lag_of_a_consumer_group_is_the_naive_one(broker: KafkaBroker, confi
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         *("--bootstrap-server", servers, "--describe", "--group", f"{group}-consumers"),
     )
-    (line,) = [line.split() for line in done.stdout.splitlines() if topic in line and "GROUP" not in line]
+    (line,) = [
+        line.split() for line in done.stdout.splitlines() if topic in line and "GROUP" not in line
+    ]
     assert line[3:6] == ["2", "11", "9"]  # committed, end, lag
     assert row["naive_lag"] == 9
 
 
-# ---- what is not there any more -----------------------------------------------------------------------------
+# ---- what is not there any more ------------------------------------------------------------------
 
 
 @contextmanager
@@ -272,19 +306,30 @@ def busy_cleaner(broker: KafkaBroker) -> Iterator[None]:
 
 
 @pytest.mark.row("LAG-07", "WIN-15")
-def test_compacted_offsets_are_lag_until_they_are_known(broker: KafkaBroker, config: ClientConfig) -> None:
+def test_compacted_offsets_are_lag_until_they_are_known(
+    broker: KafkaBroker, config: ClientConfig
+) -> None:
     """GL-27: offsets 0 to 9, of which 3 and 4 are compacted away."""
-    topic, keys = "reconcile-compacted", [b"a", b"b", b"c", b"x", b"y", b"d", b"e", b"x", b"y", b"f"]
+    topic, keys = (
+        "reconcile-compacted",
+        [b"a", b"b", b"c", b"x", b"y", b"d", b"e", b"x", b"y", b"f"],
+    )
     compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
-    compacted |= dict.fromkeys(["segment.ms", "max.compaction.lag.ms", "delete.retention.ms"], "100")
+    compacted |= dict.fromkeys(
+        ["segment.ms", "max.compaction.lag.ms", "delete.retention.ms"], "100"
+    )
     create_topics(broker.bootstrap_servers, {topic: 1}, compacted)
     produce(broker.bootstrap_servers, topic, [(0, key, b"v") for key in keys])
     written, end = datetime.now(UTC), len(keys)
 
     def cleaned() -> bool:
         nonlocal end
-        end += produce(broker.bootstrap_servers, topic, [(0, b"%d" % end, b"v")])  # rolls the segment
-        offsets = [o for b in kafka.read_topic(config, topic) for o in b.column("offset").to_pylist()]
+        end += produce(
+            broker.bootstrap_servers, topic, [(0, b"%d" % end, b"v")]
+        )  # rolls the segment
+        offsets = [
+            o for b in kafka.read_topic(config, topic) for o in b.column("offset").to_pylist()
+        ]
         return offsets[:8] == [0, 1, 2, 5, 6, 7, 8, 9]
 
     with busy_cleaner(broker):
@@ -303,7 +348,9 @@ def test_compacted_offsets_are_lag_until_they_are_known(broker: KafkaBroker, con
     assert witness(broker, topic, end)["no_record"] >= 2
 
 
-def test_records_deleted_since_the_offsets_were_asked(broker: KafkaBroker, config: ClientConfig) -> None:
+def test_records_deleted_since_the_offsets_were_asked(
+    broker: KafkaBroker, config: ClientConfig
+) -> None:
     topic = "reconcile-deleted"
     create_topics(broker.bootstrap_servers, {topic: 1})
     produce(broker.bootstrap_servers, topic, numbered(10, 1))

@@ -42,7 +42,12 @@ def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> No
 def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
     rows = np.zeros((2 * len(batches) + 2, 4), np.int64)
     for index, batch in enumerate(batches):
-        rows[index] = (batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
+        rows[index] = (
+            batch.first_offset,
+            batch.last_offset,
+            batch.delivery_count,
+            batch.delivery_state,
+        )
     count = combine_rows(rows, len(batches), start)
     return [[first, last, state, number] for first, last, number, state in rows[:count].tolist()]
 
@@ -51,24 +56,33 @@ def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
 def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any) -> None:
     random = Random("replay")
     sequences = [generators.sequence(random) for _ in range(cases(300, 1000))]
-    for records, theirs in zip(sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True):
+    for records, theirs in zip(
+        sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
+    ):
         assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
         assert theirs["loadFailedAt"] is None
 
 
-def test_history_gives_the_coordinators_state_after_every_record(oracle_replayer: Oracle, cases: Any) -> None:
+def test_history_gives_the_coordinators_state_after_every_record(
+    oracle_replayer: Oracle, cases: Any
+) -> None:
     random = Random("history")
     sequences = [generators.sequence(random) for _ in range(cases(80, 600))]
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
     answers = iter(oracle_replayer.ask_many(map(_question, prefixes)))
     for records in sequences:
-        history = {line["record_offset"]: line for line in history_arrow(_decoded(records)).to_pylist()}
+        history = {
+            line["record_offset"]: line for line in history_arrow(_decoded(records)).to_pylist()
+        }
         for n in range(len(records)):
             states, line = next(answers)["states"], history[n]
             key = f"{line['group_id']}:{line['topic_id']}:{line['partition']}"
             assert (line["record_kind"] == "tombstone") == (key not in states)
             if theirs := states.get(key):
-                ours = {camel: -1 if line[name] is None else line[name] for camel, name in _NAMES.items()}
+                ours = {
+                    camel: -1 if line[name] is None else line[name]
+                    for camel, name in _NAMES.items()
+                }
                 assert ours == {camel: theirs[camel] for camel in _NAMES}
 
 
@@ -99,9 +113,13 @@ def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: An
             at = random.randrange(len(records))
             key, value = records[at]
             update_tombstone = (b"\0\1" + key[2:], None)
-            records[at] = random.choice([generators.damaged(random, (key, value)), update_tombstone])
+            records[at] = random.choice(
+                [generators.damaged(random, (key, value)), update_tombstone]
+            )
         sequences.append(records)
-    for records, theirs in zip(sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True):
+    for records, theirs in zip(
+        sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
+    ):
         numbered = _with_offsets(records)
         if theirs["loadFailedAt"] is None:
             assert _as_kafka(replay(numbered, strict=True)) == theirs["states"]
@@ -118,7 +136,9 @@ def oracle_replayer_keep_going() -> Iterator[Oracle]:
         yield oracle
 
 
-def test_the_default_goes_on_after_a_bad_record(oracle_replayer_keep_going: Oracle, cases: Any) -> None:
+def test_the_default_goes_on_after_a_bad_record(
+    oracle_replayer_keep_going: Oracle, cases: Any
+) -> None:
     random = Random("default")
     sequences = []
     for _ in range(cases(150, 500)):

@@ -20,7 +20,14 @@ from sharelag.reports.notebooks import notebook
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
 from tests.support.connect import no_session
 
 GROUP, TOPIC = "billing", "orders"
@@ -46,7 +53,9 @@ def kafkas(broker: KafkaBroker) -> int:
 def credentials(broker: KafkaBroker, folder: Path) -> list[str]:
     file = folder / "client.properties"
     login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{IN_FILE}";'
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n")
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
+    )
     given = ["--bootstrap-server", broker.secure_bootstrap_servers, "--command-config", str(file)]
     return [*given, "--command-property", f"ssl.key.password={AS_OPTION}"]
 
@@ -58,7 +67,9 @@ def contents(folder: Path) -> list[str]:
     for text in list(texts):
         packed = re.findall(r'<script type="text/plain"[^>]*>([^<]+)<', text)
         texts += [gzip.decompress(base64.b64decode(one)).decode("latin-1") for one in packed]
-    return texts + [repr(pq.read_table(path).to_pylist()) for path in paths if path.suffix == ".parquet"]
+    return texts + [
+        repr(pq.read_table(path).to_pylist()) for path in paths if path.suffix == ".parquet"
+    ]
 
 
 def assert_no_secret(texts: list[str]) -> None:
@@ -67,25 +78,45 @@ def assert_no_secret(texts: list[str]) -> None:
         assert not [text for text in texts if secret in text]
 
 
-def test_the_report_says_what_kafka_says_and_no_secret(secured: KafkaBroker, tmp_path: Path) -> None:
+def test_the_report_says_what_kafka_says_and_no_secret(
+    secured: KafkaBroker, tmp_path: Path
+) -> None:
     given = [*credentials(secured, tmp_path), "--out", str(tmp_path / "out")]
-    done = sharelag("report", "daily", *given, "-p", "over", "600", env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
+    done = sharelag(
+        "report", "daily", *given, "-p", "over", "600", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "out" / "daily" / "latest"
     told = json.loads((place / "verdict.json").read_text())
-    assert {group["group_id"]: group["lag"] for group in told["groups"]} == {GROUP: kafkas(secured)} == {GROUP: 25}
-    refused = sharelag("report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512")
+    assert (
+        {group["group_id"]: group["lag"] for group in told["groups"]}
+        == {GROUP: kafkas(secured)}
+        == {GROUP: 25}
+    )
+    refused = sharelag(
+        "report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512"
+    )
     assert refused.returncode == 1
     assert refused.stdout.startswith("FAILED: ")
-    assert_no_secret([done.stdout, done.stderr, refused.stdout, refused.stderr, *contents(tmp_path / "out")])
+    assert_no_secret(
+        [done.stdout, done.stderr, refused.stdout, refused.stderr, *contents(tmp_path / "out")]
+    )
 
 
-def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroker, tmp_path: Path, remote: str) -> None:
+def test_a_capture_holds_no_secret_and_gives_the_same_report(
+    secured: KafkaBroker, tmp_path: Path, remote: str
+) -> None:
     given = credentials(secured, tmp_path)
     environment = {"SHARELAG_TOKEN": IN_ENVIRONMENT, "SPARK_REMOTE": remote}
     taken = sharelag("capture", *given, str(tmp_path / "out" / "capture"), env=environment)
     assert taken.returncode == 0, taken.stderr
-    made = ("--capture", str(tmp_path / "out" / "capture"), "--out", str(tmp_path / "out"), "--no-figures")
+    made = (
+        "--capture",
+        str(tmp_path / "out" / "capture"),
+        "--out",
+        str(tmp_path / "out"),
+        "--no-figures",
+    )
     done = sharelag("report", "daily", *made, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads((tmp_path / "out" / "daily" / "latest" / "verdict.json").read_text())
@@ -94,7 +125,9 @@ def test_a_capture_holds_no_secret_and_gives_the_same_report(secured: KafkaBroke
     assert_no_secret(texts)
 
 
-def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path, remote: str) -> None:
+def test_plain_papermill_runs_the_notebook_too(
+    secured: KafkaBroker, tmp_path: Path, remote: str
+) -> None:
     command = [
         sys.executable,
         "-m",
@@ -103,9 +136,20 @@ def test_plain_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: P
         str(tmp_path / "out.ipynb"),
         "--no-progress-bar",
     ]
-    command += ["-k", "python3", "-p", "bootstrap_server", secured.bootstrap_servers, "-p", "over", "600"]
+    command += [
+        "-k",
+        "python3",
+        "-p",
+        "bootstrap_server",
+        secured.bootstrap_servers,
+        "-p",
+        "over",
+        "600",
+    ]
     environment = no_session() | {"SPARK_REMOTE": remote}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=180, check=False
+    )
     assert done.returncode == 0, done.stderr
     outputs = [
         output.get("data", {})

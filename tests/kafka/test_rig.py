@@ -100,23 +100,36 @@ def test_parse_describe_refuses_other_text() -> None:
         parse_describe("Error: broker not available")
 
 
-def test_records_left_alone_come_back_after_their_lock(broker: KafkaBroker, oracle_record_json: Oracle) -> None:
+def test_records_left_alone_come_back_after_their_lock(
+    broker: KafkaBroker, oracle_record_json: Oracle
+) -> None:
     bootstrap = broker.bootstrap_servers
     create_topics(bootstrap, {"rig-payments": 1})
     produce(bootstrap, "rig-payments", numbered(3, 1))
     ids = topic_ids(bootstrap, ["rig-payments"])
-    set_group_config(bootstrap, "rig-fraud", share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
+    set_group_config(
+        bootstrap,
+        "rig-fraud",
+        share_auto_offset_reset="earliest",
+        share_record_lock_duration_ms="1000",
+    )
 
     def hang_at_first(message: Message) -> AcknowledgeType | None:
         return None if message.delivery_count() == 1 else AcknowledgeType.ACCEPT
 
-    # The state topic comes with the first share group, so the follower starts when there is something to follow.
+    # The state topic comes with the first share group, so the follower starts when there is
+    # something to follow.
     def wait_for_locks(held: list[Delivery]) -> None:
         with StateTail(bootstrap, oracle_record_json) as tail:
             tail.wait_for_locks(held, "rig-fraud", ids)
 
     deliveries = share_consume(
-        bootstrap, "rig-fraud", ["rig-payments"], hang_at_first, until=6, wait_for_locks=wait_for_locks
+        bootstrap,
+        "rig-fraud",
+        ["rig-payments"],
+        hang_at_first,
+        until=6,
+        wait_for_locks=wait_for_locks,
     )
     assert sorted((d.offset, d.delivery_count) for d in deliveries) == [
         (offset, count) for offset in range(3) for count in (1, 2)
@@ -172,11 +185,16 @@ def test_secure_listener_needs_an_acl(secure_broker: KafkaBroker) -> None:
 
 def test_combiner_lets_the_higher_delivery_count_win(oracle_combiner: Oracle) -> None:
     question = {"existing": [[0, 9, 2, 1]], "new": [[3, 4, 0, 2]], "startOffset": 1, "id": "q"}
-    assert oracle_combiner.ask(question) == {"id": "q", "combined": [[1, 2, 2, 1], [3, 4, 0, 2], [5, 9, 2, 1]]}
+    assert oracle_combiner.ask(question) == {
+        "id": "q",
+        "combined": [[1, 2, 2, 1], [3, 4, 0, 2], [5, 9, 2, 1]],
+    }
 
 
 def test_many_questions_come_back_in_order(oracle_combiner: Oracle) -> None:
-    questions = [{"id": n, "existing": [], "new": [[n, n, 2, 1]], "startOffset": -1} for n in range(5000)]
+    questions = [
+        {"id": n, "existing": [], "new": [[n, n, 2, 1]], "startOffset": -1} for n in range(5000)
+    ]
     answers = oracle_combiner.ask_many(questions)
     assert [answer["combined"] for answer in answers] == [[[n, n, 2, 1]] for n in range(5000)]
 
@@ -200,8 +218,14 @@ def test_coordinator_writes_what_replayer_and_json_read(
 
 
 def test_record_json_answers_failures_and_partitions(oracle_record_json: Oracle) -> None:
-    assert "UnknownRecordType" in oracle_record_json.ask({"topic": "state", "k": "0009", "v": None})["error"]
-    question = {"partitionFor": {"group": "g", "topicId": TOPIC_ID, "partition": 0}, "numPartitions": 50}
+    assert (
+        "UnknownRecordType"
+        in oracle_record_json.ask({"topic": "state", "k": "0009", "v": None})["error"]
+    )
+    question = {
+        "partitionFor": {"group": "g", "topicId": TOPIC_ID, "partition": 0},
+        "numPartitions": 50,
+    }
     assert oracle_record_json.ask(question)["partition"] == 32
 
 
@@ -221,5 +245,7 @@ def test_an_oracle_that_dies_says_why() -> None:
 
 def test_classes_are_compiled_once() -> None:
     assert oracles.oracle_classes() == oracles.oracle_classes()
-    listed = subprocess.run(["ls", oracles.oracle_classes()], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ls", oracles.oracle_classes()], capture_output=True, text=True, check=True
+    )
     assert "CombinerOracle.class" in listed.stdout

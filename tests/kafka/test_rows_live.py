@@ -25,7 +25,14 @@ from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import engine
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jvm import RigError
-from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consumer, wait_until
+from tests.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consumer,
+    wait_until,
+)
 
 TOPIC, GROWS = "rows-orders", "rows-grows"
 
@@ -58,20 +65,28 @@ def polled(one: ShareConsumer) -> list[Message]:
 
 def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
     """What is persisted of the group's one share partition."""
-    windows = engine.windows(KafkaInput(client_config(broker.bootstrap_servers)), "local").table.to_pylist()
+    windows = engine.windows(
+        KafkaInput(client_config(broker.bootstrap_servers)), "local"
+    ).table.to_pylist()
     (row,) = [row for row in windows if row["group_id"] == group]
     return dict(row)
 
 
 def lag(broker: KafkaBroker, group: str) -> int | None:
-    rows = engine.lag(KafkaInput(client_config(broker.bootstrap_servers)), "local").table.to_pylist()
+    rows = engine.lag(
+        KafkaInput(client_config(broker.bootstrap_servers)), "local"
+    ).table.to_pylist()
     (row,) = [row for row in rows if row["group_id"] == group]
     return None if row["lag"] is None else int(row["lag"])
 
 
 def states(row: dict[str, Any]) -> list[int]:
     """The states of the ten offsets, by what was written; -1: nothing was."""
-    of = {n: b["delivery_state"] for b in row["batches"] for n in range(b["first_offset"], b["last_offset"] + 1)}
+    of = {
+        n: b["delivery_state"]
+        for b in row["batches"]
+        for n in range(b["first_offset"], b["last_offset"] + 1)
+    }
     return [of.get(n, -1) for n in range(10)]
 
 
@@ -125,12 +140,20 @@ def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: Kafk
 
 @pytest.mark.row("CLT-03", "CLT-07")
 def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBroker) -> None:
-    settings = {"bootstrap.servers": orders.bootstrap_servers, "group.id": "rows-nobody", "log_level": 3}
+    settings = {
+        "bootstrap.servers": orders.bootstrap_servers,
+        "group.id": "rows-nobody",
+        "log_level": 3,
+    }
     with closing(ShareConsumer(settings)) as one:
         with pytest.raises(Exception, match="not subscribed") as raised:
             one.poll(0.1)
         assert type(raised.value).__name__ == "IllegalStateException"
-        assert not [name for name in ("assign", "seek", "position") if hasattr(one, name) or hasattr(Client, name)]
+        assert not [
+            name
+            for name in ("assign", "seek", "position")
+            if hasattr(one, name) or hasattr(Client, name)
+        ]
 
 
 @pytest.mark.row("FND-01", "FND-09", "CLT-08")
@@ -139,10 +162,15 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
     servers = orders.bootstrap_servers
     for group, protocol in (("rows-consumer", "consumer"), ("rows-classic", "classic")):
         settings = {"bootstrap.servers": servers, "group.id": group, "group.protocol": protocol}
-        with closing(Consumer({**settings, "auto.offset.reset": "earliest", "log_level": 2})) as usual:
+        with closing(
+            Consumer({**settings, "auto.offset.reset": "earliest", "log_level": 2})
+        ) as usual:
             usual.subscribe([TOPIC])
             got: list[Message] = []
-            wait_until(lambda got=got, usual=usual: bool(got.extend(usual.consume(1, 0.5)) or got), "a record comes")
+            wait_until(
+                lambda got=got, usual=usual: bool(got.extend(usual.consume(1, 0.5)) or got),
+                "a record comes",
+            )
             assert got[0].delivery_count() is None
             usual.commit(asynchronous=False)
     refused = pytest.raises(KafkaException, match="GROUP_ID_NOT_FOUND")
@@ -159,18 +187,23 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
 
 def _groups(broker: KafkaBroker) -> list[str]:
     decoded = [
-        decode_arrow(b, GROUP_TOPIC) for b in kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
+        decode_arrow(b, GROUP_TOPIC)
+        for b in kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
     ]
     assert sum(one.skipped for one in decoded) > 0  # the records of the others, which are counted
     table = pa.Table.from_batches([one.records for one in decoded], schemas.GROUP_RECORDS)
     return [str(group) for group in groups_arrow(table).column("group_id").to_pylist()]
 
 
-def test_what_is_in_a_new_partition_before_the_group_knows_it_is_skipped(orders: KafkaBroker) -> None:
+def test_what_is_in_a_new_partition_before_the_group_knows_it_is_skipped(
+    orders: KafkaBroker,
+) -> None:
     """KIP-932 would have the group begin at 0; Kafka 4.3.1 begins where the reset says, and that is at the end."""
     servers, group = orders.bootstrap_servers, "rows-grows"
     with closing(share_consumer(servers, group, [GROWS])) as one:
-        wait_until(lambda: one.poll(0.2) is not None and group in _groups(orders), "the group is there")
+        wait_until(
+            lambda: one.poll(0.2) is not None and group in _groups(orders), "the group is there"
+        )
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 3})
         admin.create_partitions([NewPartitions(GROWS, 2)])[GROWS].result(timeout=30)
         produce(servers, GROWS, [(1, b"k", b"early")] * 5)
@@ -201,7 +234,9 @@ def test_in_kafkas_protocol_a_fetch_names_partitions_and_no_offset(kafka_jars: P
         "AcknowledgementBatches",
     ]
     assert [field["name"] for field in forgotten["fields"]] == ["TopicId", "Partitions"]
-    names = {field["name"] for field in _message(kafka_jars, "ShareGroupHeartbeatRequest")["fields"]}
+    names = {
+        field["name"] for field in _message(kafka_jars, "ShareGroupHeartbeatRequest")["fields"]
+    }
     assert not {"InstanceId", "RebalanceTimeoutMs", "ServerAssignor"} & names
 
 

@@ -30,8 +30,12 @@ QUICK = ("healthy", "no_members", "head_of_line")
 def stages(broker: KafkaBroker) -> Iterator[dict[str, Stage]]:
     """Stages by scenario, each at the end of its story."""
     with ExitStack() as stack, ThreadPoolExecutor(len(QUICK)) as threads:
-        open_stages = {name: stack.enter_context(Stage(broker.bootstrap_servers, name)) for name in QUICK}
-        played = [threads.submit(SCENARIOS[name].play, stage) for name, stage in open_stages.items()]
+        open_stages = {
+            name: stack.enter_context(Stage(broker.bootstrap_servers, name)) for name in QUICK
+        }
+        played = [
+            threads.submit(SCENARIOS[name].play, stage) for name, stage in open_stages.items()
+        ]
         for story in played:
             story.result()
         yield open_stages
@@ -70,13 +74,19 @@ def test_healthy(stages: dict[str, Stage]) -> None:
 
 def test_no_members(stages: dict[str, Stage]) -> None:
     # All of it arrived after they had left, beyond the windows.
-    assert [(row["effective_lag"], row["unread"]) for row in _lag(stages["no_members"])] == [(60, 60)] * 4
+    assert [(row["effective_lag"], row["unread"]) for row in _lag(stages["no_members"])] == [
+        (60, 60)
+    ] * 4
 
 
 def test_head_of_line(stages: dict[str, Stage]) -> None:
     stuck, other = _lag(stages["head_of_line"])
     # Given back, while all that came after it are finished.
-    assert (stuck["effective_start_offset"], stuck["window_available"], stuck["unread"]) == (6, 1, 0)
+    assert (stuck["effective_start_offset"], stuck["window_available"], stuck["unread"]) == (
+        6,
+        1,
+        0,
+    )
     assert stuck["window_complete"] == stuck["end_offset"] - 7
     assert other["lag"] == 0
 

@@ -27,7 +27,15 @@ from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
 from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume, wait_until
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
 LOGIN = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
 #: A password with everything that a properties file and JAAS quote.
@@ -45,7 +53,11 @@ def secured() -> Iterator[KafkaBroker]:
         share_consume(servers, "billing", ["orders"], accept, until=20)
         produce(servers, "orders", numbered(5, 1))
         both = (AclOperation.DESCRIBE, AclOperation.READ)
-        rules = [("alice", name, each) for name in (STATE_TOPIC, "__consumer_offsets", "orders") for each in both]
+        rules = [
+            ("alice", name, each)
+            for name in (STATE_TOPIC, "__consumer_offsets", "orders")
+            for each in both
+        ]
         rules += [("bob", "orders", each) for each in both]
         _allow(broker, rules)
         yield broker
@@ -61,8 +73,13 @@ def _allow(broker: KafkaBroker, rules: list[tuple[str, str, AclOperation]]) -> N
     for done in admin.create_acls(bindings).values():
         done.result(timeout=30)
     for user, topic in {(user, topic) for user, topic, _ in rules}:
-        config = client_config(broker.secure_bootstrap_servers, None, _properties(user, USERS[user]))
-        wait_until(lambda config=config, topic=topic: topic in topic_names(config), f"{user} may see {topic}")
+        config = client_config(
+            broker.secure_bootstrap_servers, None, _properties(user, USERS[user])
+        )
+        wait_until(
+            lambda config=config, topic=topic: topic in topic_names(config),
+            f"{user} may see {topic}",
+        )
 
 
 def _properties(user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
@@ -80,15 +97,27 @@ def _file(folder: Path, user: str, password: str, mechanism: str = "SCRAM-SHA-25
     file = folder / "client.properties"
     properties = _properties(user, password, mechanism)
     properties["sasl.jaas.config"] = (
-        properties["sasl.jaas.config"].replace("\\", "\\\\").replace("required ", "required \\\n   ")
+        properties["sasl.jaas.config"]
+        .replace("\\", "\\\\")
+        .replace("required ", "required \\\n   ")
     )
-    properties |= {"key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer", "group.id": "mine"}
+    properties |= {
+        "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+        "group.id": "mine",
+    }
     file.write_text("# ours\n" + "".join(f"{name}={value}\n" for name, value in properties.items()))
     return file
 
 
 def _lag(broker: KafkaBroker, file: Path, *more: str) -> CompletedProcess[str]:
-    return sharelag("lag", "--bootstrap-server", broker.secure_bootstrap_servers, "--command-config", str(file), *more)
+    return sharelag(
+        "lag",
+        "--bootstrap-server",
+        broker.secure_bootstrap_servers,
+        "--command-config",
+        str(file),
+        *more,
+    )
 
 
 def _the_line(done: CompletedProcess[str]) -> str:
@@ -104,7 +133,12 @@ def test_the_right_password(secured: KafkaBroker, tmp_path: Path, mechanism: str
     done = _lag(secured, _file(tmp_path, "alice", USERS["alice"], mechanism), "-o", "json")
     assert done.returncode == 0, done.stderr
     (row,) = (json.loads(line) for line in done.stdout.splitlines())
-    assert (row["group_id"], row["topic"], row["partition"], row["lag"]) == ("billing", "orders", 0, 5)
+    assert (row["group_id"], row["topic"], row["partition"], row["lag"]) == (
+        "billing",
+        "orders",
+        0,
+        5,
+    )
     assert USERS["alice"] not in done.stdout + done.stderr
     assert len(done.stderr.splitlines()) == 1  # the summary; no log line of the client's
 
@@ -113,7 +147,9 @@ def test_the_right_password(secured: KafkaBroker, tmp_path: Path, mechanism: str
 def test_a_wrong_password(secured: KafkaBroker, tmp_path: Path, mechanism: str) -> None:
     begun = time.monotonic()
     done = _lag(secured, _file(tmp_path, "alice", WRONG, mechanism), "--timeout", "60000")
-    assert time.monotonic() - begun < 20  # a busy machine starts Python slowly; the timeout is a minute
+    assert (
+        time.monotonic() - begun < 20
+    )  # a busy machine starts Python slowly; the timeout is a minute
     line = _the_line(done)
     assert "refused our credentials" in line
     assert "check user, password and sasl.mechanism" in line
@@ -146,7 +182,8 @@ def test_no_permission_on_the_state_topic(secured: KafkaBroker, tmp_path: Path) 
 
 
 def test_the_grant_that_is_named_is_enough(secured: KafkaBroker, tmp_path: Path) -> None:
-    # admin is a super user; whoever gets the two operations on the topic sees the group, though not its topic.
+    # admin is a super user; whoever gets the two operations on the topic sees the group, though not
+    # its topic.
     admin = _lag(secured, _file(tmp_path, "admin", USERS["admin"]), "-o", "csv")
     alice = _lag(secured, _file(tmp_path, "alice", USERS["alice"]), "-o", "csv")
     assert admin.stdout.splitlines()[0] == alice.stdout.splitlines()[0]
@@ -156,7 +193,9 @@ def test_the_grant_that_is_named_is_enough(secured: KafkaBroker, tmp_path: Path)
 
 @pytest.mark.parametrize("command", [["lag"], ["windows"], ["decode"], ["capture", "DIR"]])
 def test_no_broker_at_the_address(tmp_path: Path, command: list[str]) -> None:
-    with socket.socket() as nobody:  # bound, and not listening: refuses, and nobody else can take the port
+    with (
+        socket.socket() as nobody
+    ):  # bound, and not listening: refuses, and nobody else can take the port
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         arguments = [str(tmp_path / "c") if word == "DIR" else word for word in command]
@@ -198,7 +237,12 @@ def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> No
     target = tmp_path / "capture"
     file = _file(tmp_path, "alice", USERS["alice"])
     done = sharelag(
-        "capture", str(target), "--bootstrap-server", secured.secure_bootstrap_servers, "--command-config", str(file)
+        "capture",
+        str(target),
+        "--bootstrap-server",
+        secured.secure_bootstrap_servers,
+        "--command-config",
+        str(file),
     )
     assert done.returncode == 0, done.stderr
     files = [path for path in target.rglob("*") if path.is_file()]
@@ -210,11 +254,16 @@ def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> No
 
 def _rows(done: CompletedProcess[str]) -> list[dict[str, str]]:
     """What was printed, without when the ends were asked."""
-    return [{name: cell for name, cell in row.items() if name != "as_of"} for row in DictReader(StringIO(done.stdout))]
+    return [
+        {name: cell for name, cell in row.items() if name != "as_of"}
+        for row in DictReader(StringIO(done.stdout))
+    ]
 
 
 def _config(broker: KafkaBroker, user: str, password: str) -> ClientConfig:
-    return client_config(broker.secure_bootstrap_servers, None, _properties(user, password), timeout=10)
+    return client_config(
+        broker.secure_bootstrap_servers, None, _properties(user, password), timeout=10
+    )
 
 
 def test_features_are_told_before_anybody_has_logged_in(secured: KafkaBroker) -> None:
@@ -231,11 +280,23 @@ def test_features_are_told_before_anybody_has_logged_in(secured: KafkaBroker) ->
         ("alice", WRONG, {"broker": "check user, password"}),
     ],
 )
-def test_doctor(secured: KafkaBroker, tmp_path: Path, user: str, password: str | None, failing: dict[str, str]) -> None:
+def test_doctor(
+    secured: KafkaBroker, tmp_path: Path, user: str, password: str | None, failing: dict[str, str]
+) -> None:
     file = _file(tmp_path, user, password or USERS[user])
-    done = sharelag("doctor", "--bootstrap-server", secured.secure_bootstrap_servers, "--command-config", str(file))
+    done = sharelag(
+        "doctor",
+        "--bootstrap-server",
+        secured.secure_bootstrap_servers,
+        "--command-config",
+        str(file),
+    )
     lines = done.stdout.splitlines()
-    failed = {line.split()[1].rstrip(":"): lines[n + 1] for n, line in enumerate(lines) if line.startswith("fail ")}
+    failed = {
+        line.split()[1].rstrip(":"): lines[n + 1]
+        for n, line in enumerate(lines)
+        if line.startswith("fail ")
+    }
     assert failed.keys() == failing.keys()
     assert not [what for what, words in failing.items() if words not in failed[what]]
     assert done.returncode == bool(failing)

@@ -19,7 +19,14 @@ from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import accept, create_topics, numbered, produce, set_group_config, share_consume
+from tests.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +42,11 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, pa.Tabl
         raw = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
         lag = engine.lag(source, "local").table
         broker.stop()  # in good order: the checkpoints are written
-        return raw, lag, Path(shutil.copytree(broker.log_dir, tmp_path_factory.mktemp("files") / "log"))
+        return (
+            raw,
+            lag,
+            Path(shutil.copytree(broker.log_dir, tmp_path_factory.mktemp("files") / "log")),
+        )
 
 
 def test_the_records_are_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> None:
@@ -52,7 +63,9 @@ def test_the_lag_is_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> Non
     apart = ["as_of"]
     assert ours.drop(apart).to_pylist() == lag.drop(apart).to_pylist()
     answer = sharelag("lag", "--segments", str(folder), "-o", "json")
-    assert [json.loads(line)["lag"] for line in answer.stdout.splitlines()] == lag.column("lag").to_pylist()
+    assert [json.loads(line)["lag"] for line in answer.stdout.splitlines()] == lag.column(
+        "lag"
+    ).to_pylist()
     assert all(row["as_of"] for row in ours.to_pylist())
 
 
@@ -64,14 +77,19 @@ def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_told(
     whole = segment.read_bytes()
     count = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows
     segment.write_bytes(whole[:-5])
-    assert 0 < pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows < count
+    assert (
+        0 < pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows < count
+    )
     segment.write_bytes(whole[:-5] + bytes(5))
     with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is damaged"):
         list(read_segments(folder, STATE_TOPIC))
 
 
 def test_what_is_no_log_directory_is_told(tmp_path: Path) -> None:
-    for folder, message in ((tmp_path / "gone", "there is no folder"), (tmp_path, "holds no topic partitions")):
+    for folder, message in (
+        (tmp_path / "gone", "there is no folder"),
+        (tmp_path, "holds no topic partitions"),
+    ):
         answer = sharelag("lag", "--segments", str(folder))
         assert (answer.returncode, len(answer.stderr.splitlines())) == (1, 1)
         assert message in answer.stderr

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
-from sharelag.model.settings import CATALOGUE, Setting, check_all, effective, in_force, lint_consumer
+from sharelag.model.settings import (
+    CATALOGUE,
+    Setting,
+    check_all,
+    effective,
+    in_force,
+    lint_consumer,
+)
 from sharelag.model.settings.catalogue import Typed
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
@@ -31,13 +38,20 @@ def test_the_catalogue_is_kafkas(oracle: Oracle) -> None:
     assert {(s.scope, s.name) for s in CATALOGUE} == set(theirs)
     for setting in CATALOGUE:
         kafkas = theirs[setting.scope, setting.name]
-        kinds = {"INT": "int", "SHORT": "short", "BOOLEAN": "bool", "STRING": "text", "LIST": "list"}
+        kinds = {
+            "INT": "int",
+            "SHORT": "short",
+            "BOOLEAN": "bool",
+            "STRING": "text",
+            "LIST": "list",
+        }
         assert setting.kind == kinds[kafkas["type"]]
         assert as_text(setting.default) == kafkas["default"]
         assert setting.internal == kafkas["internal"]
         if setting.scope == "group":
             assert setting.broker == kafkas["synonym"]
-        # Of this one the definition has no range, and the broker refuses what it does not know all the same.
+        # Of this one the definition has no range, and the broker refuses what it does not know all
+        # the same.
         if setting.kind in ("int", "short") and not setting.name.endswith("compression.codec"):
             assert ranged(setting) == kafkas["range"]
 
@@ -62,7 +76,12 @@ def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: _Cases) -> 
     for (group, broker), answer in zip(asked, answers, strict=True):
         refused = answer.get("refused", answer.get("error"))
         problems = check_all(group | broker)
-        assert bool(problems) == (refused is not None), (group, broker, refused, list(map(str, problems)))
+        assert bool(problems) == (refused is not None), (
+            group,
+            broker,
+            refused,
+            list(map(str, problems)),
+        )
         outcomes.append(refused is None)
     assert 0.1 < sum(outcomes) / len(outcomes) < 0.9
 
@@ -72,16 +91,23 @@ def test_what_is_in_force_is_what_kafka_works_with(oracle: Oracle) -> None:
     asked = []
     while len(asked) < 500:
         group, broker = some(random, "group"), some(random, "broker")
-        # Brokers do not start on settings that contradict each other, and store only what can be read.
-        if not check_all(broker) and not any(problem.why.startswith("'") for problem in check_all(group)):
+        # Brokers do not start on settings that contradict each other, and store only what can be
+        # read.
+        if not check_all(broker) and not any(
+            problem.why.startswith("'") for problem in check_all(group)
+        ):
             asked.append((group, broker))
     answers = oracle.ask_many({"stored": group, "broker": broker} for group, broker in asked)
     clamped = 0
     for (group, broker), answer in zip(asked, answers, strict=True):
-        if "error" in answer:  # a stored value that the definition itself refuses: no broker stores it
+        if (
+            "error" in answer
+        ):  # a stored value that the definition itself refuses: no broker stores it
             continue
         ours = effective(group, broker)
-        assert {n: as_text(v.value) for n, v in ours.items() if n.startswith("share.")} == answer["effective"], (
+        assert {n: as_text(v.value) for n, v in ours.items() if n.startswith("share.")} == answer[
+            "effective"
+        ], (
             group,
             broker,
         )
@@ -103,14 +129,30 @@ def value(random: Random, setting: Setting) -> str:
     if setting.kind == "list":
         return random.choice(["simple", "simple,simple", " simple ", ""])
     if setting.kind == "text":
-        durations = ["PT1H", "P1D", "p1dt2h3m4.5s", "PT", "P", "-PT1H", "PT-1H", "P1Y", "PT1.1234567891S", "pt0s", ""]
+        durations = [
+            "PT1H",
+            "P1D",
+            "p1dt2h3m4.5s",
+            "PT",
+            "P",
+            "-PT1H",
+            "PT-1H",
+            "P1Y",
+            "PT1.1234567891S",
+            "pt0s",
+            "",
+        ]
         resets = [f"by_duration:{text}" for text in durations]
         more = resets if setting.pattern else ["read_committed", "READ_COMMITTED", "serializable"]
-        return random.choice([*setting.choices, *(more if setting.choices else ["a.B"]), *setting.choices])
+        return random.choice(
+            [*setting.choices, *(more if setting.choices else ["a.B"]), *setting.choices]
+        )
     assert isinstance(setting.default, int)
     edges = [setting.default, setting.least or 0, setting.greatest or setting.default * 2]
     number = random.choice([*edges, 45_000, 60_000, 15_000, 5000]) + random.choice([0, 0, 0, -1, 1])
-    return random.choice([str(number)] * 20 + [f" {number} ", f"+{abs(number)}", "x", "1e3", "99999999999", "1_0"])
+    return random.choice(
+        [str(number)] * 20 + [f" {number} ", f"+{abs(number)}", "x", "1e3", "99999999999", "1_0"]
+    )
 
 
 def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
@@ -142,10 +184,14 @@ def configured() -> Iterator[KafkaBroker]:
     name = "group.share.max.record.lock.duration.ms"
     with KafkaBroker(properties={name: "90000"}, secure=True) as broker:
         servers = broker.bootstrap_servers
-        create_topics(servers, {"kept": 1}, {"retention.ms": "1234567", "cleanup.policy": "compact,delete"})
+        create_topics(
+            servers, {"kept": 1}, {"retention.ms": "1234567", "cleanup.policy": "compact,delete"}
+        )
         create_topics(servers, {"plain": 1})
         settings = {"share.record.lock.duration.ms": "80000", "share.delivery.count.limit": "7"}
-        set_group_config(servers, HOSTILE, **settings, **{"share.renew.acknowledge.enable": "false"})
+        set_group_config(
+            servers, HOSTILE, **settings, **{"share.renew.acknowledge.enable": "false"}
+        )
         assert in_table(broker, HOSTILE)["share.record.lock.duration.ms"] == ("80000", "group")
         broker.stop()
         narrowed = broker.log_dir.parent / "server.properties"
@@ -157,7 +203,9 @@ def configured() -> Iterator[KafkaBroker]:
 HOSTILE = "settings <b>&'quoted'"
 
 
-def in_table(broker: KafkaBroker, group: str, scope: str = "group") -> dict[str, tuple[str | None, str | None]]:
+def in_table(
+    broker: KafkaBroker, group: str, scope: str = "group"
+) -> dict[str, tuple[str | None, str | None]]:
     table = settings(client_config(broker.bootstrap_servers), [group], ["kept", "plain", "gone"])
     entity = None if scope == "broker" else group
     rows = [row for row in table.to_pylist() if (row["scope"], row["entity"]) == (scope, entity)]
@@ -167,7 +215,10 @@ def in_table(broker: KafkaBroker, group: str, scope: str = "group") -> dict[str,
 def test_a_groups_settings_are_told_with_where_they_come_from(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE)
     assert found == {
-        "share.record.lock.duration.ms": ("60000", "broker"),  # stored are 80000, and the bound is lower now
+        "share.record.lock.duration.ms": (
+            "60000",
+            "broker",
+        ),  # stored are 80000, and the bound is lower now
         "share.delivery.count.limit": ("7", "group"),
         "share.renew.acknowledge.enable": ("false", "group"),
         "share.heartbeat.interval.ms": ("250", "broker"),
@@ -196,7 +247,11 @@ def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> Non
 
 def test_a_topics_settings_tell_how_long_records_stay(configured: KafkaBroker) -> None:
     table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
-    rows = {(r["entity"], r["name"]): (r["value"], r["source"]) for r in table.to_pylist() if r["scope"] == "topic"}
+    rows = {
+        (r["entity"], r["name"]): (r["value"], r["source"])
+        for r in table.to_pylist()
+        if r["scope"] == "topic"
+    }
     assert {entity for entity, _ in rows} == {"kept", "plain"}
     assert len(rows) == 2 * len(TOPIC_SETTINGS)
     assert rows["kept", "retention.ms"] == ("1234567", "topic")
@@ -204,7 +259,9 @@ def test_a_topics_settings_tell_how_long_records_stay(configured: KafkaBroker) -
     assert rows["plain", "retention.ms"] == ("604800000", "default")
 
 
-def test_what_we_may_not_see_is_null_with_a_warning(configured: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_we_may_not_see_is_null_with_a_warning(
+    configured: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     config = ClientConfig(configured.client_config("bob"))
     with caplog.at_level("WARNING", logger="sharelag"):
         table = settings(config, ["g"], ["kept"])
@@ -212,7 +269,9 @@ def test_what_we_may_not_see_is_null_with_a_warning(configured: KafkaBroker, cap
     assert {row["scope"] for row in table.to_pylist()} == {"group", "topic", "broker"}
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == 3
-    assert "the settings of group 'g' are not known: grant DESCRIBE_CONFIGS on group 'g'" in warnings
+    assert (
+        "the settings of group 'g' are not known: grant DESCRIBE_CONFIGS on group 'g'" in warnings
+    )
     assert {value.source for value in in_force(table, "g").values()} == {"assumed"}
 
 
@@ -233,7 +292,9 @@ def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> No
 def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:
     name = "group.share.max.size"
     with caplog.at_level("WARNING", logger="sharelag"):
-        agreed = _agreed([{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}])
+        agreed = _agreed(
+            [{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}]
+        )
     assert agreed == {name: (None, "broker"), "x": ("1", "broker")}
     assert "brokers disagree on group.share.max.size (200, 300)" in caplog.text
     assert _agreed([{name: ("200", "default")}, None]) is None
@@ -241,7 +302,9 @@ def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -
 
 def test_secrets_are_null() -> None:
     entries = {
-        name: ConfigEntry(name, "hidden", source=ConfigSource.STATIC_BROKER_CONFIG.value, is_sensitive=secret)
+        name: ConfigEntry(
+            name, "hidden", source=ConfigSource.STATIC_BROKER_CONFIG.value, is_sensitive=secret
+        )
         for name, secret in (("a", True), ("b", False))
     }
     assert _told(entries) == {"a": (None, "broker"), "b": ("hidden", "broker")}

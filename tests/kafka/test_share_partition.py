@@ -17,8 +17,12 @@ from tests.kafka.oracles import Oracle, share_partition
 from tests.share_schedules import lives
 
 TOPIC = "A" * 22
-#: Where Kafka's class fails within, a fetch of ours gets nothing, and an acknowledgement is refused.
-INTERNAL = {"acquire": {"IllegalArgumentException", "IllegalStateException"}, "acknowledge": {"NullPointerException"}}
+#: Where Kafka's class fails within, a fetch of ours gets nothing, and an acknowledgement is
+#: refused.
+INTERNAL = {
+    "acquire": {"IllegalArgumentException", "IllegalStateException"},
+    "acknowledge": {"NullPointerException"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,9 @@ def oracle() -> Iterator[Oracle]:
         yield running
 
 
-@pytest.mark.parametrize("steady", [False, True], ids=["all that can happen", "nothing deleted or refused"])
+@pytest.mark.parametrize(
+    "steady", [False, True], ids=["all that can happen", "nothing deleted or refused"]
+)
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
     played = [
         (seed, life)
@@ -60,17 +66,38 @@ def _as_ours(step: dict[str, Any], answer: dict[str, Any], seen: dict[str, int])
 
 def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
     """Everything in flight is finished, and yet neither the start offset moves nor may a fetch go on."""
-    settings = {"maxRecordLocks": 15, "deliveryCountLimit": 5, "lockDurationMs": 30_000, "renewEnabled": True}
+    settings = {
+        "maxRecordLocks": 15,
+        "deliveryCountLimit": 5,
+        "lockDurationMs": 30_000,
+        "renewEnabled": True,
+    }
     window = {"startOffset": 0, "stateEpoch": 0, "leaderEpoch": 1, "batches": [[10, 19, 2, 1]]}
-    fetch = {"op": "acquire", "now": 0, "member": "c", "maxRecords": 10, "batchSize": 10, "mode": "batch_optimized"}
+    fetch = {
+        "op": "acquire",
+        "now": 0,
+        "member": "c",
+        "maxRecords": 10,
+        "batchSize": 10,
+        "mode": "batch_optimized",
+    }
     fetched = [[0, 9, False], [10, 19, False], [20, 29, False]]
     said = [[[0, 4, [1]], [5, 5, [2]], [6, 9, [1]]], [[5, 5, [1]]]]
     ops: list[dict[str, Any]] = []
     for batches in said:
-        ops += [fetch | {"fetched": fetched}, {"op": "acknowledge", "now": 0, "member": "c", "batches": batches}]
+        ops += [
+            fetch | {"fetched": fetched},
+            {"op": "acknowledge", "now": 0, "member": "c", "batches": batches},
+        ]
     ops.append(fetch | {"fetched": fetched[2:]})
     answer = oracle.ask(settings | window | {"ops": ops})
-    assert [step.get("acquired") for step in answer["steps"]] == [[[0, 9, 1]], None, [[5, 5, 2]], None, []]
+    assert [step.get("acquired") for step in answer["steps"]] == [
+        [[0, 9, 1]],
+        None,
+        [[5, 5, 2]],
+        None,
+        [],
+    ]
     last = answer["steps"][-1]
     assert not last["canFetch"]
     assert (last["state"]["startOffset"], last["state"]["dcc"]) == (5, 15)
@@ -81,7 +108,9 @@ def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
 def test_partitions_rotate_as_kafka_rotates_them(oracle: Oracle) -> None:
     sizes = [(n, epoch) for n in range(5) for epoch in range(-1, 9)]
     answers = oracle.ask_many([{"rotate": n, "sessionEpoch": epoch} for n, epoch in sizes])
-    assert [rotated(list(range(n)), epoch) for n, epoch in sizes] == [answer["order"] for answer in answers]
+    assert [rotated(list(range(n)), epoch) for n, epoch in sizes] == [
+        answer["order"] for answer in answers
+    ]
 
 
 @pytest.mark.row("PSC-17")
@@ -98,7 +127,10 @@ def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, c
         for op, result in zip(ops, theirs, strict=True):
             assert _answer(topic, op) == {key: result.get(key) for key in ("error", "answer")}, op
             records = topic.records().to_pylist()
-            ours = [(row["key"].hex(), row["value"].hex() if row["value"] else None) for row in records[done:]]
+            ours = [
+                (row["key"].hex(), row["value"].hex() if row["value"] else None)
+                for row in records[done:]
+            ]
             written = [(record["k"], record["v"]) for record in result["records"]]
             if op["op"] == "cold":  # in no order
                 ours, written = sorted(ours), sorted(written)
@@ -123,10 +155,16 @@ def _requests(random: Random) -> list[dict[str, Any]]:
         if kind in ("write", "read"):
             op["leaderEpoch"] = random.randint(-1, 4)
         if kind == "write":
-            op |= {"dcc": random.randint(-1, 9), "batches": [list(batch) for batch in generators.state_batches(random)]}
+            op |= {
+                "dcc": random.randint(-1, 9),
+                "batches": [list(batch) for batch in generators.state_batches(random)],
+            }
             if random.random() < 0.4:  # as a split batch is written
                 first = random.randint(0, 30)
-                states = [[random.choice([0, 2, 2]), random.choice([1, 1, 2])] for _ in range(random.randint(1, 9))]
+                states = [
+                    [random.choice([0, 2, 2]), random.choice([1, 1, 2])]
+                    for _ in range(random.randint(1, 9))
+                ]
                 op["batches"] = [[first + n, first + n, *state] for n, state in enumerate(states)]
         ops.append(op)
     return ops
@@ -139,9 +177,14 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any]:
         if op["op"] == "init":
             topic.initialize(key, now, op["stateEpoch"], op["startOffset"])
         elif op["op"] == "write":
-            runs = written(WrittenRun(*batch, per_offset=batch[0] == batch[1]) for batch in op["batches"])
+            runs = written(
+                WrittenRun(*batch, per_offset=batch[0] == batch[1]) for batch in op["batches"]
+            )
             assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
-            topic.write(key, Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs))
+            topic.write(
+                key,
+                Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs),
+            )
         elif op["op"] == "read":
             answer = {"startOffset": 0, "stateEpoch": 0, "batches": []}
             window = topic.read(key, op["leaderEpoch"], now)

@@ -25,7 +25,9 @@ from tests.kafka.test_replay_against_kafka import _as_kafka
 from tests.simulation_scenarios import EVERYTHING, random_scenario
 
 
-def test_kafkas_coordinator_loads_what_a_simulation_wrote(oracle_replayer: Oracle, cases: Any) -> None:
+def test_kafkas_coordinator_loads_what_a_simulation_wrote(
+    oracle_replayer: Oracle, cases: Any
+) -> None:
     """After each run it holds the states that the simulation's coordinator holds, and that our replay gives."""
     runs = [simulate(EVERYTHING, seed) for seed in range(cases(2, 20))]
     runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(40, 600))]
@@ -38,28 +40,43 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(oracle_replayer: Oracl
     for run in runs:
         kept = {key: run._states.window(place) for place, key in enumerate(run._states.keys)}
         assert loaded[id(run)] == _as_kafka(kept)
-        assert dict(window_items(replay_arrow(decode_arrow(run.records(), STATE_TOPIC).records))) == kept
+        assert (
+            dict(window_items(replay_arrow(decode_arrow(run.records(), STATE_TOPIC).records)))
+            == kept
+        )
     assert sum(len(question["records"]) for _, question in asked) > 5000
 
 
 @pytest.mark.row("PSC-17")
-def test_kafkas_coordinator_would_have_written_the_same(oracle_coordinator: Oracle, cases: Any) -> None:
+def test_kafkas_coordinator_would_have_written_the_same(
+    oracle_coordinator: Oracle, cases: Any
+) -> None:
     """Asked what the simulation's brokers asked, it writes the same bytes, one state partition after the other."""
     for n in range(cases(15, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
         with _requests() as asked:
             records = simulate(scenario, n).records().to_pylist()
         topics = {topic.id: topic.partitions for topic in scenario.topics}
-        answer = oracle_coordinator.ask({"topics": topics, "ops": asked, "updatesPerSnapshot": 500, "coldMs": 300_000})
+        answer = oracle_coordinator.ask(
+            {"topics": topics, "ops": asked, "updatesPerSnapshot": 500, "coldMs": 300_000}
+        )
         assert {result.get("error", 0) for result in answer["results"]} == {0}
-        theirs = [(record["k"], record["v"]) for result in answer["results"] for record in result["records"]]
+        theirs = [
+            (record["k"], record["v"])
+            for result in answer["results"]
+            for record in result["records"]
+        ]
         assert [(row["key"].hex(), row["value"].hex()) for row in records] == theirs
 
 
 def _by_partition(run: SimulationResult) -> list[dict[str, Any]]:
     partitions: dict[int, list[dict[str, Any]]] = {}
     for row in run.records().to_pylist():
-        record = {"o": row["offset"], "k": row["key"].hex(), "v": row["value"].hex() if row["value"] else None}
+        record = {
+            "o": row["offset"],
+            "k": row["key"].hex(),
+            "v": row["value"].hex() if row["value"] else None,
+        }
         partitions.setdefault(row["partition"], []).append(record)
     return [{"records": records} for _, records in sorted(partitions.items())]
 
@@ -67,7 +84,12 @@ def _by_partition(run: SimulationResult) -> list[dict[str, Any]]:
 def _new_group(scenario: Scenario) -> Scenario:
     """The same, but the group knows none of its share partitions before."""
     topics = tuple(
-        replace(topic, starts=tuple(PartitionStart(start.end_offset, batch_records=4) for start in topic.starts))
+        replace(
+            topic,
+            starts=tuple(
+                PartitionStart(start.end_offset, batch_records=4) for start in topic.starts
+            ),
+        )
         for topic in scenario.topics
     )
     return replace(scenario, topics=topics)
@@ -82,15 +104,26 @@ def _requests() -> Iterator[list[dict[str, Any]]]:
     def of(key: SharePartition, op: str, now: int) -> dict[str, Any]:
         return {"op": op, "now": now, "g": key.group_id, "t": key.topic_id, "p": key.partition}
 
-    def initialized(self: StateTopic, key: SharePartition, now: int, state_epoch: int, start_offset: int) -> None:
-        asked.append(of(key, "init", now) | {"stateEpoch": state_epoch, "startOffset": start_offset})
+    def initialized(
+        self: StateTopic, key: SharePartition, now: int, state_epoch: int, start_offset: int
+    ) -> None:
+        asked.append(
+            of(key, "init", now) | {"stateEpoch": state_epoch, "startOffset": start_offset}
+        )
         initialize(self, key, now, state_epoch, start_offset)
 
     def written(self: StateTopic, key: SharePartition, one: Write) -> None:
         asked.append(
             of(key, "write", one.time_ms)
-            | {"leaderEpoch": one.leader_epoch, "stateEpoch": one.state_epoch, "startOffset": one.start_offset}
-            | {"dcc": one.delivery_complete_count, "batches": [list(batch) for batch in one.batches]}
+            | {
+                "leaderEpoch": one.leader_epoch,
+                "stateEpoch": one.state_epoch,
+                "startOffset": one.start_offset,
+            }
+            | {
+                "dcc": one.delivery_complete_count,
+                "batches": [list(batch) for batch in one.batches],
+            }
         )
         write(self, key, one)
 

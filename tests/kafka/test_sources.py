@@ -56,7 +56,11 @@ def _config(broker: KafkaBroker, timeout: float = 10) -> ClientConfig:
 
 def _as_user(broker: KafkaBroker, user: str, password: str | None = None) -> ClientConfig:
     jaas = f'{_SCRAM} required username="{user}" password="{password or user + "-secret"}";'
-    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": jaas,
+    }
     return client_config(broker.secure_bootstrap_servers, None, properties)
 
 
@@ -76,7 +80,7 @@ def _delete_below(broker: KafkaBroker, topic: str, partition: int, offset: int) 
         done.result(timeout=30)
 
 
-# ---- what is read ---------------------------------------------------------------------------------------
+# ---- what is read --------------------------------------------------------------------------------
 
 
 def test_all_columns_of_all_records(broker: KafkaBroker, topic: str) -> None:
@@ -95,7 +99,9 @@ def test_all_columns_of_all_records(broker: KafkaBroker, topic: str) -> None:
     assert all(before <= row["timestamp"] <= datetime.now(UTC) for row in rows)
 
 
-def test_a_tombstone_has_no_value_and_an_empty_value_is_one(broker: KafkaBroker, topic: str) -> None:
+def test_a_tombstone_has_no_value_and_an_empty_value_is_one(
+    broker: KafkaBroker, topic: str
+) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, None, b"k")
@@ -135,7 +141,9 @@ def test_ranges(broker: KafkaBroker, topic: str, first: int, end: int) -> None:
 
 def test_transactions_their_markers_and_what_was_aborted(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic, "log_level": 0}
+    )
     producer.init_transactions(60)
     for name, end in ((b"a", producer.commit_transaction), (b"b", producer.abort_transaction)):
         producer.begin_transaction()
@@ -145,14 +153,20 @@ def test_transactions_their_markers_and_what_was_aborted(broker: KafkaBroker, to
     config = _config(broker)
     assert kafka.offset_ranges(config, topic) == {0: (0, 4)}  # the end offset is behind a marker
     assert _offsets(_read(config, topic)) == [0, 2]
-    assert _read(config, topic, ranges={0: (3, 4)}) == []  # nothing but a marker, and the end of the log
-    assert _read(config, topic, ranges={0: (1, 2)}) == []  # nothing but a marker, and a record beyond
+    assert (
+        _read(config, topic, ranges={0: (3, 4)}) == []
+    )  # nothing but a marker, and the end of the log
+    assert (
+        _read(config, topic, ranges={0: (1, 2)}) == []
+    )  # nothing but a marker, and a record beyond
     assert _offsets(_read(config, topic, ranges={0: (1, 3)})) == [2]
 
 
 def test_an_open_transaction_does_not_hold_us_up(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic, "log_level": 0}
+    )
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"open", b"k", 0)
@@ -164,7 +178,8 @@ def test_an_open_transaction_does_not_hold_us_up(broker: KafkaBroker, topic: str
 
 
 def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
-    # The smallest delays there are: the cleaner looks every few hundred milliseconds and finds closed segments.
+    # The smallest delays there are: the cleaner looks every few hundred milliseconds and finds
+    # closed segments.
     compacted = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.0",
@@ -188,7 +203,7 @@ def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
     assert rows[-1]["offset"] == end - 1
 
 
-# ---- what is gone ---------------------------------------------------------------------------------------
+# ---- what is gone --------------------------------------------------------------------------------
 
 
 def test_a_deleted_beginning(broker: KafkaBroker, topic: str) -> None:
@@ -251,7 +266,7 @@ def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> N
         _read(config, topic, ranges={0: (0, 100)}, fail_on_data_loss=True)
 
 
-# ---- topics and offsets ---------------------------------------------------------------------------------
+# ---- topics and offsets --------------------------------------------------------------------------
 
 
 def test_topic_ids_are_those_that_kafka_prints(broker: KafkaBroker, topic: str) -> None:
@@ -273,13 +288,20 @@ def test_offsets_of_topics(broker: KafkaBroker, topic: str) -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     table = kafka.list_offsets(_config(broker), {topic: "I" * 22})
     assert table.schema == schemas.OFFSETS
-    rows = [{name: value for name, value in row.items() if name != "as_of"} for row in table.to_pylist()]
+    rows = [
+        {name: value for name, value in row.items() if name != "as_of"} for row in table.to_pylist()
+    ]
     same = {"topic": topic, "topic_id": "I" * 22, "leader_epoch": 0, "end_offset": 5}
-    assert rows == [{**same, "partition": 0, "log_start_offset": 0}, {**same, "partition": 1, "log_start_offset": 2}]
+    assert rows == [
+        {**same, "partition": 0, "log_start_offset": 0},
+        {**same, "partition": 1, "log_start_offset": 2},
+    ]
     assert all(before <= row["as_of"] <= datetime.now(UTC) for row in table.to_pylist())
 
 
-def test_a_topic_that_vanishes_meanwhile_takes_no_other_with_it(broker: KafkaBroker, topic: str) -> None:
+def test_a_topic_that_vanishes_meanwhile_takes_no_other_with_it(
+    broker: KafkaBroker, topic: str
+) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     table = kafka.list_offsets(_config(broker), {topic: "I" * 22, f"{topic}-gone": "J" * 22})
     assert table.column("topic").to_pylist() == [topic]
@@ -300,21 +322,28 @@ def test_offsets_of_the_past(broker: KafkaBroker, topic: str) -> None:
         at = datetime.fromtimestamp(milliseconds / 1000, UTC)
         table = kafka.list_offsets(config, ids, at=at)
         assert table.column("as_of").to_pylist() == [at] * 3
-        assert table.column("log_start_offset").to_pylist() == [None] * 3  # Kafka does not remember it
+        assert (
+            table.column("log_start_offset").to_pylist() == [None] * 3
+        )  # Kafka does not remember it
         return table.column("end_offset").to_pylist()
 
-    # Partition 1 begins with the newer record: where it ended before cannot be told. Partition 2 is empty.
+    # Partition 1 begins with the newer record: where it ended before cannot be told. Partition 2 is
+    # empty.
     assert ends(old - 1) == [0, None, 0]
     assert ends(old + 1) == [1, None, 0]
     assert ends(new + 1) == [2, 2, 0]
-    assert kafka.offsets_for_times(config, topic, {0: old + 1, 1: new + 1, 2: old}) == {0: 1, 1: 2, 2: 0}
+    assert kafka.offsets_for_times(config, topic, {0: old + 1, 1: new + 1, 2: old}) == {
+        0: 1,
+        1: 2,
+        2: 0,
+    }
 
 
 def test_the_clusters_id(broker: KafkaBroker) -> None:
     assert len(kafka.cluster_id(_config(broker))) == 22
 
 
-# ---- what to do when it does not work -----------------------------------------------------------------------
+# ---- what to do when it does not work ------------------------------------------------------------
 
 _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
     "read": lambda config: list(kafka.read_topic(config, STATE_TOPIC)),
@@ -326,10 +355,15 @@ _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
 
 
 @pytest.mark.parametrize("ask", _ASKING.values(), ids=_ASKING)
-def test_nobody_there(ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureFixture[str]) -> None:
+def test_nobody_there(
+    ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureFixture[str]
+) -> None:
     config = client_config("127.0.0.1:1", timeout=1)
     begun = time.monotonic()
-    with pytest.raises(BrokerUnreachableError, match=r"no broker answers at 127\.0\.0\.1:1 within 1 s.*refused.*check"):
+    with pytest.raises(
+        BrokerUnreachableError,
+        match=r"no broker answers at 127\.0\.0\.1:1 within 1 s.*refused.*check",
+    ):
         ask(config)
     assert time.monotonic() - begun < 3
     assert capfd.readouterr() == ("", "")  # the client library's own log stays quiet
@@ -337,7 +371,9 @@ def test_nobody_there(ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureF
 
 @pytest.mark.parametrize("ask", _ASKING.values(), ids=_ASKING)
 def test_wrong_password(
-    secure_broker: KafkaBroker, ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureFixture[str]
+    secure_broker: KafkaBroker,
+    ask: Callable[[ClientConfig], Any],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     begun = time.monotonic()
     with pytest.raises(AuthenticationError, match="refused our credentials") as refusal:
@@ -365,7 +401,9 @@ def test_asking_for_a_topic_does_not_create_it() -> None:
         assert kafka.topic_names(_config(own)) == []
 
 
-def test_permissions_on_the_topic_are_all_that_is_needed(secure_broker: KafkaBroker, topic: str) -> None:
+def test_permissions_on_the_topic_are_all_that_is_needed(
+    secure_broker: KafkaBroker, topic: str
+) -> None:
     create_topics(secure_broker.bootstrap_servers, {topic: 1})
     produce(secure_broker.bootstrap_servers, topic, numbered(10, 1))
     alice = _as_user(secure_broker, "alice")
@@ -380,7 +418,9 @@ def test_permissions_on_the_topic_are_all_that_is_needed(secure_broker: KafkaBro
     # No permission on any group, nor on the cluster.
     assert _offsets(_read(alice, topic)) == list(range(10))
     assert list(kafka.topic_ids(alice)) == [topic]
-    assert kafka.list_offsets(alice, kafka.topic_ids(alice)).column("end_offset").to_pylist() == [10]
+    assert kafka.list_offsets(alice, kafka.topic_ids(alice)).column("end_offset").to_pylist() == [
+        10
+    ]
 
 
 def test_reading_leaves_no_group_behind(secure_broker: KafkaBroker, topic: str) -> None:

@@ -41,7 +41,9 @@ def topic(broker: KafkaBroker, spark: SparkSession) -> str:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for n in range(COUNT):
         for partition in (0, 1):
-            producer.produce(name, b"value %d" % n, b"key %d" % n, partition, timestamp=BEGUN + n * 1000)
+            producer.produce(
+                name, b"value %d" % n, b"key %d" % n, partition, timestamp=BEGUN + n * 1000
+            )
     producer.produce(f"{name}-other", None, b"deleted", 0)
     producer.flush(30)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -51,14 +53,19 @@ def topic(broker: KafkaBroker, spark: SparkSession) -> str:
 
 
 def _frame(spark: SparkSession, broker: KafkaBroker, **options: str) -> DataFrame:
-    reader = spark.read.format("sharelag_kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    reader = spark.read.format("sharelag_kafka").option(
+        "kafka.bootstrap.servers", broker.bootstrap_servers
+    )
     return reader.options(**options).load()
 
 
 def _offsets(frame: DataFrame) -> dict[int, list[int]]:
     """Offsets by partition, sorted."""
     rows = frame.select("partition", "offset").collect()
-    return {p: sorted(row.offset for row in rows if row.partition == p) for p in {row.partition for row in rows}}
+    return {
+        p: sorted(row.offset for row in rows if row.partition == p)
+        for p in {row.partition for row in rows}
+    }
 
 
 def _as_lists(ranges: dict[int, range]) -> dict[int, list[int]]:
@@ -79,15 +86,28 @@ def test_schema_and_rows(spark: SparkSession, broker: KafkaBroker, topic: str) -
     ]
     schemas.require(frame, schemas.RAW, "the source")
     read = sorted(
-        frame.selectExpr("*", "unix_millis(timestamp) as ms").collect(), key=lambda r: (r.partition, r.offset)
+        frame.selectExpr("*", "unix_millis(timestamp) as ms").collect(),
+        key=lambda r: (r.partition, r.offset),
     )
-    assert [(bytes(r.key), bytes(r.value), r.topic, r.partition, r.offset, r.ms, r.timestampType) for r in read] == [
-        (b"key %d" % n, b"value %d" % n, topic, p, n, BEGUN + n * 1000, 0) for p, kept in KEPT.items() for n in kept
+    assert [
+        (bytes(r.key), bytes(r.value), r.topic, r.partition, r.offset, r.ms, r.timestampType)
+        for r in read
+    ] == [
+        (b"key %d" % n, b"value %d" % n, topic, p, n, BEGUN + n * 1000, 0)
+        for p, kept in KEPT.items()
+        for n in kept
     ]
 
 
-def test_several_topics_and_a_null_value(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
-    counts = _frame(spark, broker, subscribe=f"{topic}, {topic}-other").groupBy("topic").count().collect()
+def test_several_topics_and_a_null_value(
+    spark: SparkSession, broker: KafkaBroker, topic: str
+) -> None:
+    counts = (
+        _frame(spark, broker, subscribe=f"{topic}, {topic}-other")
+        .groupBy("topic")
+        .count()
+        .collect()
+    )
     assert {row.topic: row["count"] for row in counts} == {topic: 190, f"{topic}-other": 1}
     (deleted,) = _frame(spark, broker, subscribe=f"{topic}-other").collect()
     assert (bytes(deleted.key), deleted.value) == (b"deleted", None)
@@ -97,13 +117,22 @@ def test_nothing_to_read(spark: SparkSession, broker: KafkaBroker, topic: str) -
     assert _frame(spark, broker, subscribe=f"{topic}-empty").collect() == []
 
 
-def test_subscribe_pattern_is_of_the_whole_name(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
-    found = _frame(spark, broker, subscribePattern=f"{topic}(-o.*)?").select("topic").distinct().collect()
+def test_subscribe_pattern_is_of_the_whole_name(
+    spark: SparkSession, broker: KafkaBroker, topic: str
+) -> None:
+    found = (
+        _frame(spark, broker, subscribePattern=f"{topic}(-o.*)?")
+        .select("topic")
+        .distinct()
+        .collect()
+    )
     assert {row.topic for row in found} == {topic, f"{topic}-other"}
 
 
 def test_assign(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
-    assert _offsets(_frame(spark, broker, assign=json.dumps({topic: [1]}))) == _as_lists({1: KEPT[1]})
+    assert _offsets(_frame(spark, broker, assign=json.dumps({topic: [1]}))) == _as_lists(
+        {1: KEPT[1]}
+    )
 
 
 _OPTIONS = [
@@ -130,12 +159,16 @@ def test_offsets(
     options: dict[str, str | dict[str, int]],
     kept: dict[int, range],
 ) -> None:
-    texts = {name: it if isinstance(it, str) else json.dumps({topic: it}) for name, it in options.items()}
+    texts = {
+        name: it if isinstance(it, str) else json.dumps({topic: it}) for name, it in options.items()
+    }
     assert _offsets(_frame(spark, broker, subscribe=topic, **texts)) == _as_lists(kept)
 
 
 @pytest.mark.parametrize(("at_least", "tasks"), [("1", 2), ("2", 2), ("6", 6)])
-def test_min_partitions(spark: SparkSession, broker: KafkaBroker, topic: str, at_least: str, tasks: int) -> None:
+def test_min_partitions(
+    spark: SparkSession, broker: KafkaBroker, topic: str, at_least: str, tasks: int
+) -> None:
     frame = _frame(spark, broker, subscribe=topic, minPartitions=at_least)
     assert tasks <= frame.rdd.getNumPartitions() <= tasks + 1
     assert _offsets(frame) == _as_lists(KEPT)
@@ -166,7 +199,9 @@ def test_what_cannot_be_read_says_so(
     spark: SparkSession, broker: KafkaBroker, topic: str, options: dict[str, str], words: str
 ) -> None:
     with pytest.raises(Exception, match=r"sharelag\.errors\.\w+: ") as refusal:
-        _frame(spark, broker, **{name: text.replace("TOPIC", topic) for name, text in options.items()}).collect()
+        _frame(
+            spark, broker, **{name: text.replace("TOPIC", topic) for name, text in options.items()}
+        ).collect()
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
 
@@ -186,7 +221,11 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
     producer.produce(topic, b"v", b"k")
     producer.flush(30)
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required username='admin' password='admin-secret';"
-    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": jaas,
+    }
     config = client_config(secure_broker.secure_bootstrap_servers, None, properties)
     frame = read_kafka(spark, config, topic)
     assert frame.count() == 1
@@ -203,12 +242,16 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
         assert "admin-secret" not in shown
 
 
-# ---- streams --------------------------------------------------------------------------------------------
+# ---- streams -------------------------------------------------------------------------------------
 
 
-def _run(spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str) -> list[list[dict[str, Any]]]:
+def _run(
+    spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str
+) -> list[list[dict[str, Any]]]:
     """Run a stream until it has read what is there, and return the rows of each micro-batch, sorted."""
-    reader = spark.readStream.format("sharelag_kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    reader = spark.readStream.format("sharelag_kafka").option(
+        "kafka.bootstrap.servers", broker.bootstrap_servers
+    )
     batches: list[list[dict[str, Any]]] = []
 
     def heed(frame: DataFrame, _: int) -> None:
@@ -237,16 +280,26 @@ def growing(broker: KafkaBroker, spark: SparkSession) -> str:
 def test_a_stream_goes_on_where_it_was_in_pieces_of_the_size_asked_for(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:
-    options = {"subscribe": growing, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "40", "minPartitions": "4"}
+    options = {
+        "subscribe": growing,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "40",
+        "minPartitions": "4",
+    }
     first = _run(spark, broker, tmp_path, **options)
     assert [len(rows) for rows in first] == [40, 40, 20]
-    assert sorted(place for rows in first for place in _places(rows)) == [(p, n) for p in (0, 1) for n in range(50)]
+    assert sorted(place for rows in first for place in _places(rows)) == [
+        (p, n) for p in (0, 1) for n in range(50)
+    ]
     assert _places(first[0]) == [(p, n) for p in (0, 1) for n in range(20)]
     assert _run(spark, broker, tmp_path, **options) == []
     produce(broker.bootstrap_servers, growing, numbered(10, 2, "more"))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_partitions([NewPartitions(growing, 3)])[growing].result(timeout=30)
-    wait_until(lambda: len(kafka.offset_ranges(client_config(broker.bootstrap_servers), growing)) == 3, "it is there")
+    wait_until(
+        lambda: len(kafka.offset_ranges(client_config(broker.bootstrap_servers), growing)) == 3,
+        "it is there",
+    )
     produce(broker.bootstrap_servers, growing, [(2, None, b"new")])
     (more,) = _run(spark, broker, tmp_path, **options)
     assert _places(more) == [(p, n) for p in (0, 1) for n in range(50, 55)] + [(2, 0)]
@@ -258,36 +311,53 @@ def test_a_stream_begins_with_what_comes(
 ) -> None:
     assert _run(spark, broker, tmp_path / "a", subscribe=growing) == [[]]
     given = json.dumps({growing: {"0": 48, "1": -1}})
-    (rows,) = _run(spark, broker, tmp_path / "b", assign=json.dumps({growing: [0, 1]}), startingOffsets=given)
+    (rows,) = _run(
+        spark, broker, tmp_path / "b", assign=json.dumps({growing: [0, 1]}), startingOffsets=given
+    )
     assert _places(rows) == [(0, 48), (0, 49)]
 
 
-def test_what_was_pruned_under_a_stream(spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path) -> None:
+def test_what_was_pruned_under_a_stream(
+    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
+) -> None:
     options = {"subscribe": growing, "startingOffsets": "earliest"}
     _run(spark, broker, tmp_path, **options)
     produce(broker.bootstrap_servers, growing, numbered(40, 2))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for done in admin.delete_records([TopicPartition(growing, 0, 60)]).values():
         done.result(timeout=30)
-    with pytest.raises(StreamingQueryException, match=r"partition 0: offsets 50 to 60 \(exclusive\) were pruned"):
+    with pytest.raises(
+        StreamingQueryException, match=r"partition 0: offsets 50 to 60 \(exclusive\) were pruned"
+    ):
         _run(spark, broker, tmp_path, **options)
     gaps = _run(spark, broker, tmp_path, **options, failOnDataLoss="false", includeGaps="true")
     (rows,) = gaps
-    assert _places(rows) == [(0, 50), *[(0, n) for n in range(60, 70)], *[(1, n) for n in range(50, 70)]]
+    assert _places(rows) == [
+        (0, 50),
+        *[(0, n) for n in range(60, 70)],
+        *[(1, n) for n in range(50, 70)],
+    ]
     assert [row["gapEnd"] for row in rows] == [60] + [None] * 30
     assert (rows[0]["topic"], rows[0]["value"], rows[0]["timestampType"]) == (growing, None, -1)
 
 
 def test_what_is_pruned_while_it_is_read_is_a_gap_too(broker: KafkaBroker, growing: str) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": growing}
-    reader = StreamReader(read_options(options | {"failOnDataLoss": "false", "includeGaps": "true"}, stream=True))
+    reader = StreamReader(
+        read_options(options | {"failOnDataLoss": "false", "includeGaps": "true"}, stream=True)
+    )
     begin, end = ({growing: {"0": n, "1": n}} for n in (0, 50))
     planned = reader.partitions(begin, end)
     assert planned == [OffsetRange(growing, p, 0, 50) for p in (0, 1)]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for done in admin.delete_records([TopicPartition(growing, 0, 20), TopicPartition(growing, 1, 50)]).values():
+    for done in admin.delete_records(
+        [TopicPartition(growing, 0, 20), TopicPartition(growing, 1, 50)]
+    ).values():
         done.result(timeout=30)
-    rows = [[(r["offset"], r["gapEnd"]) for b in reader.read(one) for r in b.to_pylist()] for one in planned]
+    rows = [
+        [(r["offset"], r["gapEnd"]) for b in reader.read(one) for r in b.to_pylist()]
+        for one in planned
+    ]
     assert rows == [[(n, None) for n in range(20, 50)] + [(0, 20)], [(0, 50)]]
     strict = StreamReader(read_options(options, stream=True))
     with pytest.raises(DataLossError, match="records were pruned before they were read"):

@@ -87,20 +87,28 @@ def _without_as_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "as_of"} for row in rows]
 
 
-def test_lag_moves_with_what_is_produced_and_acknowledged(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
+def test_lag_moves_with_what_is_produced_and_acknowledged(
+    broker: KafkaBroker, spark: SparkSession, group: str
+) -> None:
     servers, heard = broker.bootstrap_servers, []
     before = spark.conf.get("spark.sql.shuffle.partitions")
     register(spark)  # as who reads a cluster otherwise has done
-    with stream.watch(servers, groups=group, every=0.5, spark=spark, heed=lambda _, lag: heard.append(lag)) as live:
+    with stream.watch(
+        servers, groups=group, every=0.5, spark=spark, heed=lambda _, lag: heard.append(lag)
+    ) as live:
         assert _total(live.lag) == 10
-        produce(servers, group, numbered(6, PARTITIONS))  # no record of the state topic comes of that
+        produce(
+            servers, group, numbered(6, PARTITIONS)
+        )  # no record of the state topic comes of that
         assert _until(live, 16) == [10, 16]
         share_consume(servers, group, [group], accept, until=16)
         assert _until(live, 0)[0] == 16
         assert group in live._repr_html_()
         assert _without_as_of(show.plain_rows(live.lag)) == _without_as_of(_told(servers, group))
         described = broker.share_groups_describe(group)
-        assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(described)
+        assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(
+            described
+        )
     assert [_total(lag) for lag in heard][-1] == 0
     assert list(live.updates(seconds=60)) == []
     assert "no longer current" in live._repr_html_()
@@ -111,7 +119,9 @@ def _lags(described: str) -> dict[tuple[str, int], int | None]:
     return {(row["topic"], row["partition"]): row["lag"] for row in parse_describe(described)}
 
 
-def test_records_pruned_unread_are_no_loss(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+def test_records_pruned_unread_are_no_loss(
+    broker: KafkaBroker, spark: SparkSession, tmp_path: Path
+) -> None:
     """As when a machine slept for longer than Kafka keeps what is superseded: it begins again from what is left."""
     servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
     create_topics(servers, {topic: 1})
@@ -124,7 +134,9 @@ def test_records_pruned_unread_are_no_loss(broker: KafkaBroker, spark: SparkSess
             asleep.set()
             assert awake.wait(60)
 
-    with stream.Live(client_config(servers), spark, frozenset(), 0.2, heed, tmp_path, topic) as live:
+    with stream.Live(
+        client_config(servers), spark, frozenset(), 0.2, heed, tmp_path, topic
+    ) as live:
         live.wait()
         assert _partitions(live) == [0, 1]
         produce(servers, topic, [(0, *records[2])])
@@ -132,7 +144,9 @@ def test_records_pruned_unread_are_no_loss(broker: KafkaBroker, spark: SparkSess
         _delete(servers, topic, records[0][0])
         produce(servers, topic, [(0, *records[1]), (0, *records[2])])
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result(timeout=30)
+        admin.delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result(
+            timeout=30
+        )
         awake.set()
         number = 0
         while _partitions(live) != [1, 2]:
@@ -151,7 +165,9 @@ def _delete(servers: str, topic: str, key: bytes) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_topic_without_records_has_no_lag_until_one_comes(broker: KafkaBroker, spark: SparkSession) -> None:
+def test_a_topic_without_records_has_no_lag_until_one_comes(
+    broker: KafkaBroker, spark: SparkSession
+) -> None:
     servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
     create_topics(servers, {topic: 1})
     with stream.Live(client_config(servers), spark, frozenset(), 0.2, None, None, topic) as live:

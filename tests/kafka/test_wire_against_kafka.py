@@ -38,9 +38,15 @@ def ours(topic: str, records: list[generators.Record]) -> list[dict[str, Any] | 
     return answers
 
 
-def kafkas(oracle: Oracle, topic: str, records: list[generators.Record]) -> list[dict[str, Any] | str]:
+def kafkas(
+    oracle: Oracle, topic: str, records: list[generators.Record]
+) -> list[dict[str, Any] | str]:
     questions = [
-        {"topic": _ORACLE_TOPICS[topic], "k": key.hex(), "v": None if value is None else value.hex()}
+        {
+            "topic": _ORACLE_TOPICS[topic],
+            "k": key.hex(),
+            "v": None if value is None else value.hex(),
+        }
         for key, value in records
     ]
     answers = [_as_ours(answer) for answer in oracle.ask_many(questions)]
@@ -53,7 +59,11 @@ def kafkas(oracle: Oracle, topic: str, records: list[generators.Record]) -> list
 def _is_of_another_group(topic: str, key: bytes) -> bool:
     """Kafka reads these kinds, too; they are not about share groups."""
     share_kinds = {kind.type for kind in GROUP_KINDS}
-    return topic == GROUP_TOPIC and len(key) >= 2 and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
+    return (
+        topic == GROUP_TOPIC
+        and len(key) >= 2
+        and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
+    )
 
 
 def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
@@ -68,7 +78,9 @@ def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
 
 @pytest.mark.row("PSS-01", "PSS-02", "PSS-07", "PSS-08")
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_valid_records_read_as_kafka_reads_them(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
+def test_valid_records_read_as_kafka_reads_them(
+    topic: str, oracle_record_json: Oracle, cases: Any
+) -> None:
     random = Random(f"valid {topic}")
     records = [generators.record(random) for _ in range(cases(1500, 10_000))]
     theirs = kafkas(oracle_record_json, topic, records)
@@ -77,9 +89,13 @@ def test_valid_records_read_as_kafka_reads_them(topic: str, oracle_record_json: 
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_damaged_records_are_refused_where_kafka_refuses(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
+def test_damaged_records_are_refused_where_kafka_refuses(
+    topic: str, oracle_record_json: Oracle, cases: Any
+) -> None:
     random = Random(f"damaged {topic}")
-    records = [generators.damaged(random, generators.record(random)) for _ in range(cases(1500, 10_000))]
+    records = [
+        generators.damaged(random, generators.record(random)) for _ in range(cases(1500, 10_000))
+    ]
     theirs = kafkas(oracle_record_json, topic, records)
     mine = ours(topic, records)
     wrong = [(n, a, b) for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
@@ -93,30 +109,44 @@ def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> No
     texts = ["g", "", "a:b:c", "グループ", "🦜🦜", "x" * 200]
     keys = [
         (
-            SharePartition(random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)),
+            SharePartition(
+                random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)
+            ),
             random.randint(1, 97),
         )
         for n in range(cases(200, 1000))
     ]
     answers = oracle_record_json.ask_many(
         {
-            "partitionFor": {"group": key.group_id, "topicId": key.topic_id, "partition": key.partition},
+            "partitionFor": {
+                "group": key.group_id,
+                "topicId": key.topic_id,
+                "partition": key.partition,
+            },
             "numPartitions": count,
         }
         for key, count in keys
     )
-    assert [state_partition(key, count) for key, count in keys] == [answer["partition"] for answer in answers]
+    assert [state_partition(key, count) for key, count in keys] == [
+        answer["partition"] for answer in answers
+    ]
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_records_are_written_as_kafka_writes_them(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
+def test_records_are_written_as_kafka_writes_them(
+    topic: str, oracle_record_json: Oracle, cases: Any
+) -> None:
     random = Random(f"written {topic}")
     kinds = GROUP_KINDS if topic == GROUP_TOPIC else STATE_KINDS
     records = [generators.record(random, random.choice(kinds)) for _ in range(cases(500, 5000))]
     again = encode(decode_arrow(raw(topic, records), topic).records, topic)
     ours = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
     questions = [
-        {"topic": _ORACLE_TOPICS[topic], "k": key.hex(), "v": None if value is None else value.hex()}
+        {
+            "topic": _ORACLE_TOPICS[topic],
+            "k": key.hex(),
+            "v": None if value is None else value.hex(),
+        }
         for key, value in records
     ]
     for (key, value), theirs in zip(ours, oracle_record_json.ask_many(questions), strict=True):
@@ -127,9 +157,14 @@ def test_records_are_written_as_kafka_writes_them(topic: str, oracle_record_json
     "varint", ["8180808010", "ffffffff0f", "808080808001", "8280808070", "80", "00", "8100", "ff7f"]
 )
 @pytest.mark.parametrize("place", ["batches", "tags", "tag", "size"])
-def test_odd_lengths_are_read_as_kafka_reads_them(varint: str, place: str, oracle_record_json: Oracle) -> None:
+def test_odd_lengths_are_read_as_kafka_reads_them(
+    varint: str, place: str, oracle_record_json: Oracle
+) -> None:
     key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
-    head, batch = "0000 00000000 00000000 0000000000000007", "0000000000000001 0000000000000002 02 0001 00"
+    head, batch = (
+        "0000 00000000 00000000 0000000000000007",
+        "0000000000000001 0000000000000002 02 0001 00",
+    )
     tails = {
         "batches": f"{varint} {batch} 00",
         "tags": f"02 {batch} {varint} 00 04 00000005",

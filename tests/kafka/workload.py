@@ -42,26 +42,39 @@ class Delivery(NamedTuple):
     decision: AcknowledgeType | None
 
 
-def create_topics(bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+def create_topics(
+    bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
+) -> None:
     """Create topics with the given numbers of partitions, and wait until they have leaders."""
     admin = _admin(bootstrap)
-    topics = [NewTopic(name, count, 1, config=dict(config or {})) for name, count in partitions.items()]
+    topics = [
+        NewTopic(name, count, 1, config=dict(config or {})) for name, count in partitions.items()
+    ]
     for done in admin.create_topics(topics).values():
         done.result(timeout=30)
     wait_until(
         lambda: all(
-            {part.leader for part in admin.list_topics(name, timeout=10).topics[name].partitions.values()} == {1}
+            {
+                part.leader
+                for part in admin.list_topics(name, timeout=10).topics[name].partitions.values()
+            }
+            == {1}
             for name in partitions
         ),
         "the new topics have leaders",
     )
 
 
-def produce(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]], batch: int = 10_000) -> int:
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[int, bytes | None, bytes]],
+    batch: int = 10_000,
+) -> int:
     """Produce ``(partition, key, value)`` records, wait for all of them and return how many there were.
 
-    ``batch`` is the size of the log batches: the broker hands them to share consumers whole, whatever the
-    ``max.poll.records`` of these.
+    ``batch`` is the size of the log batches: the broker hands them to share consumers whole,
+    whatever the ``max.poll.records`` of these.
     """
     producer = Producer(
         {
@@ -103,7 +116,8 @@ def start_transaction(
             "transactional.id": name,
             "transaction.timeout.ms": 600_000,
             "linger.ms": 5,
-            "log_level": 3,  # errors only: it notes that the transaction coordinator is still starting
+            # errors only: it notes that the transaction coordinator is still starting
+            "log_level": 3,
         }
     )
     producer.init_transactions(60)
@@ -115,7 +129,9 @@ def start_transaction(
     return producer
 
 
-def numbered(count: int, partitions: int, text: str = "record") -> list[tuple[int, bytes | None, bytes]]:
+def numbered(
+    count: int, partitions: int, text: str = "record"
+) -> list[tuple[int, bytes | None, bytes]]:
     """Make ``count`` records, dealt to the partitions in turn, with their number as key."""
     return [(n % partitions, str(n).encode(), f"{text} {n}".encode()) for n in range(count)]
 
@@ -143,7 +159,10 @@ def topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
     asked = admin.describe_topics(TopicCollection(list(topics)))
     # confluent-kafka writes ids in plain base64; Kafka's own alphabet has - and _ for + and /.
     kafkas = str.maketrans("+/", "-_")
-    return {name: str(found.result(timeout=30).topic_id).translate(kafkas) for name, found in asked.items()}
+    return {
+        name: str(found.result(timeout=30).topic_id).translate(kafkas)
+        for name, found in asked.items()
+    }
 
 
 def log_start_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
@@ -151,7 +170,9 @@ def log_start_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, 
     return _offsets(bootstrap, topics, OffsetSpec.earliest())
 
 
-def share_consumer(bootstrap: str, group: str, topics: Sequence[str], **config: str | int) -> ShareConsumer:
+def share_consumer(
+    bootstrap: str, group: str, topics: Sequence[str], **config: str | int
+) -> ShareConsumer:
     """Make a share consumer with explicit acknowledgement, subscribed to the topics."""
     settings: dict[str, str | int] = {
         "bootstrap.servers": bootstrap,
@@ -185,15 +206,17 @@ def share_consume(
     Parameters
     ----------
     decide
-        Called with each delivered record. ``None`` leaves the record alone until ``wait_for_locks`` returns,
-        with the consumer alive: were it closed earlier, its records would be released at once.
+        Called with each delivered record. ``None`` leaves the record alone until ``wait_for_locks``
+        returns, with the consumer alive: were it closed earlier, its records would be released at
+        once.
     until
-        Number of deliveries to stop at, or a function of the deliveries so far. Looked at after each poll, of
-        which every record is decided: so there can be more.
+        Number of deliveries to stop at, or a function of the deliveries so far. Looked at after
+        each poll, of which every record is decided: so there can be more.
     timeout
         Seconds until the end has to be reached.
     wait_for_locks
-        Returns when the locks of the given deliveries have ended; needed when ``decide`` may return ``None``.
+        Returns when the locks of the given deliveries have ended; needed when ``decide`` may return
+        ``None``.
 
     Raises
     ------
@@ -211,19 +234,26 @@ def share_consume(
         try:
             while not reached():
                 if time.monotonic() > deadline:
-                    raise RigError(f"group {group}: not done after {timeout:g} s and {len(deliveries)} deliveries")
+                    raise RigError(
+                        f"group {group}: not done after {timeout:g} s and {len(deliveries)} deliveries"
+                    )
                 held = _poll_once(consumer, decide, deliveries)
                 if held:
                     if wait_for_locks is None:
-                        raise ValueError("decide() left records alone, but nothing says when their locks have ended")
+                        raise ValueError(
+                            "decide() left records alone, but nothing says when their locks have ended"
+                        )
                     wait_for_locks(held)
-                    break  # a consumer with undecided records cannot poll again: the next one goes on
+                    # a consumer with undecided records cannot poll again: the next one goes on
+                    break
         finally:
             consumer.close()
     return deliveries
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60, every: float = 0.1) -> None:
+def wait_until(
+    condition: Callable[[], bool], what: str, timeout: float = 60, every: float = 0.1
+) -> None:
     """Ask until the condition holds.
 
     Raises
@@ -238,7 +268,9 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60, ev
         time.sleep(every)
 
 
-def _poll_once(consumer: ShareConsumer, decide: Decide, deliveries: list[Delivery]) -> list[Delivery]:
+def _poll_once(
+    consumer: ShareConsumer, decide: Decide, deliveries: list[Delivery]
+) -> list[Delivery]:
     """Poll, decide and commit; return the deliveries that were left alone."""
     held: list[Delivery] = []
     for message in consumer.poll(0.5):
@@ -259,9 +291,16 @@ def _poll_once(consumer: ShareConsumer, decide: Decide, deliveries: list[Deliver
 
 def delivery_of(message: Message, decision: AcknowledgeType | None) -> Delivery:
     """Note a delivered message together with what was decided about it."""
-    topic, partition, offset, count = message.topic(), message.partition(), message.offset(), message.delivery_count()
+    topic, partition, offset, count = (
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.delivery_count(),
+    )
     if topic is None or partition is None or offset is None or count is None:
-        raise RigError(f"a delivered record without its place: {topic} {partition} {offset}, delivery {count}")
+        raise RigError(
+            f"a delivered record without its place: {topic} {partition} {offset}, delivery {count}"
+        )
     return Delivery(topic, partition, offset, count, decision)
 
 
@@ -278,4 +317,6 @@ def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tu
         for partition in admin.list_topics(name, timeout=10).topics[name].partitions
     }
     asked = admin.list_offsets(wanted)
-    return {(at.topic, at.partition): found.result(timeout=30).offset for at, found in asked.items()}
+    return {
+        (at.topic, at.partition): found.result(timeout=30).offset for at, found in asked.items()
+    }

@@ -1,6 +1,7 @@
 """What is shown in ``docs/screenshots`` beside the notebooks, and in which words?
 
-`CELLS` are cells of one notebook: what each shows has its name, and a picture of its own in each theme.
+`CELLS` are cells of one notebook: what each shows has its name, and a picture of its own in each
+theme.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ class Running:
         page.wait_for_function(f"{_SHOWN} && {_DRAWN}")
         page.evaluate(SAVE)
         path = self.lab.folder / f"{name}.ipynb"
-        return Ran(name, watched, page.evaluate("window.ran"), nbformat.read(path, 4), path.stat().st_size)
+        return Ran(
+            name, watched, page.evaluate("window.ran"), nbformat.read(path, 4), path.stat().st_size
+        )
 
     def close(self, name: str) -> None:
         """End a notebook's kernel."""
@@ -83,5 +85,7 @@ def empty_views(page: Page) -> list[str]:
         """views => views.filter(view => view.checkVisibility() && view.getBoundingClientRect().height < 20)
         .map(view => view.className)""",
     )
-    broken = page.locator(".jp-OutputArea").get_by_text(re.compile("Error displaying widget|Loading widget"))
+    broken = page.locator(".jp-OutputArea").get_by_text(
+        re.compile("Error displaying widget|Loading widget")
+    )
     return found + broken.all_inner_texts()

@@ -1,7 +1,7 @@
 """Pictures of every notebook, dashboard, widget and report, light and dark: ``make screenshots``.
 
-All are taken in a real JupyterLab after a real run on recorded data, and written with few colours: they are of text
-and plain shapes, and lie in git.
+All are taken in a real JupyterLab after a real run on recorded data, and written with few colours:
+they are of text and plain shapes, and lie in git.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ _ONLY = """number => document.querySelectorAll('.jp-Notebook .jp-Cell').forEach(
 
 def main(chosen: list[str]) -> int:
     """Take the pictures whose names contain one of the words given; all without any."""
-    wanted = [name for name in (*NAMES, *CELLS, REPORT) if not chosen or any(word in name for word in chosen)]
+    wanted = [
+        name
+        for name in (*NAMES, *CELLS, REPORT)
+        if not chosen or any(word in name for word in chosen)
+    ]
     OUT.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="shots-") as scratch, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
@@ -85,7 +89,9 @@ def main(chosen: list[str]) -> int:
         browser.close()
     (DOCS / "README.md").write_text(_gallery(), "utf-8")
     total = sum(path.stat().st_size for path in OUT.glob("*.png"))
-    print(f"{len(list(OUT.glob('*.png')))} pictures in {OUT.relative_to(ROOT)}, {total / 1e6:.1f} MB")
+    print(
+        f"{len(list(OUT.glob('*.png')))} pictures in {OUT.relative_to(ROOT)}, {total / 1e6:.1f} MB"
+    )
     return 0
 
 
@@ -105,7 +111,9 @@ def _of_cells(lab: Lab, browser: Browser, names: list[str]) -> None:
         for number, name in enumerate(names, start=1):
             page.evaluate(_ONLY, number)
             _fit(page)
-            shown = page.locator(".jp-Notebook .jp-Cell").nth(number).locator(".jp-OutputArea-output")
+            shown = (
+                page.locator(".jp-Notebook .jp-Cell").nth(number).locator(".jp-OutputArea-output")
+            )
             _keep(shown.locator(".sharelag-dashboard, .sl").first, f"{name}-{theme}")
     running.close(GALLERY)
 
@@ -125,7 +133,9 @@ def _of_report(browser: Browser, folder: Path) -> None:
         page = browser.new_page(color_scheme=scheme, viewport={"width": WIDTH, "height": 900})  # type: ignore[arg-type]
         page.goto(made.html.as_uri())
         page.wait_for_selector("html[data-ready]")
-        page.set_viewport_size({"width": WIDTH, "height": min(page.evaluate("document.body.scrollHeight"), HIGHEST)})
+        page.set_viewport_size(
+            {"width": WIDTH, "height": min(page.evaluate("document.body.scrollHeight"), HIGHEST)}
+        )
         page.evaluate(_PAINTED)
         _keep(page.locator("body"), f"{REPORT}-{scheme}")
         page.close()
@@ -154,14 +164,25 @@ def _fit(page: Page) -> None:
 def _keep(shown: Locator, name: str) -> None:
     taken = Image.open(io.BytesIO(shown.screenshot(animations="disabled"))).convert("RGB")
     path = OUT / f"{name}.png"
-    taken.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
-    print(f"{path.relative_to(ROOT)}: {taken.width} x {taken.height}, {path.stat().st_size / 1000:,.0f} kB", flush=True)
+    taken.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
+    print(
+        f"{path.relative_to(ROOT)}: {taken.width} x {taken.height}, {path.stat().st_size / 1000:,.0f} kB",
+        flush=True,
+    )
 
 
 def _write_gallery(path: Path, names: list[str]) -> None:
     code = [setup(), *(CELLS[name].strip() for name in names)]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in code])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in code]
+    )
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, path)
 
 
@@ -190,15 +211,17 @@ def _entry(name: str) -> str:
     picture = f'<picture>{dark}<img src="screenshots/{name}-light.png" alt="{name}" width="100%"></picture>'
     if name not in NAMES:
         return f"{words}\n\n{picture}\n"
-    return (
-        f"[{name}](../notebooks/{name}.ipynb): {words}\n\n<details><summary>show</summary>\n\n{picture}\n\n</details>\n"
-    )
+    link = f"[{name}](../notebooks/{name}.ipynb)"
+    return f"{link}: {words}\n\n<details><summary>show</summary>\n\n{picture}\n\n</details>\n"
 
 
 def _question(name: str) -> str:
     """What a notebook asks."""
     lines = read(name).cells[0].source.splitlines()
-    return next((line.strip("*") for line in lines if line.startswith("**") and line.endswith("**")), "begin here")
+    return next(
+        (line.strip("*") for line in lines if line.startswith("**") and line.endswith("**")),
+        "begin here",
+    )
 
 
 if __name__ == "__main__":

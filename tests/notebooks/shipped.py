@@ -34,12 +34,28 @@ def copy_of(name: str, folder: Path, **parameters: Any) -> Path:
 def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> NotebookNode:
     """A notebook after a run by papermill, with these parameters, by an interpreter of its own, on Spark Connect."""
     out = folder / f"{name}.ipynb"
-    command = [sys.executable, "-m", "papermill", str(FOLDER / f"{name}.ipynb"), str(out), "-k", "python3"]
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(FOLDER / f"{name}.ipynb"),
+        str(out),
+        "-k",
+        "python3",
+    ]
     command += [word for key, value in parameters.items() for word in ("-r", key, str(value))]
-    env = os.environ | {"IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env = os.environ | {
+        "IPYTHONDIR": str(folder / "ipython"),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
     env |= {"SPARK_REMOTE": remote}
     done = subprocess.run(
-        [*command, "--no-progress-bar"], capture_output=True, text=True, timeout=400, env=env, check=False
+        [*command, "--no-progress-bar"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=env,
+        check=False,
     )
     if done.returncode:
         raise AssertionError(f"papermill could not run {name}:\n{done.stderr[-3000:]}")
@@ -49,11 +65,15 @@ def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> Notebo
 def complaints(notebook: NotebookNode) -> list[str]:
     """Errors, and what cells wrote to stderr."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    errors = [f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"]
+    errors = [
+        f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"
+    ]
     return errors + [output.text for output in outputs if output.get("name") == "stderr"]
 
 
 def texts(notebook: NotebookNode) -> list[str]:
     """What each output of a run says as plain text."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+    return [
+        output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
+    ]

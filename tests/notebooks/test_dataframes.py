@@ -33,7 +33,9 @@ OF_THEIR_START = re.compile(
 
 
 @pytest.fixture(scope="module", params=["classic", "connect"])
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Ran]:
+def ran(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, browser: Browser
+) -> Iterator[Ran]:
     """The notebook after a run in JupyterLab, as it is."""
     remote = request.getfixturevalue("remote") if request.param == "connect" else ""
     folder = tmp_path_factory.mktemp(request.param)
@@ -63,19 +65,27 @@ def test_lag_is_what_one_process_says(ran: Ran) -> None:
     for row in rows:
         (line,) = [line for line in table.splitlines() if f" {row['group_id']} " in line]
         lag = "NaN" if row["lag"] is None else str(row["lag"])
-        assert line.split()[1:4:2] == [row["group_id"], lag] or line.split()[1:4:2] == [row["group_id"], f"{lag}.0"]
+        assert line.split()[1:4:2] == [row["group_id"], lag] or line.split()[1:4:2] == [
+            row["group_id"],
+            f"{lag}.0",
+        ]
 
 
 def test_owners_are_joined(ran: Ran) -> None:
     rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
     lags = {row["group_id"]: row["lag"] for row in rows}
-    (line,) = [line for line in shown(ran.saved, "owners.createOr").splitlines() if " payments " in line]
+    (line,) = [
+        line for line in shown(ran.saved, "owners.createOr").splitlines() if " payments " in line
+    ]
     assert float(line.split()[2]) == lags["billing"] + lags["fraud-check"]
 
 
 def test_the_plan_has_the_steps_that_are_told(ran: Ran) -> None:
     plan = shown(ran.saved, "lag.explain")
-    steps = [re.sub(r"[^A-Za-z].*$|^[^A-Za-z]*", "", line.lstrip(" :+-")) for line in plan.splitlines()[1:]]
+    steps = [
+        re.sub(r"[^A-Za-z].*$|^[^A-Za-z]*", "", line.lstrip(" :+-"))
+        for line in plan.splitlines()[1:]
+    ]
     assert [step for step in steps if step in ("MapInArrow", "Exchange", "BroadcastExchange")] == [
         "MapInArrow",  # the terms of lag
         "MapInArrow",  # replay
@@ -101,7 +111,12 @@ def test_workers_do_not_run_a_python_that_lacks_what_they_need(tmp_path: Path) -
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"):
         env.pop(name, None)
     answer = subprocess.run(
-        [sys.executable, str(script)], env=env, capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, str(script)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     assert answer.returncode == 0, answer.stderr[-2000:]
     assert int(answer.stdout.split()[-1]) > 1000

@@ -89,4 +89,6 @@ def test_it_says_which_tables_it_stands_on(name: str) -> None:
 
 
 def test_the_first_leads_to_all_others() -> None:
-    assert {f"{name}.ipynb" for name in NAMES[1:]} <= set(_LINK.findall("".join(sources(NAMES[0], "markdown"))))
+    assert {f"{name}.ipynb" for name in NAMES[1:]} <= set(
+        _LINK.findall("".join(sources(NAMES[0], "markdown")))
+    )

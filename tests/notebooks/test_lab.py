@@ -54,7 +54,9 @@ def test_it_runs_as_it_is(ran: Ran) -> None:
     assert complaints(ran.saved) == []
     code = [cell for cell in ran.saved.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
-    assert [cell.source for cell in ran.saved.cells] == [cell.source for cell in read(ran.name).cells]
+    assert [cell.source for cell in ran.saved.cells] == [
+        cell.source for cell in read(ran.name).cells
+    ]
     assert ran.size < 1_000_000
     # Ours say in HTML, too, what they show; a bar that told how far Spark was does not.
     widgets = [
@@ -74,7 +76,11 @@ def test_it_runs_as_it_is(ran: Ran) -> None:
 def named(lab: Lab) -> Path:
     """A capture in which group and topic have names that would like to be more than text."""
     told = ToldInput(
-        [Write(600, 5, group=HOSTILE), Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+        [
+            Write(600, 5, group=HOSTILE),
+            Write(50, 10, group=HOSTILE),
+            Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE),
+        ]
     )
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
@@ -83,7 +89,9 @@ def named(lab: Lab) -> Path:
             "past_offsets": told.past_offsets([], [NOW]),
             "logs": told.logs([]),
         }
-        return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo("cluster", NOW, {STATE_TOPIC: 1})
+        return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo(
+            "cluster", NOW, {STATE_TOPIC: 1}
+        )
 
     folder = lab.folder / "names"
     write_capture(folder, told.batches(STATE_TOPIC), finish)
@@ -92,7 +100,9 @@ def named(lab: Lab) -> Path:
 
 def _renamed(table: pa.Table) -> pa.Table:
     names = pa.array([HOSTILE.replace("alert(1)", "alert(2)")] * len(table))
-    return table.set_column(table.schema.get_field_index("topic"), table.schema.field("topic"), names)
+    return table.set_column(
+        table.schema.get_field_index("topic"), table.schema.field("topic"), names
+    )
 
 
 @pytest.mark.parametrize("name", WITH_NAMES)

@@ -32,7 +32,11 @@ def ran(
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
     folders = {name: tmp_path_factory.mktemp(name) for name in RUN}
-    with KafkaBroker() as broker, Stage(broker.bootstrap_servers, "live") as stage, ThreadPoolExecutor(2) as two:
+    with (
+        KafkaBroker() as broker,
+        Stage(broker.bootstrap_servers, "live") as stage,
+        ThreadPoolExecutor(2) as two,
+    ):
         stage.open(3)
         stage.join(2, seconds=0.03, at_once=5)
         for _ in steps(12):
@@ -55,19 +59,26 @@ def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> N
     assert any("live-orders" in text for text in texts(ran[name]))
 
 
-def test_lag_is_what_kafka_prints(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
-    (table,) = [text for text in texts(ran["01_lag_today"]) if text.startswith("Lag of 3 share partitions")]
+def test_lag_is_what_kafka_prints(
+    ran: dict[str, NotebookNode], described: list[DescribedOffset]
+) -> None:
+    (table,) = [
+        text for text in texts(ran["01_lag_today"]) if text.startswith("Lag of 3 share partitions")
+    ]
     lines = [line.split() for line in table.splitlines()]
     (heads,) = [line for line in lines if line[:1] == ["GROUP"]]
     at = [heads.index(name) for name in ("TOPIC", "PARTITION", "START-OFFSET", "LAG")]
     rows = [[line[n].replace(",", "") for n in at] for line in lines if line[:1] == ["live"]]
     assert rows == [
-        [row["topic"], str(row["partition"]), str(row["start_offset"]), str(row["lag"])] for row in described
+        [row["topic"], str(row["partition"]), str(row["start_offset"]), str(row["lag"])]
+        for row in described
     ]
     assert sum(row["lag"] or 0 for row in described) > 100
 
 
-def test_the_window_begins_where_kafkas_does(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
+def test_the_window_begins_where_kafkas_does(
+    ran: dict[str, NotebookNode], described: list[DescribedOffset]
+) -> None:
     code = "\n".join(texts(ran["02_inside_a_window"]))
     start = max(described, key=lambda row: row["lag"] or 0)["start_offset"]
     assert f"offsets=({start}, {start})" in code

@@ -27,13 +27,19 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("group", ["analytics", "refunds", "billing"])  # not begun, without records, healthy
+@pytest.mark.parametrize(
+    "group", ["analytics", "refunds", "billing"]
+)  # not begun, without records, healthy
 @pytest.mark.parametrize("name", ["02_inside_a_window", "04_poison_and_stuck_records"])
 def test_it_looks_into_a_window_where_there_is_none(name: str, group: str) -> None:
     names = run(name, where="demo", group=group)
     if name.startswith("02"):
         start = dict.fromkeys(names["bench"].lag(group).table.column("start_offset").to_pylist())
-        assert names["selection"].offsets is None if set(start) == {None} else names["selection"].offsets[0] in start
+        assert (
+            names["selection"].offsets is None
+            if set(start) == {None}
+            else names["selection"].offsets[0] in start
+        )
     else:
         assert set(names["runs"]["delivery_count"]) <= {1}
 
@@ -71,7 +77,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
 
 
 #: How many members there are, and for how long they hold locks.
-GROUPS = [("hot_partition", "hot-partition", 3), ("head_of_line", "head-of-line", 4), ("demo", "billing", 0)]
+GROUPS = [
+    ("hot_partition", "hot-partition", 3),
+    ("head_of_line", "head-of-line", 4),
+    ("demo", "billing", 0),
+]
 
 
 @pytest.mark.parametrize(("where", "group", "members"), GROUPS)
@@ -85,7 +95,9 @@ def test_members_and_settings_are_those_of_the_group(
     for name, one in settings.items():
         is_as_now = one.settings.limits.lock_duration_ms == lock
         assert name.endswith("locks as they are") == is_as_now
-        assert is_as_now or name.endswith(f"locks of {one.settings.limits.lock_duration_ms // 1000} s")
+        assert is_as_now or name.endswith(
+            f"locks of {one.settings.limits.lock_duration_ms // 1000} s"
+        )
     assert len({one.settings.limits.lock_duration_ms for one in settings.values()}) == 2
     assert {one.group_id for one in settings.values()} == {group}
 
@@ -100,7 +112,11 @@ def test_an_autoscaler_is_tried_on_the_group(
     assert len(scaled) == 5
     assert {one.group_id for one in scaled.values()} == {group}
     assert {one.topics for one in scaled.values()} == {names["scenario"].topics}
-    fixed = [one.autoscaler.replicas for one in scaled.values() if isinstance(one.autoscaler, whatif.Fixed)]
+    fixed = [
+        one.autoscaler.replicas
+        for one in scaled.values()
+        if isinstance(one.autoscaler, whatif.Fixed)
+    ]
     assert fixed == [2 * now, 4 * now]
     (some, *_) = scaled.values()
     rate = sum(one.rate for one in some.producers if one.begin_ms)

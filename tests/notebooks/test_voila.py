@@ -24,14 +24,27 @@ DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory: pytest.TempPathFactory, remote: str) -> Iterator[str]:
     """Address of a Voila over the notebooks, started as `make pages` does."""
-    folder, apart, port = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("voila"), free_port()
+    folder, apart, port = (
+        tmp_path_factory.mktemp("pages"),
+        tmp_path_factory.mktemp("voila"),
+        free_port(),
+    )
     for name in (ALIVE, *OTHERS):
         copy_of(name, folder)
     copy_of(FAILS, folder, where="no/such/place")
-    command = ["voila", str(folder), "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1", "--template=sharelag"]
+    command = [
+        "voila",
+        str(folder),
+        "--no-browser",
+        f"--port={port}",
+        "--Voila.ip=127.0.0.1",
+        "--template=sharelag",
+    ]
     command += ["--show_tracebacks=True"]  # our errors are a sentence
     url = f"http://127.0.0.1:{port}"
-    with jupyter_server(command, {"JUPYTER_PATH": str(ROOT / "widgets")} | on_spark(remote), apart, apart, url):
+    with jupyter_server(
+        command, {"JUPYTER_PATH": str(ROOT / "widgets")} | on_spark(remote), apart, apart, url
+    ):
         yield url
 
 
@@ -66,10 +79,17 @@ def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> No
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{name}.ipynb")
     page.wait_for_function(SHOWN)
-    page.wait_for_function("[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded)")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded)"
+    )
     page.wait_for_function(DRAWN)
     assert page.locator(".jp-InputArea-editor").count() == 0
-    assert page.locator("[data-mime-type*='error'], [data-mime-type='application/vnd.jupyter.stderr']").count() == 0
+    assert (
+        page.locator(
+            "[data-mime-type*='error'], [data-mime-type='application/vnd.jupyter.stderr']"
+        ).count()
+        == 0
+    )
     assert page.locator(".sl-failure:visible").count() == 0
     assert empty_views(page) == []
     watched.assert_quiet()
@@ -81,8 +101,11 @@ def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -
     page = watched.page
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{FAILS}.ipynb")
-    told = page.locator("[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']")
+    told = page.locator(
+        "[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']"
+    )
     expect(told.first).to_have_text(
-        re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"), timeout=120_000
+        re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"),
+        timeout=120_000,
     )
     watched.context.close()

@@ -57,14 +57,18 @@ def _file(folder: Path, table: pa.Table) -> Path:
 
 def _add(folder: Path, batch: int, *tables: pa.Table, day: str = DAY) -> bool:
     place = f"records/source={STATE_TOPIC}/day={day}/{batch:012d}"
-    files = {f"{place}-{task:05d}.parquet": _file(folder, table) for task, table in enumerate(tables)}
+    files = {
+        f"{place}-{task:05d}.parquet": _file(folder, table) for task, table in enumerate(tables)
+    }
     return views.commit(folder, files, batch=batch, day=day)
 
 
 def _offsets(folder: Path) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for batch in ArchiveInput(folder).batches(STATE_TOPIC):
-        for partition, offset in zip(*(batch.column(n).to_pylist() for n in ("partition", "offset")), strict=True):
+        for partition, offset in zip(
+            *(batch.column(n).to_pylist() for n in ("partition", "offset")), strict=True
+        ):
             found.setdefault(partition, []).append(offset)
     return found
 
@@ -74,13 +78,20 @@ def _plainly(folder: Path) -> list[int]:
     return sorted(pq.read_table(folder / "data" / "records").column("offset").to_pylist())
 
 
-# ---- what is read ---------------------------------------------------------------------------------------
+# ---- what is read --------------------------------------------------------------------------------
 
 
 def test_records_come_in_the_order_of_the_log(folder: Path) -> None:
     for batch in range(12):
         day = "2026-11-21" if batch < 11 else "2026-11-22"
-        _add(folder, batch, _raw(batch * 10, 4), _raw(batch * 10 + 4, 6), _raw(batch, 1, partition=1), day=day)
+        _add(
+            folder,
+            batch,
+            _raw(batch * 10, 4),
+            _raw(batch * 10 + 4, 6),
+            _raw(batch, 1, partition=1),
+            day=day,
+        )
     assert _offsets(folder) == {0: list(range(120)), 1: list(range(12))}
     assert ArchiveInput(folder).size() == 132
     batch = next(ArchiveInput(folder).batches(STATE_TOPIC))
@@ -104,7 +115,7 @@ def test_an_archive_may_be_moved_and_is_read_where_it_is(folder: Path, tmp_path:
     assert _offsets(moved) == {0: list(range(5))}
 
 
-# ---- who is killed --------------------------------------------------------------------------------------
+# ---- who is killed -------------------------------------------------------------------------------
 
 
 class _KilledError(BaseException):
@@ -184,7 +195,7 @@ def test_killed_at_any_step_of_a_compaction(tmp_path: Path) -> None:
     assert step > 10
 
 
-# ---- who reads while others write -----------------------------------------------------------------------
+# ---- who reads while others write ----------------------------------------------------------------
 
 
 def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder: Path) -> None:
@@ -238,7 +249,9 @@ def test_large_files_are_left_alone(folder: Path) -> None:
         _add(folder, batch, _raw(batch * 500, 500))
     one = max(path.stat().st_size for path in views.current(folder).files("records"))
     assert compact(folder, target_bytes=one + 1) == 6
-    assert [pq.ParquetFile(p).metadata.num_rows for p in views.current(folder).files("records")] == [1000] * 3
+    assert [
+        pq.ParquetFile(p).metadata.num_rows for p in views.current(folder).files("records")
+    ] == [1000] * 3
     assert _offsets(folder) == {0: list(range(3000))}
     assert compact(folder, target_bytes=10) == 0
     assert not list((folder / ".staging" / "compact").glob("*"))
@@ -267,7 +280,7 @@ def test_whoever_is_too_slow_is_told(folder: Path) -> None:
         list(reading)
 
 
-# ---- gaps and offsets of the past -----------------------------------------------------------------------
+# ---- gaps and offsets of the past ----------------------------------------------------------------
 
 
 def test_touching_gaps_are_one(folder: Path) -> None:
@@ -279,7 +292,9 @@ def test_touching_gaps_are_one(folder: Path) -> None:
     for number, (*place, seconds) in enumerate(found):
         row = dict(zip(GAP.names, (*place, BEGUN + timedelta(seconds=seconds)), strict=True))
         views.commit(
-            folder, {f"gaps/{number:012d}.parquet": _file(folder, pa.Table.from_pylist([row], GAP))}, batch=number
+            folder,
+            {f"gaps/{number:012d}.parquet": _file(folder, pa.Table.from_pylist([row], GAP))},
+            batch=number,
         )
     gaps = ArchiveInput(folder).gaps()
     assert gaps.schema == GAP
@@ -290,7 +305,9 @@ def test_touching_gaps_are_one(folder: Path) -> None:
     assert ArchiveInput(folder).gaps() == gaps
 
 
-def _sample(folder: Path, seconds: float, ends: dict[tuple[str, int], int | None], log_start: int = 0) -> None:
+def _sample(
+    folder: Path, seconds: float, ends: dict[tuple[str, int], int | None], log_start: int = 0
+) -> None:
     moment = BEGUN + timedelta(seconds=seconds)
     rows = [
         {
@@ -320,12 +337,18 @@ def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
         assert table.schema == schemas.OFFSETS
         assert set(table.column("as_of").to_pylist()) == {moment}
         assert set(table.column("topic").to_pylist()) == {"name-x"}
-        return {(r["topic_id"], r["partition"]): (r["log_start_offset"], r["end_offset"]) for r in table.to_pylist()}
+        return {
+            (r["topic_id"], r["partition"]): (r["log_start_offset"], r["end_offset"])
+            for r in table.to_pylist()
+        }
 
     unknown = (None, None)
     assert ends(9.999) == {("x", 0): unknown, ("x", 1): unknown}
     assert ends(10) == {("x", 0): (0, 100), ("x", 1): (0, 7)}
-    assert ends(15) == {("x", 0): (None, 100), ("x", 1): (None, 7)}  # a leader that did not answer says nothing
+    assert ends(15) == {
+        ("x", 0): (None, 100),
+        ("x", 1): (None, 7),
+    }  # a leader that did not answer says nothing
     assert ends(20) == {("x", 0): (3, 100), ("x", 1): (None, 7)}
     assert ends(25) == {("x", 0): (3, None), ("x", 1): (None, 7)}
     assert ends(30) == {("x", 0): (3, 150), ("x", 1): (3, 7)}
@@ -347,7 +370,9 @@ def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> Non
         _sample(folder, seconds, ends)
     compact(folder)
     moments = [random.uniform(-2, seconds + 2) for _ in range(60)]
-    table = ArchiveInput(folder).past_offsets(["x", "z"], [BEGUN + timedelta(seconds=m) for m in moments])
+    table = ArchiveInput(folder).past_offsets(
+        ["x", "z"], [BEGUN + timedelta(seconds=m) for m in moments]
+    )
     assert table.num_rows == 180
     for row in table.to_pylist():
         place, at = (row["topic_id"], row["partition"]), (row["as_of"] - BEGUN).total_seconds()
@@ -375,7 +400,7 @@ def test_offsets_as_every_input_gives_them(folder: Path) -> None:
     assert source.describe() == "archive of cluster up to 2026-11-21T00:00:20Z"
 
 
-# ---- what is no archive ---------------------------------------------------------------------------------
+# ---- what is no archive --------------------------------------------------------------------------
 
 
 def test_what_an_archive_tells_of_itself(folder: Path) -> None:
@@ -386,17 +411,39 @@ def test_what_an_archive_tells_of_itself(folder: Path) -> None:
     assert is_archive(folder)
     assert not is_archive(folder / "gone")
     # It can be continued, and begins where it did.
-    assert begin(folder, "cluster", {STATE_TOPIC: [5, 9, 3]}, CONFIG).topics == {STATE_TOPIC: [0, 7]}
+    assert begin(folder, "cluster", {STATE_TOPIC: [5, 9, 3]}, CONFIG).topics == {
+        STATE_TOPIC: [0, 7]
+    }
 
 
 def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
     yield "something else", lambda f: (f / "data").write_text("mine"), "holds something else"
     yield "a file", lambda f: (f.rmdir(), f.write_text("")), "holds something else"
-    yield "a capture", lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}), "holds a capture"
-    yield "another cluster", lambda f: begin(f, "other", {STATE_TOPIC: [0, 7]}, CONFIG), "an archive of cluster other"
-    yield "other topics", lambda f: begin(f, "cluster", {"t": [0]}, CONFIG), "an archive of t: name the same topics"
-    yield "another format", lambda f: _about(f, {"format": 2, "kind": "archive"}), "archive format 2"
-    yield "no topics", lambda f: _about(f, {"format": 1, "kind": "archive"}), "does not describe an archive"
+    yield (
+        "a capture",
+        lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}),
+        "holds a capture",
+    )
+    yield (
+        "another cluster",
+        lambda f: begin(f, "other", {STATE_TOPIC: [0, 7]}, CONFIG),
+        "an archive of cluster other",
+    )
+    yield (
+        "other topics",
+        lambda f: begin(f, "cluster", {"t": [0]}, CONFIG),
+        "an archive of t: name the same topics",
+    )
+    yield (
+        "another format",
+        lambda f: _about(f, {"format": 2, "kind": "archive"}),
+        "archive format 2",
+    )
+    yield (
+        "no topics",
+        lambda f: _about(f, {"format": 1, "kind": "archive"}),
+        "does not describe an archive",
+    )
     yield "no JSON", lambda f: (f / "capture.json").write_text("{"), "does not describe an archive"
 
 
@@ -404,8 +451,12 @@ def _about(folder: Path, about: dict[str, object]) -> None:
     (folder / "capture.json").write_text(json.dumps(about))
 
 
-@pytest.mark.parametrize(("prepare", "words"), [pytest.param(p, w, id=name) for name, p, w in _refusals()])
-def test_what_cannot_be_continued(tmp_path: Path, prepare: Callable[[Path], object], words: str) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "words"), [pytest.param(p, w, id=name) for name, p, w in _refusals()]
+)
+def test_what_cannot_be_continued(
+    tmp_path: Path, prepare: Callable[[Path], object], words: str
+) -> None:
     folder = tmp_path / "place"
     folder.mkdir()
     prepare(folder)
@@ -415,7 +466,12 @@ def test_what_cannot_be_continued(tmp_path: Path, prepare: Callable[[Path], obje
 
 
 def test_no_archive_to_read(tmp_path: Path) -> None:
-    for ask in (lambda a: list(a.batches(STATE_TOPIC)), ArchiveInput.gaps, ArchiveInput.size, lambda a: a.offsets([])):
+    for ask in (
+        lambda a: list(a.batches(STATE_TOPIC)),
+        ArchiveInput.gaps,
+        ArchiveInput.size,
+        lambda a: a.offsets([]),
+    ):
         with pytest.raises(InputError, match="there is no archive at"):
             ask(ArchiveInput(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="there is no archive at"):

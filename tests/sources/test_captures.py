@@ -20,7 +20,9 @@ from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.sources.kafka.config import client_config
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
-INFO = CaptureInfo("5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1})
+INFO = CaptureInfo(
+    "5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1}
+)
 OFFSETS = pa.Table.from_pylist(
     [
         {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "log_start_offset": 5, "end_offset": 90,
@@ -51,7 +53,11 @@ def _write(folder: Path, overwrite: bool = False, info: CaptureInfo = INFO) -> N
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -82,7 +88,9 @@ def test_a_capture_as_an_input(capture: Path) -> None:
     ("moment", "known"),
     [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)],
 )
-def test_ends_of_an_earlier_moment_are_not_known(capture: Path, moment: datetime | None, known: bool) -> None:
+def test_ends_of_an_earlier_moment_are_not_known(
+    capture: Path, moment: datetime | None, known: bool
+) -> None:
     found = CaptureInput(capture).offsets(["A" * 22], moment)
     assert found.schema.equals(schemas.OFFSETS)
     assert found.column("end_offset").to_pylist() == [90 if known else None]
@@ -112,14 +120,18 @@ def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
     config = client_config(
         "broker:9092",
         None,
-        {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas},
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": jaas,
+        },
     )
     _write(tmp_path / "capture", info=replace(INFO, options=config.public()))
     assert read_capture(tmp_path / "capture").info.options["bootstrap.servers"] == "broker:9092"
     assert not [name for name, data in _tree(tmp_path / "capture").items() if b"s3cr3t" in data]
 
 
-# ---- broken ---------------------------------------------------------------------------------------------
+# ---- broken --------------------------------------------------------------------------------------
 
 
 def _remove(name: str) -> Callable[[Path], None]:
@@ -138,7 +150,9 @@ def _about(**changes: object) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         path = folder / "capture.json"
         about = json.loads(path.read_text()) | changes
-        path.write_text(json.dumps({name: value for name, value in about.items() if value is not None}))
+        path.write_text(
+            json.dumps({name: value for name, value in about.items() if value is not None})
+        )
 
     return damage
 
@@ -157,7 +171,10 @@ PART = "records/part-0.parquet"
         (_remove("offsets.parquet"), ["offsets.parquet is missing", "capture it again"]),
         (_remove("records"), ["records is missing", "capture it again"]),
         (_remove(PART), ["records/*.parquet is missing", "capture it again"]),
-        (_text("capture.json", "{"), ["capture.json does not describe a capture", "capture it again"]),
+        (
+            _text("capture.json", "{"),
+            ["capture.json does not describe a capture", "capture it again"],
+        ),
         (_text("capture.json", "[1]"), ["capture.json does not describe a capture"]),
         (_text("capture.json", "null"), ["capture.json does not describe a capture"]),
         (_about(as_of="yesterday"), ["capture.json does not describe a capture", "yesterday"]),
@@ -167,12 +184,23 @@ PART = "records/part-0.parquet"
         (_about(cluster_id=None), ["capture.json does not describe a capture", "cluster_id"]),
         (_about(format=None), ["capture.json does not describe a capture", "format"]),
         (_about(format=2), ["capture format 2", "reads 1", "newer sharelag"]),
-        (_text("offsets.parquet", "no"), ["offsets.parquet is no Parquet file", "capture it again"]),
-        (_text(PART, "no"), ["part-0.parquet is no Parquet file", "capture it again"]),
-        (_table("offsets.parquet", OFFSETS.drop_columns(["end_offset"])), ["end_offset: expected int64, got no such"]),
-        (_table(PART, RECORDS.drop_columns(["key"])), ["part-0.parquet", "key: expected binary, got no such column"]),
         (
-            _table(PART, RECORDS.set_column(4, "offset", RECORDS.column("offset").cast(pa.string()))),
+            _text("offsets.parquet", "no"),
+            ["offsets.parquet is no Parquet file", "capture it again"],
+        ),
+        (_text(PART, "no"), ["part-0.parquet is no Parquet file", "capture it again"]),
+        (
+            _table("offsets.parquet", OFFSETS.drop_columns(["end_offset"])),
+            ["end_offset: expected int64, got no such"],
+        ),
+        (
+            _table(PART, RECORDS.drop_columns(["key"])),
+            ["part-0.parquet", "key: expected binary, got no such column"],
+        ),
+        (
+            _table(
+                PART, RECORDS.set_column(4, "offset", RECORDS.column("offset").cast(pa.string()))
+            ),
             ["offset: expected int64, got string"],
         ),
     ],
@@ -201,7 +229,7 @@ def test_no_folder(tmp_path: Path, kind: str) -> None:
         read_capture(tmp_path / "capture")
 
 
-# ---- writing --------------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------------------
 
 
 def _fails_half_way() -> Iterator[pa.RecordBatch]:
@@ -215,13 +243,17 @@ def _fails_at_the_end(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
 
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("at_the_end", [False, True])
-def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path, there: bool, at_the_end: bool) -> None:
+def test_a_writer_that_fails_leaves_what_was_there(
+    tmp_path: Path, there: bool, at_the_end: bool
+) -> None:
     folder = tmp_path / "capture"
     if there:
         _write(folder)
     before = _tree(tmp_path)
     records, finish = (
-        (BATCHES, _fails_at_the_end) if at_the_end else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
+        (BATCHES, _fails_at_the_end)
+        if at_the_end
+        else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
     )
     with pytest.raises(RuntimeError, match="went away"):
         write_capture(folder, records, finish, overwrite=there)
@@ -290,7 +322,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
         _write(tmp_path / "file" / "capture")
 
 
-# ---- raw records ----------------------------------------------------------------------------------------
+# ---- raw records ---------------------------------------------------------------------------------
 
 
 def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _refusal(properties: dict[str, str]) -> str:
     return str(refused.value)
 
 
-# ---- SASL -----------------------------------------------------------------------------------------------
+# ---- SASL ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,11 @@ def _refusal(properties: dict[str, str]) -> str:
         (f'{PLAIN} required password = "pw" username = "alice" ;', "alice", "pw"),
         (f'{PLAIN} REQUIRED username="alice" password="pw" serviceName="kafka";', "alice", "pw"),
         (rf'{PLAIN} required username="al\"ice" password="a\\b;c=d";', 'al"ice', r"a\b;c=d"),
-        (f"""{PLAIN} required username="alice" password="it's 'quoted'";""", "alice", "it's 'quoted'"),
+        (
+            f"""{PLAIN} required username="alice" password="it's 'quoted'";""",
+            "alice",
+            "it's 'quoted'",
+        ),
         (f'{PLAIN} required username="Zoë" password="pässwörd ☃";', "Zoë", "pässwörd ☃"),
         (f'{PLAIN} required /* who */ username="alice" // and\n password="pw";', "alice", "pw"),
         (f'{PLAIN} required username="alice" password=" edge ";', "alice", " edge "),
@@ -89,9 +93,17 @@ def _refusal(properties: dict[str, str]) -> str:
     ],
 )
 def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
-    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": jaas,
+    }
     found = _settings(properties)
-    assert (found["sasl.username"], found["sasl.password"], found["sasl.mechanism"]) == (user, password, "PLAIN")
+    assert (found["sasl.username"], found["sasl.password"], found["sasl.mechanism"]) == (
+        user,
+        password,
+        "PLAIN",
+    )
     assert "sasl.jaas.config" not in found
 
 
@@ -99,7 +111,9 @@ def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
 def test_scram(mechanism: str, name: str) -> None:
     jaas = f'{SCRAM} required username="alice" password="pw";'
-    found = _settings({"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas})
+    found = _settings(
+        {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
+    )
     assert found["sasl.mechanism"] == mechanism.upper()
     assert found["security.protocol"] == "SASL_PLAINTEXT"
     assert found["sasl.password"] == "pw"
@@ -108,7 +122,9 @@ def test_scram(mechanism: str, name: str) -> None:
 @pytest.mark.parametrize(
     "credentials",
     [
-        {"sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}" scope="kafka" extension_a="b";'},
+        {
+            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}" scope="kafka" extension_a="b";'
+        },
         {
             "sasl.jaas.config": f"{OAUTH} required;",
             "sasl.oauthbearer.client.credentials.client.id": "me",
@@ -143,30 +159,47 @@ def test_oauthbearer(credentials: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("properties", "advice"),
     [
-        ({"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET}"'}, "must end with a ';'"),
-        ({"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET};'}, "quotation mark is not closed"),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET}"'},
+            "must end with a ';'",
+        ),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET};'},
+            "quotation mark is not closed",
+        ),
         ({"sasl.jaas.config": f'{PLAIN} username="a" password="{SECRET}";'}, "comes 'required'"),
         ({"sasl.jaas.config": f'{PLAIN} required username="a" {SECRET};'}, 'name="value" pairs'),
         ({"sasl.jaas.config": f"{PLAIN} required; {SCRAM} required;"}, "exactly one login module"),
         ({"sasl.jaas.config": SECRET}, "must end with a ';'"),
         ({"sasl.jaas.config": f'{PLAIN} required username="a";'}, 'add password="..."'),
         ({"sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, 'add username="..."'),
-        ({"sasl.jaas.config": f'{SCRAM} required username="a" password="{SECRET}";'}, "make them agree"),
-        ({"sasl.jaas.config": f'com.example.Own required password="{SECRET}";'}, "login module Own"),
+        (
+            {"sasl.jaas.config": f'{SCRAM} required username="a" password="{SECRET}";'},
+            "make them agree",
+        ),
+        (
+            {"sasl.jaas.config": f'com.example.Own required password="{SECRET}";'},
+            "login module Own",
+        ),
         ({"sasl.mechanism": "GSSAPI", "sasl.jaas.config": ""}, "Kerberos"),
-        ({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} required;"}, "token.endpoint.url"),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} required;"},
+            "token.endpoint.url",
+        ),
         ({"sasl.mechanism": ""}, "sasl.mechanism is not set"),
         ({"sasl.login.callback.handler.class": "com.example.Own"}, "only Java can load"),
         ({"sasl.client.callback.handler.class": "com.example.Own"}, "cannot be used here"),
     ],
 )
-def test_sasl_that_cannot_work_says_why_and_shows_no_password(properties: dict[str, str], advice: str) -> None:
+def test_sasl_that_cannot_work_says_why_and_shows_no_password(
+    properties: dict[str, str], advice: str
+) -> None:
     message = _refusal({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"} | properties)
     assert advice in message
     assert SECRET not in message
 
 
-# ---- TLS ------------------------------------------------------------------------------------------------
+# ---- TLS -----------------------------------------------------------------------------------------
 
 
 def test_pem_texts(pem: dict[str, str]) -> None:
@@ -204,11 +237,17 @@ def test_pem_files(pem: dict[str, str], kind: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["store.p12", "client.keystore.jks", "client.keystore"])
-def test_a_pkcs12_keystore_is_known_by_what_is_in_it(pem: dict[str, str], tmp_path: Path, name: str) -> None:
+def test_a_pkcs12_keystore_is_known_by_what_is_in_it(
+    pem: dict[str, str], tmp_path: Path, name: str
+) -> None:
     # keytool writes PKCS12 since Java 9, and people go on to call it .jks.
     store = tmp_path / name
     store.write_bytes(Path(pem["p12.path"]).read_bytes())
-    properties = {"security.protocol": "SSL", "ssl.keystore.location": str(store), "ssl.keystore.password": SECRET}
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": SECRET,
+    }
     found = _settings(properties)
     assert (found["ssl.keystore.location"], found["ssl.keystore.password"]) == (str(store), SECRET)
 
@@ -216,7 +255,12 @@ def test_a_pkcs12_keystore_is_known_by_what_is_in_it(pem: dict[str, str], tmp_pa
 @pytest.mark.parametrize("which", ["truststore", "keystore"])
 @pytest.mark.parametrize(("store", "kind"), [("jks.path", "JKS"), ("p12.path", "PKCS12")])
 def test_the_advised_conversion_works(
-    pem: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str, store: str, kind: str
+    pem: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    which: str,
+    store: str,
+    kind: str,
 ) -> None:
     if (which, kind) == ("keystore", "PKCS12"):
         return  # taken as it is, see above
@@ -229,9 +273,10 @@ def test_the_advised_conversion_works(
     assert f"{kind} store" in message
     assert SECRET not in message
     command, settings = message.split("`")[1], message.rsplit("then set ", 1)[1].split(" and ")
-    password = {"keytool -list": f"-storepass {SECRET}", "openssl pkcs1": f"-passin pass:{SECRET}"}.get(
-        command[:13], f"-srcstorepass {SECRET} -deststorepass {SECRET}"
-    )
+    password = {
+        "keytool -list": f"-storepass {SECRET}",
+        "openssl pkcs1": f"-passin pass:{SECRET}",
+    }.get(command[:13], f"-srcstorepass {SECRET} -deststorepass {SECRET}")
     tool, rest = command.split(" > ")[0], command.partition(" > ")[2]
     subprocess.run(
         f"{tool} {password}" + (f" > {rest}" if rest else ""),
@@ -247,16 +292,20 @@ def test_host_name_check(given: str, meant: str) -> None:
     assert _settings({"security.protocol": "SSL", name: given})[name] == meant
 
 
-# ---- the other settings -------------------------------------------------------------------------------------
+# ---- the other settings --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "value"), [pytest.param(n, v, id=n) for n, v in (UNDERSTOOD | ASSERTION).items()])
+@pytest.mark.parametrize(
+    ("name", "value"), [pytest.param(n, v, id=n) for n, v in (UNDERSTOOD | ASSERTION).items()]
+)
 def test_java_settings_that_matter_reach_the_client(name: str, value: str) -> None:
     found = _settings({name: value})
     assert value.strip() in found.values() or found.get(name) == value.lower()
 
 
-@pytest.mark.parametrize(("name", "value"), [pytest.param(n, v, id=n) for n, v in IGNORED_BY_A_READER.items()])
+@pytest.mark.parametrize(
+    ("name", "value"), [pytest.param(n, v, id=n) for n, v in IGNORED_BY_A_READER.items()]
+)
 def test_java_settings_that_change_nothing_here_are_left_out(name: str, value: str) -> None:
     assert _settings({name: value}) == _settings({})
 
@@ -294,11 +343,13 @@ def test_no_setting_loads_code_into_this_process() -> None:
         ({"send.buffer.bytes": "-1"}, ("socket.send.buffer.bytes", "0")),
     ],
 )
-def test_values_that_java_allows_are_put_as_the_client_allows_them(java: dict[str, str], ours: tuple[str, str]) -> None:
+def test_values_that_java_allows_are_put_as_the_client_allows_them(
+    java: dict[str, str], ours: tuple[str, str]
+) -> None:
     assert ours in _settings(java).items()
 
 
-# ---- where settings come from -------------------------------------------------------------------------------
+# ---- where settings come from --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,7 +376,9 @@ def test_precedence(
     config = client_config(option, file, {"bootstrap.servers": single} if single else None)
     assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
     assert config.librdkafka()["client.id"] == "file"
-    assert client_config(option, file, {"client.id": "single"}).librdkafka()["client.id"] == "single"
+    assert (
+        client_config(option, file, {"client.id": "single"}).librdkafka()["client.id"] == "single"
+    )
 
 
 def test_no_cluster_named() -> None:
@@ -335,13 +388,22 @@ def test_no_cluster_named() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["localhost:9092", "a:1,b:2", "a:1, b:2", "10.0.0.1:9092", "[::1]:9092", "SASL_SSL://broker.example.com:9093"],
+    [
+        "localhost:9092",
+        "a:1,b:2",
+        "a:1, b:2",
+        "10.0.0.1:9092",
+        "[::1]:9092",
+        "SASL_SSL://broker.example.com:9093",
+    ],
 )
 def test_addresses(address: str) -> None:
     assert client_config(address).bootstrap_servers == address
 
 
-@pytest.mark.parametrize("address", ["localhost", "localhost:", ":9092", "a:1,,b:2", "a:b", "a b:1", "::1:9092", ","])
+@pytest.mark.parametrize(
+    "address", ["localhost", "localhost:", ":9092", "a:1,,b:2", "a:b", "a b:1", "::1:9092", ","]
+)
 def test_malformed_addresses(address: str) -> None:
     with pytest.raises(ConfigError, match="give HOST:PORT"):
         client_config(address)
@@ -379,7 +441,11 @@ def test_spark_options() -> None:
     options = {"kafka.bootstrap.servers": "b:1", "kafka.sasl.mechanism": "PLAIN", "kafka.security.protocol": "SASL_SSL",
                "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";'}  # fmt: skip
     found = from_spark_options(options).librdkafka()
-    assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == ("b:1", "a", "pw")
+    assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == (
+        "b:1",
+        "a",
+        "pw",
+    )
 
 
 def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_path: Path) -> None:
@@ -407,7 +473,7 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
     assert again.timeout == 12.5
 
 
-# ---- secrets ------------------------------------------------------------------------------------------------
+# ---- secrets -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -443,7 +509,7 @@ def test_secrets_stay_out_of_the_clients_own_refusals() -> None:
     assert SECRET not in _refusal({"security.protocol": "SSL", "ssl.keystore.key": key})
 
 
-# ---- the reader ---------------------------------------------------------------------------------------------
+# ---- the reader ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

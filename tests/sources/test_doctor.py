@@ -22,13 +22,17 @@ from sharelag.wire.encode import unsigned_varint
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 
 
-# ---- this machine ---------------------------------------------------------------------------------------
+# ---- this machine --------------------------------------------------------------------------------
 
 
-def _fake_java(folder: Path, says: str, modules: str = "java.base@17\njdk.incubator.vector@17") -> Path:
+def _fake_java(
+    folder: Path, says: str, modules: str = "java.base@17\njdk.incubator.vector@17"
+) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; else echo '{says}' >&2; fi\n")
+    java.write_text(
+        f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; else echo '{says}' >&2; fi\n"
+    )
     java.chmod(0o755)
     return folder
 
@@ -41,7 +45,13 @@ def _fake_java(folder: Path, says: str, modules: str = "java.base@17\njdk.incuba
         ('openjdk version "21" 2023-09-19', "jdk.incubator.vector@21", "ok", "21 at ", ""),
         ('openjdk version "25-ea" 2025-09-16', "jdk.incubator.vector@25", "ok", "25 at ", ""),
         ('java version "1.8.0_392"', "", "fail", "8 at ", "install Java 17 or newer"),
-        ('openjdk version "11.0.21" 2023-10-17', "jdk.incubator.vector@11", "fail", "11 at ", "install Java 17"),
+        (
+            'openjdk version "11.0.21" 2023-10-17',
+            "jdk.incubator.vector@11",
+            "fail",
+            "11 at ",
+            "install Java 17",
+        ),
         (JAVA_17, "java.base@17", "fail", "trimmed", "install a full JDK"),
         ("command not understood", "", "fail", "does not tell its version", "install Java 17"),
     ],
@@ -114,12 +124,16 @@ def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor, "version", missing)
-    assert {(c.verdict, c.what): c.advice for c in checks()}["warn", "spark"].startswith("pip install")
+    assert {(c.verdict, c.what): c.advice for c in checks()}["warn", "spark"].startswith(
+        "pip install"
+    )
 
 
 def test_without_a_cluster_it_says_how_to_name_one() -> None:
     *_, last = checks()
-    assert last == Check("warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster")
+    assert last == Check(
+        "warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster"
+    )
 
 
 def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
@@ -133,7 +147,7 @@ def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
     assert found[-1].advice.startswith("check the address")
 
 
-# ---- what a broker says about itself --------------------------------------------------------------------
+# ---- what a broker says about itself -------------------------------------------------------------
 
 
 def _compact(text: str) -> bytes:
@@ -207,7 +221,11 @@ def _asked(data: bytes) -> Features:
 )  # fmt: skip
 def test_features(answer: bytes, share_version: int, state: bool, count: bool) -> None:
     found = _asked(answer)
-    assert (found.share_version, found.has_share_state, found.has_complete_count) == (share_version, state, count)
+    assert (found.share_version, found.has_share_state, found.has_complete_count) == (
+        share_version,
+        state,
+        count,
+    )
 
 
 def test_the_level_is_the_one_in_force() -> None:
@@ -239,7 +257,9 @@ def test_an_answer_in_pieces() -> None:
     ],
 )
 def test_somebody_who_is_no_kafka_broker(data: bytes) -> None:
-    with pytest.raises(ClusterError, match="does not answer as a Kafka broker: check host and port"):
+    with pytest.raises(
+        ClusterError, match="does not answer as a Kafka broker: check host and port"
+    ):
         _asked(data)
 
 
@@ -249,7 +269,8 @@ def test_a_broker_that_hangs_up() -> None:
 
 
 def test_a_broker_that_refuses_the_version_of_the_question() -> None:
-    # Error 35, and the table of apis in the first version of the response: what a broker before 2.4 says.
+    # Error 35, and the table of apis in the first version of the response: what a broker before 2.4
+    # says.
     body = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 2)
     with pytest.raises(ClusterError, match="older than"):
         _asked(struct.pack(">i", len(body)) + body)
@@ -259,7 +280,9 @@ def test_the_next_address_is_asked() -> None:
     with socket.socket() as nobody, _broker_that_says(_sends(_answer({85: 1}))) as there:
         nobody.bind(("127.0.0.1", 0))
         dead = f"127.0.0.1:{nobody.getsockname()[1]}"
-        assert broker_features(client_config(f"{dead},PLAINTEXT://{there}", timeout=5)).has_complete_count
+        assert broker_features(
+            client_config(f"{dead},PLAINTEXT://{there}", timeout=5)
+        ).has_complete_count
 
 
 def test_nobody_answers() -> None:
@@ -270,7 +293,7 @@ def test_nobody_answers() -> None:
             broker_features(client_config(f"{dead}, {dead}", timeout=5))
 
 
-# ---- the cluster, as the checks put it ------------------------------------------------------------------
+# ---- the cluster, as the checks put it -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -278,11 +301,17 @@ def test_nobody_answers() -> None:
     [
         (Features({85: 1}, {"metadata.version": 29, "share.version": 1}), ["ok", "ok"], ""),
         (Features({85: 1}, {"metadata.version": 29}), ["ok", "fail"], "kafka-features.sh"),
-        (Features({85: 0}, {"metadata.version": 27, "share.version": 1}), ["warn", "ok"], "4.2 or newer"),
+        (
+            Features({85: 0}, {"metadata.version": 27, "share.version": 1}),
+            ["warn", "ok"],
+            "4.2 or newer",
+        ),
         (Features({18: 4}, {"metadata.version": 21}), ["fail", "fail"], "Kafka 4.0 or newer"),
     ],
 )
-def test_versions(monkeypatch: pytest.MonkeyPatch, features: Features, verdicts: list[str], advice: str) -> None:
+def test_versions(
+    monkeypatch: pytest.MonkeyPatch, features: Features, verdicts: list[str], advice: str
+) -> None:
     monkeypatch.setattr(doctor, "broker_features", lambda _: features)
     found = list(doctor._features(client_config("b:1")))
     assert [check.verdict for check in found] == verdicts

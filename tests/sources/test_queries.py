@@ -32,7 +32,9 @@ class _Query:
 
     @property
     def status(self) -> dict[str, Any]:
-        return {"message": "Initializing sources" if self.waits < 3 else "Waiting for data to arrive"}
+        return {
+            "message": "Initializing sources" if self.waits < 3 else "Waiting for data to arrive"
+        }
 
     def awaitTermination(self, seconds: float) -> bool:
         self.waits += 1
@@ -83,7 +85,9 @@ def test_a_query_whose_spark_is_gone_has_ended() -> None:
     assert ended(Gone())
 
 
-def test_spark_connect_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_connect_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from sharelag.pipeline import stream
     from sharelag.sources.spark import follow
 
@@ -96,12 +100,16 @@ def test_spark_connect_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch,
         pass
 
     for session in (Session(), TheirOwn()):
-        with pytest.raises(InputError, match=r"Spark Connect .* nothing of this reaches: do otherwise$"):
+        with pytest.raises(
+            InputError, match=r"Spark Connect .* nothing of this reaches: do otherwise$"
+        ):
             require_streams(session, "do otherwise")
     with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) again and again"):
         stream.watch("127.0.0.1:1", spark=Session())
     monkeypatch.setattr(follow, "session", Session)
-    with pytest.raises(InputError, match="follow into an archive from a process with a Spark of its own"):
+    with pytest.raises(
+        InputError, match="follow into an archive from a process with a Spark of its own"
+    ):
         follow.follow(client_config("127.0.0.1:1"), tmp_path / "archive", topics=[])
     assert not (tmp_path / "archive").exists()
 
@@ -113,7 +121,9 @@ def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
         "from sharelag.pipeline import stream\n"
         "data_source_stream.require_admission_control()"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert "SetupError: streams of a topic need pyspark 4.2 or newer" in answer.stderr
     assert "`sharelag capture` without --follow, and for spark.read" in answer.stderr
 

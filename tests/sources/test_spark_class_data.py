@@ -28,7 +28,9 @@ print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).cou
 
 def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", _SESSION, str(archive)]
-    return subprocess.run(command, env=no_session(), capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(
+        command, env=no_session(), capture_output=True, text=True, check=False, timeout=200
+    )
 
 
 @pytest.mark.exhaustive
@@ -50,7 +52,9 @@ def test_what_does_not_fit_is_passed_over(tmp_path: Path) -> None:
     assert "rchive" not in done.stderr
 
 
-def test_it_is_bound_to_the_versions_of_both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_is_bound_to_the_versions_of_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch()
@@ -58,10 +62,17 @@ def test_it_is_bound_to_the_versions_of_both(monkeypatch: pytest.MonkeyPatch, tm
     assert class_data.archive() is None
     (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.4"\n')
     monkeypatch.setattr(class_data, "version", lambda _: "4.0.9")
-    assert class_data.archive() == Path(sys.prefix, "share", "sharelag", "spark-4.0.9-java-21.0.4.jsa")
+    assert class_data.archive() == Path(
+        sys.prefix, "share", "sharelag", "spark-4.0.9-java-21.0.4.jsa"
+    )
 
 
-def test_nothing_is_recorded_where_the_job_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_recorded_where_the_job_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
-    assert class_data.record("lag", "--capture", str(tmp_path / "nowhere"), "--engine", "spark") is None
+    assert (
+        class_data.record("lag", "--capture", str(tmp_path / "nowhere"), "--engine", "spark")
+        is None
+    )
     assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,9 @@ CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empt
 def _options(**options: str) -> dict[str, str]:
     """Options as Spark hands them over: their names in lower case."""
     dotted = {name.replace("_", "."): value for name, value in options.items()}
-    return {name.lower(): value for name, value in {"kafka.bootstrap.servers": "b:1", **dotted}.items()}
+    return {
+        name.lower(): value for name, value in {"kafka.bootstrap.servers": "b:1", **dotted}.items()
+    }
 
 
 @pytest.fixture
@@ -34,7 +36,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def offsets_for_times(_: object, topic: str, times: dict[int, int]) -> dict[int, int]:
         # One record a millisecond, the first at 1000.
-        return {p: min(max(time - 1000, CLUSTER[topic][p][0]), CLUSTER[topic][p][1]) for p, time in times.items()}
+        return {
+            p: min(max(time - 1000, CLUSTER[topic][p][0]), CLUSTER[topic][p][1])
+            for p, time in times.items()
+        }
 
     monkeypatch.setattr(spark_kafka.kafka, "offset_ranges", offset_ranges)
     monkeypatch.setattr(spark_kafka.kafka, "offsets_for_times", offsets_for_times)
@@ -54,7 +59,10 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["minPartitions", "minpartitions", "MINPARTITIONS"])
 def test_names_in_any_case(name: str) -> None:
-    assert read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", name: "7"}).min_partitions == 7
+    assert (
+        read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", name: "7"}).min_partitions
+        == 7
+    )
 
 
 @pytest.mark.parametrize("name", ["kafka.Client.Id", "KAFKA.CLIENT.ID"])
@@ -113,7 +121,9 @@ def test_what_is_read(options: dict[str, str], expected: list[tuple[str, int, in
 )
 @pytest.mark.usefixtures("cluster")
 def test_offsets_outside_of_the_log(
-    starting: dict[str, int] | None, ending: dict[str, int] | None, left: list[tuple[str, int, int, int]]
+    starting: dict[str, int] | None,
+    ending: dict[str, int] | None,
+    left: list[tuple[str, int, int, int]],
 ) -> None:
     options = {"subscribe": "orders"}
     options |= {"startingOffsets": _all(starting)} if starting else {"endingOffsets": _all(ending)}
@@ -192,7 +202,7 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         read_options({"subscribe": "t"})
 
 
-# ---- streams --------------------------------------------------------------------------------------------
+# ---- streams -------------------------------------------------------------------------------------
 
 
 def _stream(**options: str) -> StreamReader:
@@ -235,7 +245,9 @@ def test_what_a_stream_tells_of_itself() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_is_written_after_its_start_is_beyond_a_query_until_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_after_its_start_is_beyond_a_query_until_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reader = _stream(subscribe="orders", startingOffsets="earliest")
     start = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()
@@ -251,7 +263,12 @@ def test_what_is_written_after_its_start_is_beyond_a_query_until_now(monkeypatch
         ({"0": 0, "1": 0}, {0: (0, 90), 1: (0, 10)}, 10, {"0": 9, "1": 1}),
         ({"0": 0, "1": 0}, {0: (0, 990), 1: (0, 10)}, 10, {"0": 9, "1": 1}),  # nobody starves
         ({"0": 9, "1": 1}, {0: (0, 90), 1: (0, 1)}, 10, {"0": 19, "1": 1}),
-        ({"0": 0}, {0: (70, 90), 1: (0, 0)}, 10, {"0": 80, "1": 0}),  # what is pruned does not count
+        (
+            {"0": 0},
+            {0: (70, 90), 1: (0, 0)},
+            10,
+            {"0": 80, "1": 0},
+        ),  # what is pruned does not count
         ({"0": 0}, {0: (90, 90)}, 10, {"0": 90}),
         ({"0": 4}, {0: (0, 4), 1: (3, 9)}, None, {"0": 4, "1": 9}),  # a new partition
         ({"0": 4, "7": 5}, {0: (0, 6)}, None, {"0": 6, "7": 5}),  # one that is gone
@@ -266,13 +283,19 @@ def test_how_far_a_micro_batch_goes(
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 20), st.integers(0, 1 << 40)), min_size=1, max_size=9
+        st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 20), st.integers(0, 1 << 40)),
+        min_size=1,
+        max_size=9,
     ),
     st.integers(1, 1 << 20),
 )
-def test_micro_batches_keep_to_their_limit_and_leave_nothing_out(spans: list[tuple[int, int, int]], limit: int) -> None:
+def test_micro_batches_keep_to_their_limit_and_leave_nothing_out(
+    spans: list[tuple[int, int, int]], limit: int
+) -> None:
     logs = {"t": {p: (first, first + size) for p, (first, size, _) in enumerate(spans)}}
-    start = {"t": {str(p): first + min(size, ahead) for p, (first, size, ahead) in enumerate(spans)}}
+    start = {
+        "t": {str(p): first + min(size, ahead) for p, (first, size, ahead) in enumerate(spans)}
+    }
     end = advance(start, logs, limit)
     gaps, pieces = between(start, end, logs)
     assert gaps == []
@@ -317,35 +340,55 @@ def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCapture
 @pytest.mark.usefixtures("cluster")
 def test_what_was_pruned_fails_unless_told_not_to(caplog: pytest.LogCaptureFixture) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
-    with pytest.raises(DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"):
+    with pytest.raises(
+        DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"
+    ):
         _stream(subscribe="orders").partitions(start, end)
     ranges = [OffsetRange("orders", 0, 5, 100), OffsetRange("orders", 1, 0, 40)]
     assert _stream(subscribe="orders", failOnDataLoss="false").partitions(start, end) == ranges
     assert "offsets 0 to 5 (exclusive) were pruned; going on" in caplog.text
-    told = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(start, end)
+    told = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(
+        start, end
+    )
     assert told == [Gap("orders", 0, 0, 5), *ranges]
-    parts = _stream(subscribe="orders", failOnDataLoss="false", minPartitions="7").partitions(start, end)
+    parts = _stream(subscribe="orders", failOnDataLoss="false", minPartitions="7").partitions(
+        start, end
+    )
     assert 7 <= len(parts) <= 9
 
 
 @pytest.mark.parametrize(
     ("options", "stream", "words"),
     [
-        ({"endingOffsets": "latest"}, True, "endingOffsets is for a batch query, and this is a stream"),
-        ({"endingOffsetsByTimestamp": _all({"0": 1, "1": 1})}, True, "endingOffsetsByTimestamp is for a batch query"),
-        ({"maxOffsetsPerTrigger": "9"}, False, "maxOffsetsPerTrigger is for a stream, and this is a batch query"),
+        (
+            {"endingOffsets": "latest"},
+            True,
+            "endingOffsets is for a batch query, and this is a stream",
+        ),
+        (
+            {"endingOffsetsByTimestamp": _all({"0": 1, "1": 1})},
+            True,
+            "endingOffsetsByTimestamp is for a batch query",
+        ),
+        (
+            {"maxOffsetsPerTrigger": "9"},
+            False,
+            "maxOffsetsPerTrigger is for a stream, and this is a batch query",
+        ),
         ({"includeGaps": "true"}, False, "includeGaps is for a stream"),
         ({"maxOffsetsPerTrigger": "0"}, True, "maxOffsetsPerTrigger is '0'"),
         ({"maxOffsetsPerTrigger": "many"}, True, "maxOffsetsPerTrigger is 'many'"),
         ({"includeGaps": "yes"}, True, "includeGaps is 'yes'"),
     ],
 )
-def test_options_of_the_other_kind_of_query(options: dict[str, str], stream: bool, words: str) -> None:
+def test_options_of_the_other_kind_of_query(
+    options: dict[str, str], stream: bool, words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         read_options(_options(subscribe="orders", **options), stream)
 
 
-# ---- minPartitions --------------------------------------------------------------------------------------
+# ---- minPartitions -------------------------------------------------------------------------------
 
 ranges = st.lists(
     st.builds(
@@ -371,7 +414,9 @@ def test_pieces_cover_each_range_exactly(whole: list[OffsetRange], at_least: int
 
 
 @given(ranges, st.integers(1, 200))
-def test_there_are_at_least_as_many_pieces_as_asked(whole: list[OffsetRange], at_least: int) -> None:
+def test_there_are_at_least_as_many_pieces_as_asked(
+    whole: list[OffsetRange], at_least: int
+) -> None:
     pieces = split(whole, at_least)
     total = sum(one.end - one.first for one in whole)
     assert len(pieces) >= min(at_least, total)

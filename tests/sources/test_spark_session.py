@@ -20,7 +20,13 @@ from sharelag.sources.spark.settings import given, home
 from tests.support.connect import connect_server, no_session
 
 _WAIT = "spark.python.authenticate.socketTimeout"
-_NAMES = ("spark.master", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.ui.enabled", _WAIT)
+_NAMES = (
+    "spark.master",
+    "spark.sql.session.timeZone",
+    "spark.sql.shuffle.partitions",
+    "spark.ui.enabled",
+    _WAIT,
+)
 _SCRIPT = f"""
 from sharelag.sources.spark import is_connect, session
 made = session("ours", spark_sql_shuffle_partitions="5")
@@ -48,7 +54,9 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
 def test_an_active_session_is_returned_as_it_is(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     found = [session("another", spark_sql_shuffle_partitions="77")]
-    thread = Thread(target=lambda: found.append(session("another", spark_sql_shuffle_partitions="78")))
+    thread = Thread(
+        target=lambda: found.append(session("another", spark_sql_shuffle_partitions="78"))
+    )
     thread.start()
     thread.join()
     assert all(one is spark for one in found)
@@ -107,8 +115,16 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     ("environment", "settings", "wait"),
     [
         ({"MASTER": "spark://cluster:7077"}, {}, "180s"),
-        ({"MASTER": "spark://cluster:7077"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
-        ({"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, "99s"),
+        (
+            {"MASTER": "spark://cluster:7077"},
+            {"spark_python_authenticate_socketTimeout": "60s"},
+            "60s",
+        ),
+        (
+            {"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"},
+            {},
+            "99s",
+        ),
         ({"SPARK_REMOTE": "local[2]"}, {}, "180s"),
         ({"SPARK_REMOTE": "local[2]"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
         ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, "99s"),
@@ -118,7 +134,10 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     ],
 )
 def test_workers_are_waited_for_on_every_spark_that_we_start(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], settings: dict[str, str], wait: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    settings: dict[str, str],
+    wait: str | None,
 ) -> None:
     """None: Spark hears nothing of it from us or the user, and takes what it has been started with."""
     asked: list[str | None] = []
@@ -153,7 +172,9 @@ def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
 
 
 def test_nothing_says_where_spark_connect_is() -> None:
-    done = run("from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"})
+    done = run(
+        "from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"}
+    )
     assert "SetupError: only Spark Connect can be used here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
 
@@ -182,7 +203,9 @@ print({row.threads for row in rows}, {row.there for row in rows}, len({row.pid f
 
 
 @pytest.mark.parametrize("trouble", ["a thread", "an import"])
-def test_what_cannot_be_forked_becomes_sparks_own_daemon(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_forked_becomes_sparks_own_daemon(
+    trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     became: list[list[str]] = []
 
     def become(_: str, command: list[str]) -> None:
@@ -222,7 +245,9 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n")
     java.chmod(0o755)
-    done = run("from sharelag.sources.spark import session; session()", {"JAVA_HOME": str(tmp_path)})
+    done = run(
+        "from sharelag.sources.spark import session; session()", {"JAVA_HOME": str(tmp_path)}
+    )
     assert "SetupError: Spark does not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
 

@@ -22,8 +22,15 @@ def main(capture: str) -> None:
     spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
         rows = show.plain_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
-        told = spark.sparkContext.parallelize(range(8), 8).map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"]).collect()
-        print(json.dumps({"master": spark.sparkContext.master, "executors": len(set(told))}), file=sys.stderr)
+        told = (
+            spark.sparkContext.parallelize(range(8), 8)
+            .map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])
+            .collect()
+        )
+        print(
+            json.dumps({"master": spark.sparkContext.master, "executors": len(set(told))}),
+            file=sys.stderr,
+        )
         for row in rows:
             print(json.dumps(row))
     finally:

@@ -29,7 +29,11 @@ PATIENCE = timedelta(seconds=2.5)
 def tables(read: Any) -> dict[str, list[Any]]:
     """All that a reading tells, as plain rows in their order."""
     evidence = read.evidence
-    found = {name: table.to_pylist() for name, table in vars(evidence).items() if isinstance(table, pa.Table)}
+    found = {
+        name: table.to_pylist()
+        for name, table in vars(evidence).items()
+        if isinstance(table, pa.Table)
+    }
     found["causes"] = explain(evidence, PATIENCE).to_pylist()
     found["history"] = read.history().table.to_pylist()
     found["imbalance"] = read.imbalance().to_pylist()
@@ -56,11 +60,15 @@ def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
             theirs.close()
 
 
-def test_random_topics_are_the_same_at_random_moments(spark: SparkSession, cases: Any, tmp_path: Path) -> None:
+def test_random_topics_are_the_same_at_random_moments(
+    spark: SparkSession, cases: Any, tmp_path: Path
+) -> None:
     random, rows = Random("topics on Spark"), 0
     for number in range(cases(2, 25)):
         records = generators.sequence(random, keys=5, length=60)
-        records = [generators.damaged(random, one) if random.random() < 0.1 else one for one in records]
+        records = [
+            generators.damaged(random, one) if random.random() < 0.1 else one for one in records
+        ]
         batch = raw(records)
         if random.random() < 0.5:  # some of them are lost
             batch = batch.filter(pa.array([random.random() < 0.9 for _ in records]))
@@ -68,7 +76,9 @@ def test_random_topics_are_the_same_at_random_moments(spark: SparkSession, cases
         pq.write_table(pa.Table.from_batches([batch]), path)
         written = random.choice(batch.column("timestamp").drop_null().to_pylist())
         for moment in (None, {3: 100 + random.randrange(len(records))}, written):
-            ours, theirs = (engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark"))
+            ours, theirs = (
+                engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark")
+            )
             found = tables(theirs)
             # Nothing but the clock tells when an input without offsets was asked.
             assert found["history"] == tables(ours)["history"]

@@ -67,7 +67,11 @@ def rows(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@pytest.fixture(scope="module", params=[None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}], ids=["now", "then", "offsets"])
+@pytest.fixture(
+    scope="module",
+    params=[None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}],
+    ids=["now", "then", "offsets"],
+)
 def benches(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
     return (
@@ -95,7 +99,10 @@ def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question
 
 def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> None:
     frames = sharelag.open("demo", spark=spark).frames
-    assert frames.raw.count() == frames.records.count() + frames.group_records.count() + frames.rejects.count()
+    assert (
+        frames.raw.count()
+        == frames.records.count() + frames.group_records.count() + frames.rejects.count()
+    )
     assert frames.health.agg(F.sum("records")).first()[0] == frames.records.count()
 
 
@@ -134,7 +141,7 @@ def test_an_unknown_table_is_named_with_those_there_are(spark: SparkSession) -> 
         sharelag.open("demo", spark=spark).frames["lags"]
 
 
-# ---- DataFrames of the user's own ------------------------------------------------------------------------
+# ---- DataFrames of the user's own ----------------------------------------------------------------
 
 
 def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
@@ -166,11 +173,15 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
     assert pc.sum(then.column("lag")).as_py() > 0
 
 
-def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(spark: SparkSession) -> None:
+def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
+    spark: SparkSession,
+) -> None:
     """Spark's ``current_timestamp()`` has microseconds; a table that is appended to has many rows a partition."""
     raw, ends = own(spark)
     later = ends.withColumn("as_of", F.expr("as_of + interval 123 microseconds"))
-    older = ends.withColumn("as_of", F.expr("as_of - interval 1 minute")).withColumn("end_offset", F.lit(0))
+    older = ends.withColumn("as_of", F.expr("as_of - interval 1 minute")).withColumn(
+        "end_offset", F.lit(0)
+    )
     both = older.unionByName(later).unionByName(older)
     wanted = sharelag.open("demo", engine="local").evidence().lag
     records, _ = sharelag.decode(raw)
@@ -179,10 +190,14 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(spark:
     assert sharelag.open(raw=raw, offsets=both).evidence().lag.to_pylist() == wanted.to_pylist()
 
 
-def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(spark: SparkSession) -> None:
+def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(
+    spark: SparkSession,
+) -> None:
     raw, ends = own(spark)
     seconds = spark.range(600).select(F.col("id").alias("second"))
-    many = ends.crossJoin(seconds).withColumn("as_of", F.expr("as_of - make_interval(0, 0, 0, 0, 0, 0, second)"))
+    many = ends.crossJoin(seconds).withColumn(
+        "as_of", F.expr("as_of - make_interval(0, 0, 0, 0, 0, 0, second)")
+    )
     many = many.withColumn("end_offset", F.col("end_offset") - F.col("second")).drop("second")
     source = FrameInput(raw, many)
     (ids,) = ends.select(F.collect_set("topic_id")).first()
@@ -217,16 +232,22 @@ def test_a_closed_workbench_leaves_nothing_in_sparks_cache(spark: SparkSession) 
     assert bench.lag().table.num_rows == 32  # and reads again when it is asked
 
 
-def test_files_that_an_archive_has_replaced_are_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_an_archive_has_replaced_are_a_sentence(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     copy = shutil.copytree(CAPTURE, tmp_path / "capture")
     bench = sharelag.open(copy, spark=spark)
     bench.lag()
     shutil.rmtree(copy / "records")
-    with pytest.raises(InputError, match=r"files that were read before are gone.*bench\.refresh\(\)"):
+    with pytest.raises(
+        InputError, match=r"files that were read before are gone.*bench\.refresh\(\)"
+    ):
         bench.history()
 
 
-def test_of_many_records_each_group_has_its_own_latest(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_records_each_group_has_its_own_latest(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 50)
     for of in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
         every = engine.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
@@ -261,19 +282,31 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
         sharelag.open(raw=raw, engine="local")
 
 
-def test_a_result_becomes_the_dataframe_of_all_its_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_becomes_the_dataframe_of_all_its_rows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 100)
     bench = sharelag.open("demo", spark=spark)
     history = bench.history()
     assert len(history) == 100
     assert history.to_spark().count() == 1780
     assert "the latest 100 of 1,780 rows" in history.to_text()
-    last = sharelag.open("demo", engine="local").history().table.sort_by([("record_timestamp", "descending")])
-    assert pc.min(history.table.column("record_timestamp")).as_py() == last.column("record_timestamp")[99].as_py()
+    last = (
+        sharelag.open("demo", engine="local")
+        .history()
+        .table.sort_by([("record_timestamp", "descending")])
+    )
+    assert (
+        pc.min(history.table.column("record_timestamp")).as_py()
+        == last.column("record_timestamp")[99].as_py()
+    )
     billing = bench.history("billing")
     assert billing.to_spark().select("group_id").distinct().collect()[0].group_id == "billing"
     later = bench.history(since=THEN).to_spark()
-    assert later.count() == engine.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
+    assert (
+        later.count()
+        == engine.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
+    )
 
 
 def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
@@ -283,11 +316,15 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
     on_spark = sharelag.open("demo", spark=spark).timeline(every=10.0)
     assert not whole.notes
     assert rows(collected(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
-    monkeypatch.setattr("sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5)
+    monkeypatch.setattr(
+        "sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5
+    )
     for bench in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
         worst = bench.evidence().lag.sort_by([("lag", "descending")]).slice(0, 5)
         cut = bench.timeline(every=10.0)
-        assert set(cut.table.column("topic_id").to_pylist()) == set(worst.column("topic_id").to_pylist())
+        assert set(cut.table.column("topic_id").to_pylist()) == set(
+            worst.column("topic_id").to_pylist()
+        )
         lags = cut.table.filter(pc.equal(cut.table["as_of"], cut.as_of)).column("lag").to_pylist()
         assert sorted(lags) == sorted(worst.column("lag").to_pylist())
         assert "the 5 share partitions with the most lag" in cut.to_text()

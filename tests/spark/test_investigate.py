@@ -29,7 +29,9 @@ def tables(evidence: Evidence) -> dict[str, Any]:
     return {name: sorted(map(repr, table.to_pylist())) for name, table in found.items()}
 
 
-@pytest.mark.parametrize("as_of", [None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}], ids=["now", "then", "offsets"])
+@pytest.mark.parametrize(
+    "as_of", [None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}], ids=["now", "then", "offsets"]
+)
 def test_the_evidence_is_the_same(spark: SparkSession, as_of: Any) -> None:
     choice = Choice(frozenset({"billing", "fraud-check", "notifications"}))
     local = investigate.gather(SOURCE, "local", as_of, choice)
@@ -71,7 +73,9 @@ def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
 
 
 def test_the_health_is_the_same(spark: SparkSession) -> None:
-    (local, found), (on_spark, found_there) = (investigate.health(SOURCE, name) for name in ("local", "spark"))
+    (local, found), (on_spark, found_there) = (
+        investigate.health(SOURCE, name) for name in ("local", "spark")
+    )
     order = [("topic", "ascending"), ("partition", "ascending")]
     assert on_spark.table.sort_by(order).to_pylist() == local.table.sort_by(order).to_pylist()
     assert found.to_pylist() == found_there.to_pylist()
@@ -86,7 +90,9 @@ def test_public_functions_over_data_frames(spark: SparkSession) -> None:
     observed = api.observed(records, end, end - THEN).toArrow()
     assert observed.num_rows == 32
     lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(ids()))).toArrow()
-    assert set(api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist()) == {"lag"}
+    assert set(
+        api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist()
+    ) == {"lag"}
 
 
 def ids() -> list[str]:

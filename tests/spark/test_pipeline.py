@@ -41,7 +41,9 @@ def local_lag() -> list[dict[str, Any]]:
     return show.plain_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
 
 
-def test_local_and_spark_give_the_same_lag(spark: SparkSession, local_lag: list[dict[str, Any]]) -> None:
+def test_local_and_spark_give_the_same_lag(
+    spark: SparkSession, local_lag: list[dict[str, Any]]
+) -> None:
     answer = engine.lag(CaptureInput(CAPTURE), "spark")
     assert show.plain_rows(answer.table) == local_lag
     assert answer.engine == "spark"
@@ -64,9 +66,17 @@ def test_local_and_spark_give_the_same_windows_at_any_moment(spark: SparkSession
     ends = engine.windows(source, "local").table
     times = sorted(ends.column("record_timestamp").to_pylist())
     offsets = dict(
-        zip(ends.column("record_partition").to_pylist(), ends.column("record_offset").to_pylist(), strict=True)
+        zip(
+            ends.column("record_partition").to_pylist(),
+            ends.column("record_offset").to_pylist(),
+            strict=True,
+        )
     )
-    for moment in (None, times[len(times) // 2] - timedelta(milliseconds=1), {p: o // 2 for p, o in offsets.items()}):
+    for moment in (
+        None,
+        times[len(times) // 2] - timedelta(milliseconds=1),
+        {p: o // 2 for p, o in offsets.items()},
+    ):
         ours = engine.windows(source, "local", moment).table
         theirs = engine.windows(source, "spark", moment).table
         assert theirs.to_pylist() == ours.to_pylist()
@@ -74,7 +84,9 @@ def test_local_and_spark_give_the_same_windows_at_any_moment(spark: SparkSession
 
 
 @pytest.mark.parametrize("case", ["empty", "rejects only", "nobody", "long ago"])
-def test_an_empty_answer_is_the_same_on_both_engines(spark: SparkSession, case: str, tmp_path: Path) -> None:
+def test_an_empty_answer_is_the_same_on_both_engines(
+    spark: SparkSession, case: str, tmp_path: Path
+) -> None:
     source: Any = CaptureInput(CAPTURE)
     moment = {0: -1} if case == "long ago" else None
     if case in ("empty", "rejects only"):
@@ -109,15 +121,22 @@ def test_the_users_own_dataframe_goes_straight_in(
 ) -> None:
     original = spark.read.parquet(str(CAPTURE / "records"))
     # As somebody's lake would hold it: more columns, other order, other files.
-    mine = original.withColumn("headers", F.lit(None).cast("string")).select(*reversed([*original.columns, "headers"]))
+    mine = original.withColumn("headers", F.lit(None).cast("string")).select(
+        *reversed([*original.columns, "headers"])
+    )
     mine.repartition(7).write.parquet(str(tmp_path / "lake"))
     decoded = sharelag.decode(spark.read.parquet(str(tmp_path / "lake")))
     offsets = spark.read.parquet(str(CAPTURE / "offsets.parquet"))
     table = sharelag.lag(sharelag.windows(decoded.records), offsets).toArrow()
     sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-    assert show.plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
+    assert (
+        show.plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort))
+        == local_lag
+    )
     raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
-    named = engine.windows(CaptureInput(CAPTURE), "local").table  # in another order: raw records know no names
+    named = engine.windows(
+        CaptureInput(CAPTURE), "local"
+    ).table  # in another order: raw records know no names
     assert dict(window_items(raw_only)) == dict(window_items(named))
 
 
@@ -139,7 +158,9 @@ def test_records_rejects_and_skipped_are_all_there_is(spark: SparkSession) -> No
     decoded, ours = sharelag.decode(frame), decode_arrow(batch)
     assert offsets_of(decoded.records) == sorted(ours.records.column("offset").to_pylist())
     got = {row.offset: (row.reason, bytes(row.key), row.value) for row in decoded.rejects.collect()}
-    want = {row["offset"]: (row["reason"], row["key"], row["value"]) for row in ours.rejects.to_pylist()}
+    want = {
+        row["offset"]: (row["reason"], row["key"], row["value"]) for row in ours.rejects.to_pylist()
+    }
     assert got == want
     groups = sharelag.decode(frame, GROUP_TOPIC)
     assert groups.records.count() == groups.rejects.count() == 0
@@ -154,7 +175,9 @@ def test_times_that_no_calendar_has_do_not_stop_spark(spark: SparkSession) -> No
     random = Random("times")
     records = [generators.record(random) for _ in range(400)]
     batch = raw(records)
-    windows = sharelag.windows(sharelag.decode(spark.createDataFrame(pa.Table.from_batches([batch]))).records)
+    windows = sharelag.windows(
+        sharelag.decode(spark.createDataFrame(pa.Table.from_batches([batch]))).records
+    )
     assert windows.count() == replay_arrow(decode_arrow(batch).records).num_rows
 
 
@@ -163,14 +186,20 @@ def test_a_lag_of_ten_thousand_million_goes_through_spark_exactly(spark: SparkSe
     snapshot = encode_record(SHARE_SNAPSHOT, row(7, []))
     frame = spark.createDataFrame(pa.Table.from_batches([raw([snapshot])]))
     ends = spark.createDataFrame(offsets(10**10 + 7))
-    lag = sharelag.lag(sharelag.windows(sharelag.decode(frame).records), ends).toArrow().to_pylist()[0]
+    lag = (
+        sharelag.lag(sharelag.windows(sharelag.decode(frame).records), ends)
+        .toArrow()
+        .to_pylist()[0]
+    )
     assert (lag["lag"], lag["unread"]) == (10**10, 10**10)
     assert "10 000 000 000" in lag_page("t", [lag], [], {}).replace("\u202f", " ")
 
 
 def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("a", 1)], "key string, partition int")
-    with pytest.raises(InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"):
+    with pytest.raises(
+        InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
+    ):
         sharelag.decode(frame)
     with pytest.raises(InputError, match=r"records: .*group_id"):
         sharelag.windows(frame)
@@ -189,13 +218,19 @@ def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
     of_groups = spark.createDataFrame([], schemas.spark_schema(schemas.GROUP_RECORDS))
     asked = {sharelag.windows: records, sharelag.members: of_groups, sharelag.groups: of_groups}
     for ask, frame in asked.items():
-        with pytest.raises(InputError, match="2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"):
+        with pytest.raises(
+            InputError, match="2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"
+        ):
             ask(frame, as_of=datetime(2026, 11, 21))
 
 
-@pytest.mark.parametrize("name", ["demoo", "no.such.table", "none.of.these.tables", "report.parquet"])
+@pytest.mark.parametrize(
+    "name", ["demoo", "no.such.table", "none.of.these.tables", "report.parquet"]
+)
 def test_a_mistyped_name_is_told_with_what_there_is(spark: SparkSession, name: str) -> None:
-    with pytest.raises(InputError, match=rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "):
+    with pytest.raises(
+        InputError, match=rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "
+    ):
         sharelag.open(name, spark=spark).lag()
 
 

@@ -40,7 +40,9 @@ def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession
     assert len(set(here.values())) == 2
 
 
-def test_what_a_simulation_writes_is_read_by_either_engine(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_simulation_writes_is_read_by_either_engine(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Its records and the ends of its logs give the state that its coordinator has, and its lag."""
     result = simulate(EVERYTHING, 3)
     pq.write_table(pa.Table.from_batches([result.records()]), tmp_path / "raw.parquet")
@@ -48,9 +50,13 @@ def test_what_a_simulation_writes_is_read_by_either_engine(spark: SparkSession, 
     assert [answer.engine for answer in answers] == ["local", "spark"]
     assert answers[0].table.equals(answers[1].table)
     kept = dict(window_items(answers[1].table))
-    assert kept == {key: result._states.window(place) for place, key in enumerate(result._states.keys)}
+    assert kept == {
+        key: result._states.window(place) for place, key in enumerate(result._states.keys)
+    }
     lag = lag_arrow(answers[1].table.combine_chunks(), result.offsets()).to_pylist()
-    on_spark = sharelag.lag(spark.createDataFrame(answers[1].table), spark.createDataFrame(result.offsets()))
+    on_spark = sharelag.lag(
+        spark.createDataFrame(answers[1].table), spark.createDataFrame(result.offsets())
+    )
     told = {(row["topic"], row["partition"]): row["lag"] for row in on_spark.toArrow().to_pylist()}
     assert told == {(row["topic"], row["partition"]): row["lag"] for row in lag}
     assert len(told) == 5

@@ -47,15 +47,21 @@ class _Log:
         self.folder, self.spark, self.pieces = folder, spark, pieces
         (folder / "records").mkdir()
 
-    def run(self, query: Callable[[DataFrame], DataFrame], heed: Callable[[pa.Table, int], None]) -> None:
+    def run(
+        self, query: Callable[[DataFrame], DataFrame], heed: Callable[[pa.Table, int], None]
+    ) -> None:
         """Write all pieces, and hand over what the query says of each."""
         for number, piece in enumerate(self.pieces):
             path = self.folder / "records" / f"{number:03d}.parquet"
             pq.write_table(piece, path)
             os.utime(path, (number, number))  # Spark takes the oldest first
-        rows = self.spark.readStream.schema(schemas.spark_schema(schemas.RAW)).option("maxFilesPerTrigger", 1)
+        rows = self.spark.readStream.schema(schemas.spark_schema(schemas.RAW)).option(
+            "maxFilesPerTrigger", 1
+        )
         changes = query(sharelag.decode(rows.parquet(str(self.folder / "records"))).records)
-        writer = changes.writeStream.outputMode("update").option("checkpointLocation", str(self.folder / "checkpoint"))
+        writer = changes.writeStream.outputMode("update").option(
+            "checkpointLocation", str(self.folder / "checkpoint")
+        )
         failures: list[BaseException] = []
 
         def each(frame: DataFrame, batch: int) -> None:
@@ -69,14 +75,20 @@ class _Log:
             raise failures[0]
 
     def upto(self, number: int) -> pa.RecordBatch:
-        return decode_arrow(pa.concat_tables(self.pieces[: number + 1]).combine_chunks().to_batches()[0]).records
+        return decode_arrow(
+            pa.concat_tables(self.pieces[: number + 1]).combine_chunks().to_batches()[0]
+        ).records
 
 
 def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
     source = CaptureInput(CAPTURE)
     records = pa.Table.from_batches(source.batches(STATE_TOPIC))
     records = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))
-    ends = source.offsets(decode_arrow(records.combine_chunks().to_batches()[0]).records.column("topic_id").to_pylist())
+    ends = source.offsets(
+        decode_arrow(records.combine_chunks().to_batches()[0])
+        .records.column("topic_id")
+        .to_pylist()
+    )
     # Each partition's log in six pieces, at offsets of its own.
     log = _Log(tmp_path, spark, _pieces(records, 6, Random("micro-batches")))
     lag, rows = schemas.LAG.empty_table(), []
@@ -93,7 +105,9 @@ def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: 
     assert len(rows) == 6
     assert lag.num_rows >= 24
     assert min(rows[1:]) < lag.num_rows  # only what changed
-    on_spark = sharelag.lag(sharelag.windows(sharelag.decode(spark.createDataFrame(records)).records), static)
+    on_spark = sharelag.lag(
+        sharelag.windows(sharelag.decode(spark.createDataFrame(records)).records), static
+    )
     assert _rows(on_spark.toArrow().cast(schemas.LAG)) == _rows(lag)
 
 
@@ -101,7 +115,9 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
     def piece(first: int, *records: tuple[bytes, bytes | None]) -> pa.Table:
         batch = raw(list(records))
         at = batch.schema.get_field_index("offset")
-        return pa.Table.from_batches([batch.set_column(at, "offset", pa.array(range(first, first + batch.num_rows)))])
+        return pa.Table.from_batches(
+            [batch.set_column(at, "offset", pa.array(range(first, first + batch.num_rows)))]
+        )
 
     one = encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)]))
     other = encode_record(SHARE_SNAPSHOT, row(3, [], partition=1))
@@ -122,7 +138,9 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
         windows = stream.updated(windows, changes)
         assert _rows(windows) == _rows(replay_arrow(log.upto(number)))
         deleted = changes.filter(changes.column("deleted"))
-        seen.append([(r["group_id"], r["partition"], r["record_offset"]) for r in deleted.to_pylist()])
+        seen.append(
+            [(r["group_id"], r["partition"], r["record_offset"]) for r in deleted.to_pylist()]
+        )
 
     log.run(stream.windows, heed)
     group = replay_arrow(log.upto(0)).column("group_id")[0].as_py()

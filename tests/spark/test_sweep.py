@@ -29,7 +29,9 @@ from tests.spark.gated import gated
 from tests.support.connect import no_session
 
 QUICK = replace(
-    named("idle-members"), members=(Member(service=Service(5, "exponential"), max_poll_records=50),), duration_ms=8_000
+    named("idle-members"),
+    members=(Member(service=Service(5, "exponential"), max_poll_records=50),),
+    duration_ms=8_000,
 )
 TRIED = variants(QUICK, assignors=["simple", "sticky"], members=[2, 5])
 
@@ -76,7 +78,9 @@ def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path
     assert not (out / "sweep.parquet").exists()
 
     told: list[tuple[int, int]] = []
-    resumed = sweep(scenarios, range(6), spark=spark, out=out, progress=lambda *counts: told.append(counts))
+    resumed = sweep(
+        scenarios, range(6), spark=spark, out=out, progress=lambda *counts: told.append(counts)
+    )
     assert told[0] == (len(done), 12)
     assert told[-1] == (12, 12)
     after = kept(out)
@@ -101,7 +105,9 @@ def _kill_at_the_gate(out: Path) -> None:
         f"sweep(scenarios, range(6), spark=session(spark_master='local[2]'), out={str(out)!r})\n"
     )
     gate = {"SWEEP_GATE": str(out / "runs"), "PYTHONPATH": str(Path.cwd())}
-    driver = psutil.Popen([sys.executable, "-c", code], env=no_session() | gate, stderr=subprocess.PIPE)
+    driver = psutil.Popen(
+        [sys.executable, "-c", code], env=no_session() | gate, stderr=subprocess.PIPE
+    )
     ends = time.monotonic() + 300
     while len(kept(out)) < 3:
         assert driver.poll() is None, driver.stderr.read().decode()
@@ -132,7 +138,9 @@ def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None])
-def test_a_file_that_cannot_be_read_is_made_again(spark: SparkSession, tmp_path: Path, damage: bytes | None) -> None:
+def test_a_file_that_cannot_be_read_is_made_again(
+    spark: SparkSession, tmp_path: Path, damage: bytes | None
+) -> None:
     first = sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)
     broken = tmp_path / "runs" / next(iter(kept(tmp_path)))
     whole = broken.read_bytes()
@@ -160,7 +168,9 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
         "unknown": replace(QUICK, assignor="nobody"),
     }
     told = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
-    assert [(row["variant"], row["seed"]) for row in told] == [(name, seed) for name in scenarios for seed in (0, 1)]
+    assert [(row["variant"], row["seed"]) for row in told] == [
+        (name, seed) for name in scenarios for seed in (0, 1)
+    ]
     errors = [row["error"] for row in told]
     assert errors[:6] == [None, None, *["ZeroDivisionError: too many <members>"] * 2, None, None]
     assert errors[6].startswith("InputError: there is no assignor 'nobody'")
@@ -174,7 +184,13 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
 
 def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
     told: list[tuple[int, int]] = []
-    runs = sweep({"a": QUICK}, range(3), spark=spark, optimal=True, progress=lambda *counts: told.append(counts))
+    runs = sweep(
+        {"a": QUICK},
+        range(3),
+        spark=spark,
+        optimal=True,
+        progress=lambda *counts: told.append(counts),
+    )
     assert {all_ for _, all_ in told} == {6}
     done = [count for count, _ in told]
     assert done == sorted(done)
@@ -193,16 +209,27 @@ def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweep({"a": scenario}, range(500), spark=spark, out=tmp_path, progress=interrupt, partitions=500)
+        sweep(
+            {"a": scenario},
+            range(500),
+            spark=spark,
+            out=tmp_path,
+            progress=interrupt,
+            partitions=500,
+        )
     assert len(kept(tmp_path)) < 500
     made = len(kept(tmp_path))
-    assert sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2  # Spark has a free hand for others
+    assert (
+        sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2
+    )  # Spark has a free hand for others
     assert len(kept(tmp_path)) == made
     if not is_connect(spark):
         assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
-def test_what_cannot_be_swept_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_swept_is_said(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"runs cannot be kept in .*: give a folder"):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "file")
@@ -211,7 +238,10 @@ def test_what_cannot_be_swept_is_said(spark: SparkSession, tmp_path: Path, monke
     with pytest.raises(InputError, match="nothing to run"):
         sweep({}, [0], spark=spark)
     monkeypatch.setattr(store, "load", lambda *_: iter(()))
-    with pytest.raises(InputError, match=r"1 runs were made, but are not in .*: give a folder that all workers share"):
+    with pytest.raises(
+        InputError,
+        match=r"1 runs were made, but are not in .*: give a folder that all workers share",
+    ):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "elsewhere")
 
 

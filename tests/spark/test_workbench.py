@@ -35,7 +35,10 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(Bar, "made", [])
     monkeypatch.setattr(tqdm, "tqdm", Bar)
-    spark, local = sharelag.open("poison", engine="spark", bars=True), sharelag.open("poison", engine="local")
+    spark, local = (
+        sharelag.open("poison", engine="spark", bars=True),
+        sharelag.open("poison", engine="local"),
+    )
     assert spark.lag().table.equals(local.lag().table)
     assert spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
     gathering, moments = Bar.made
@@ -46,14 +49,18 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
     assert repr(spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
 
 
-def test_there_is_no_bar_outside_of_a_notebook(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_bar_outside_of_a_notebook(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Bar, "made", [])
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     sharelag.open("poison", engine="spark").lag()
     assert Bar.made == []
 
 
-@pytest.mark.parametrize("question", ["lag", "windows", "history", "progress", "explain", "imbalance", "members"])
+@pytest.mark.parametrize(
+    "question", ["lag", "windows", "history", "progress", "explain", "imbalance", "members"]
+)
 def test_all_rows_go_to_spark(spark: SparkSession, question: str) -> None:
     result = getattr(sharelag.open("poison"), question)()
     frame = result.to_spark(spark)

@@ -25,8 +25,8 @@ from sharelag.sources.spark import class_data
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _LOGGING = Path(__file__).with_name("connect.log4j2.properties")
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)\s*$", re.MULTILINE)
-#: Settings for short questions: workers are forked from a process that has imported what they need, few tasks run
-#: where there is little to do, and no query is compiled.
+#: Settings for short questions: workers are forked from a process that has imported what they need,
+#: few tasks run where there is little to do, and no query is compiled.
 QUICK = {
     "spark.python.daemon.module": "sharelag.sources.spark.daemon",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
@@ -49,7 +49,9 @@ _NOT_INHERITED = (
 
 
 @contextmanager
-def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Iterator[str]:
+def connect_server(
+    master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Run a Connect server of the pyspark that is installed, for as long as the ``with`` block lasts.
 
     Parameters
@@ -65,8 +67,8 @@ def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None 
 
     Notes
     -----
-    The system chooses a free port, and the server says in its log which. It ends with this process, whatever
-    becomes of that: a shell beside it waits on a pipe that only this process holds open.
+    The system chooses a free port, and the server says in its log which. It ends with this process,
+    whatever becomes of that: a shell beside it waits on a pipe that only this process holds open.
     """
     wanted = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -75,7 +77,9 @@ def connect_server(master: str = "local[2]", settings: Mapping[str, str] | None 
         "spark.sql.shuffle.partitions": "4",
         # 15 s are too short where many tests share few cores.
         "spark.python.authenticate.socketTimeout": "180s",
-        "spark.driver.extraJavaOptions": " ".join([f"-Dlog4j2.configurationFile={_LOGGING}", *class_data.options()]),
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={_LOGGING}", *class_data.options()]
+        ),
         **(settings or {}),
     }
     home = Path(pyspark.__file__).parent
@@ -119,9 +123,13 @@ def _port(server: subprocess.Popen[bytes], log: Path) -> int:
         if found := _STARTED.search(said):
             return int(found[1])
         if server.poll() is not None:
-            raise RuntimeError(f"the Spark Connect server ended before it was ready; it said:\n{said[-4000:]}")
+            raise RuntimeError(
+                f"the Spark Connect server ended before it was ready; it said:\n{said[-4000:]}"
+            )
         if time.monotonic() > ends:
-            raise RuntimeError(f"no Spark Connect server after {_UNTIL_READY} s; it said:\n{said[-4000:]}")
+            raise RuntimeError(
+                f"no Spark Connect server after {_UNTIL_READY} s; it said:\n{said[-4000:]}"
+            )
         time.sleep(0.1)
 
 

@@ -41,8 +41,8 @@ _UPDATE = np.dtype([*_EPOCHS, ("leader_epoch", ">i4"), ("start", ">i8"), *_REST]
 def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -> CaptureInput:
     """Write a capture: so many records of each share partition, evenly over `LASTS`, with a snapshot now and then.
 
-    Each group has a topic of its own. Every window has two offsets that were given back, three that are acknowledged,
-    and two more that were given back.
+    Each group has a topic of its own. Every window has two offsets that were given back, three that
+    are acknowledged, and two more that were given back.
     """
     names = [f"group-{number:05d}" for number in range(groups)]
     ids = [topic_id_text(number.to_bytes(16, "big")) for number in range(1, groups + 1)]
@@ -52,7 +52,9 @@ def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -
         moments = [timedelta(seconds=LASTS.seconds * n // MOMENTS) for n in range(MOMENTS)]
         tables = {
             "offsets": _offsets(ids, partitions, [(BEGIN + LASTS, end)]),
-            "past_offsets": _offsets(ids, partitions, [(BEGIN + at, int(end * (at / LASTS))) for at in moments]),
+            "past_offsets": _offsets(
+                ids, partitions, [(BEGIN + at, int(end * (at / LASTS))) for at in moments]
+            ),
         }
         return tables, CaptureInfo("synthetic", BEGIN + LASTS, {STATE_TOPIC: STATE_PARTITIONS})
 
@@ -60,9 +62,15 @@ def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -
     return CaptureInput(folder)
 
 
-def _records(names: list[str], ids: list[str], partitions: int, count: int) -> Iterator[pa.RecordBatch]:
+def _records(
+    names: list[str], ids: list[str], partitions: int, count: int
+) -> Iterator[pa.RecordBatch]:
     """The raw records, state partition by state partition, in the order of time."""
-    keys = [(name, topic_id, p) for name, topic_id in zip(names, ids, strict=True) for p in range(partitions)]
+    keys = [
+        (name, topic_id, p)
+        for name, topic_id in zip(names, ids, strict=True)
+        for p in range(partitions)
+    ]
     place = np.array([state_partition(SharePartition(*key), STATE_PARTITIONS) for key in keys])
     for state in range(STATE_PARTITIONS):
         mine = np.flatnonzero(place == state)
@@ -84,7 +92,10 @@ def _batch(
     every = np.tile(np.array(keys, object), steps)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([k.tobytes() + key for k, key in zip(kind.view("V2"), every, strict=True)], pa.binary()),
+            pa.array(
+                [k.tobytes() + key for k, key in zip(kind.view("V2"), every, strict=True)],
+                pa.binary(),
+            ),
             pa.array(values.tolist(), pa.binary()),
             pa.repeat(STATE_TOPIC, len(step)),
             pa.repeat(pa.scalar(state, pa.int32()), len(step)),
@@ -96,7 +107,9 @@ def _batch(
     )
 
 
-def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.object_]:
+def _values(
+    kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]
+) -> NDArray[np.object_]:
     rows = np.zeros(len(step), kind)
     rows["snapshot_epoch"], rows["leader_epoch"] = step // UPDATES, 1
     rows["start"] = start = STEP * step
@@ -105,13 +118,23 @@ def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) ->
     rows["batches"], rows["tag"], rows["complete"] = 4, (1, 0, 4), 3
     for number, (first, last, state) in enumerate(((0, 1, 0), (2, 4, 2), (5, 6, 0))):
         batch = rows["batch"][:, number]
-        batch["first"], batch["last"], batch["state"], batch["count"] = start + first, start + last, state, 1
+        batch["first"], batch["last"], batch["state"], batch["count"] = (
+            start + first,
+            start + last,
+            state,
+            1,
+        )
     return rows.view(f"V{kind.itemsize}").astype(object)
 
 
 def _key(group: str, topic_id: str, partition: int) -> bytes:
     name = group.encode()
-    return len(name).to_bytes(2, "big") + name + topic_id_bytes(topic_id) + partition.to_bytes(4, "big")
+    return (
+        len(name).to_bytes(2, "big")
+        + name
+        + topic_id_bytes(topic_id)
+        + partition.to_bytes(4, "big")
+    )
 
 
 def _offsets(ids: list[str], partitions: int, ends: list[tuple[datetime, int]]) -> pa.Table:
@@ -119,7 +142,9 @@ def _offsets(ids: list[str], partitions: int, ends: list[tuple[datetime, int]]) 
     tables = [
         pa.table(
             {
-                "topic": np.repeat([f"topic-{number:05d}" for number in range(len(ids))], partitions),
+                "topic": np.repeat(
+                    [f"topic-{number:05d}" for number in range(len(ids))], partitions
+                ),
                 "topic_id": np.repeat(ids, partitions),
                 "partition": np.tile(np.arange(partitions), len(ids)),
                 "log_start_offset": np.zeros(size, np.int64),

@@ -31,7 +31,8 @@ class SimulatedInput(RecordsOnly):
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         rows = [
-            place | {"log_start_offset": None, "end_offset": log.end_then(self._micros(at)), "as_of": at}
+            place
+            | {"log_start_offset": None, "end_offset": log.end_then(self._micros(at)), "as_of": at}
             for at in moments
             for place, log in self._logs()
         ]
@@ -39,10 +40,17 @@ class SimulatedInput(RecordsOnly):
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         ended = self.result.scenario.duration_ms * 1000
-        compacted = {one.name for one in self.result.scenario.topics if any(start.missing for start in one.starts)}
+        compacted = {
+            one.name
+            for one in self.result.scenario.topics
+            if any(start.missing for start in one.starts)
+        }
         rows = [
             place
-            | {"cleanup_policy": "compact" if place["topic"] in compacted else "delete", "retention_ms": -1}
+            | {
+                "cleanup_policy": "compact" if place["topic"] in compacted else "delete",
+                "retention_ms": -1,
+            }
             | {"last_stable_offset": log.bases[sum(time <= ended for time in log.readable)]}
             for place, log in self._logs()
         ]
@@ -67,7 +75,13 @@ class SimulatedInput(RecordsOnly):
             "share.isolation.level": settings.isolation_level,
         }
         rows = [
-            {"scope": "group", "entity": group, "name": name, "value": str(value), "source": "group"}
+            {
+                "scope": "group",
+                "entity": group,
+                "name": name,
+                "value": str(value),
+                "source": "group",
+            }
             for group in groups
             for name, value in values.items()
         ]
@@ -106,4 +120,6 @@ class SimulatedInput(RecordsOnly):
         return round(at.timestamp() * 1_000_000) - self.result.scenario.begins_ms * 1000
 
     def _moment(self, micros: int) -> datetime:
-        return datetime.fromtimestamp(self.result.scenario.begins_ms / 1000 + micros / 1_000_000, UTC)
+        return datetime.fromtimestamp(
+            self.result.scenario.begins_ms / 1000 + micros / 1_000_000, UTC
+        )

@@ -43,18 +43,26 @@ def counts(assignment: dict[str, dict[str, list[int]]], topic: str = "t") -> lis
 
 
 def pairs(assignment: dict[str, dict[str, list[int]]]) -> set[tuple[str, str, int]]:
-    return {(who, topic, p) for who, topics in assignment.items() for topic, ps in topics.items() for p in ps}
+    return {
+        (who, topic, p)
+        for who, topics in assignment.items()
+        for topic, ps in topics.items()
+        for p in ps
+    }
 
 
 def by_member(found: set[tuple[str, str, int]]) -> dict[str, set[tuple[str, int]]]:
-    return {who: {place[1:] for place in found if place[0] == who} for who in {pair[0] for pair in found}}
+    return {
+        who: {place[1:] for place in found if place[0] == who}
+        for who in {pair[0] for pair in found}
+    }
 
 
 def going_on(group: Members, assignment: dict[str, dict[str, list[int]]]) -> Members:
     return [member | {"current": assignment.get(member["id"], {})} for member in group]
 
 
-# ---- worked examples -----------------------------------------------------------------------------------
+# ---- worked examples -----------------------------------------------------------------------------
 
 
 @pytest.mark.row("ASG-02")
@@ -83,12 +91,16 @@ def test_members_in_proportion_to_the_lag() -> None:
 
 
 def test_a_partition_without_lag_keeps_a_member_and_an_unknown_lag_is_average() -> None:
-    assert counts(assign("lag-proportional", members(4), {"t": {"partitions": 3, "lag": {0: 99, 1: 0, 2: 0}}})) == [
+    assert counts(
+        assign("lag-proportional", members(4), {"t": {"partitions": 3, "lag": {0: 99, 1: 0, 2: 0}}})
+    ) == [
         2,
         1,
         1,
     ]
-    assert counts(assign("lag-proportional", members(9), {"t": {"partitions": 3, "lag": {0: 40, 1: 80}}})) == [2, 4, 3]
+    assert counts(
+        assign("lag-proportional", members(9), {"t": {"partitions": 3, "lag": {0: 40, 1: 80}}})
+    ) == [2, 4, 3]
 
 
 @pytest.mark.row("ASG-04")
@@ -118,7 +130,8 @@ def test_following_the_backlog_drains_sooner() -> None:
         ("t", 1): pytest.approx(20 / 3),
         ("t", 2): pytest.approx(10 / 3),
     }
-    # It keeps two on the partition with 10 that one could do in time: somebody is there when the other is gone.
+    # It keeps two on the partition with 10 that one could do in time: somebody is there when the
+    # other is gone.
     assert drains["lag-aware-sticky"].max_drain == pytest.approx(70 / 6)
     alone = assign("lag-aware-sticky", members(10), topics, sharing=1)
     assert figures(members(10), topics, alone, service_rate=1.0).max_drain == 10.0
@@ -138,7 +151,8 @@ def test_members_fetch_from_their_own_rack() -> None:
 def test_drain_divides_a_member_among_what_has_lag_left() -> None:
     topics = {"t": {"partitions": 4, "lag": {0: 10, 1: 30, 2: 0}, "rate": {1: 0.5, 2: 0.25}}}
     group = Group.of(members(1), topics)
-    # 2 a second less 0.25 for partition 2: 0.875 each until partition 0 is drained, then all to partition 1.
+    # 2 a second less 0.25 for partition 2: 0.875 each until partition 0 is drained, then all to
+    # partition 1.
     first = 10 / 0.875
     rest = (30 - first * (0.875 - 0.5)) / (1.75 - 0.5)
     drain = predicted_drain(group, {"m0": {"t": [0, 1, 2, 3]}}, service_rate=2.0)
@@ -153,7 +167,7 @@ def test_drain_divides_a_member_among_what_has_lag_left() -> None:
         predicted_drain(group, {}, service_rate={"m1": 1.0})
 
 
-# ---- simple --------------------------------------------------------------------------------------------
+# ---- simple --------------------------------------------------------------------------------------
 
 
 def test_simple_gives_spare_members_a_partition_to_share() -> None:
@@ -161,7 +175,10 @@ def test_simple_gives_spare_members_a_partition_to_share() -> None:
     answer = assign("simple", members(3), {"t": {"partitions": 2}})
     assert list(answer) == ["m0", "m1", "m2"]
     assert answer == {"m0": {"t": [0, 1]}, "m1": {"t": [0]}, "m2": {"t": [1]}}
-    assert assign("simple", members(2), {"t": {"partitions": 3}}) == {"m0": {"t": [0, 2]}, "m1": {"t": [1]}}
+    assert assign("simple", members(2), {"t": {"partitions": 3}}) == {
+        "m0": {"t": [0, 2]},
+        "m1": {"t": [1]},
+    }
     assert assign("simple", [], {"t": {"partitions": 3}}) == {}
     assert assign("simple", members(2, "nowhere"), {"t": {"partitions": 3}}) == {"m0": {}, "m1": {}}
 
@@ -169,7 +186,8 @@ def test_simple_gives_spare_members_a_partition_to_share() -> None:
 def test_simple_fails_where_kafka_fails() -> None:
     topics = {"t": {"partitions": 3, "assignable": [0]}}
     group = going_on(members(2), {"m0": {"t": [1]}, "m1": {"t": [2]}})
-    # Each has its share of one, though of something that may not be assigned, and nobody takes partition 0.
+    # Each has its share of one, though of something that may not be assigned, and nobody takes
+    # partition 0.
     assert [finding.rule for finding in check(group, topics, assign("simple", group, topics))] == [
         rules.NOT_ASSIGNABLE,
         rules.NOT_ASSIGNABLE,
@@ -181,7 +199,12 @@ def test_simple_fails_where_kafka_fails() -> None:
 
 
 def test_java_hashes_and_bins() -> None:
-    assert [string_hash(text) for text in ("", "Aa", "BB", "\U0001f600")] == [0, 2112, 2112, 1772899]
+    assert [string_hash(text) for text in ("", "Aa", "BB", "\U0001f600")] == [
+        0,
+        2112,
+        2112,
+        1772899,
+    ]
     assert uuid_hash(bytes(15) + b"\1") == 1
     assert uuid_hash(bytes.fromhex("ffffffff000000000000000100000000")) == 0xFFFFFFFE
     appended: JavaMap[int, None] = JavaMap(lambda key: key)
@@ -193,7 +216,7 @@ def test_java_hashes_and_bins() -> None:
     assert list(ahead) == [32, 0, 16, 1]
 
 
-# ---- the contract, for all of them ---------------------------------------------------------------------
+# ---- the contract, for all of them ---------------------------------------------------------------
 
 
 @st.composite
@@ -213,7 +236,9 @@ def groups(draw: st.DrawFn, alike: bool | None = None) -> tuple[Members, Topics]
     ids = draw(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=7, unique=True))
     group = []
     for id_ in ids:
-        names = list(topics) if same else draw(st.lists(st.sampled_from(sorted(topics)), unique=True))
+        names = (
+            list(topics) if same else draw(st.lists(st.sampled_from(sorted(topics)), unique=True))
+        )
         current = {
             name: draw(st.lists(st.integers(0, topic["partitions"] + 1), unique=True, max_size=4))
             for name, topic in topics.items()
@@ -228,12 +253,16 @@ OURS = [name for name in ASSIGNORS if not name.startswith("simple")]
 
 @pytest.mark.parametrize("name", OURS)
 @given(given_group=groups())
-def test_everything_is_served_and_only_what_may_be(name: str, given_group: tuple[Members, Topics]) -> None:
+def test_everything_is_served_and_only_what_may_be(
+    name: str, given_group: tuple[Members, Topics]
+) -> None:
     group, topics = given_group
     answer = assign(name, group, topics)
     assert check(group, topics, answer) == []
     assert figures(group, topics, answer).idle == ()
-    assert answer == assign(name, list(reversed(group)), topics)  # the order of the group does not matter
+    assert answer == assign(
+        name, list(reversed(group)), topics
+    )  # the order of the group does not matter
     assert list(answer) == [member["id"] for member in group]
 
 
@@ -250,16 +279,22 @@ def test_kafkas_own_serves_all_while_all_is_assignable(
         answer = assign(name, group, topics)
         found = {finding.rule for finding in check(group, topics, answer)}
         alike = Group.of(group, topics).homogeneous
-        assert found <= (set() if alike else {rules.NOT_SUBSCRIBED} if name == "simple" else {rules.STARVED})
+        assert found <= (
+            set() if alike else {rules.NOT_SUBSCRIBED} if name == "simple" else {rules.STARVED}
+        )
         group = going_on(group, answer)
         group = [member for member in group if seed.random() < 0.7] or group
         if not alike:
-            seed.choice(group)["subscribed"] = seed.sample(sorted(topics), seed.randint(0, len(topics)))
+            seed.choice(group)["subscribed"] = seed.sample(
+                sorted(topics), seed.randint(0, len(topics))
+            )
 
 
 @pytest.mark.parametrize("name", ["round-robin", "balanced", "rack-aware"])
 @given(given_group=groups(alike=True))
-def test_loads_and_counts_differ_by_one_at_most(name: str, given_group: tuple[Members, Topics]) -> None:
+def test_loads_and_counts_differ_by_one_at_most(
+    name: str, given_group: tuple[Members, Topics]
+) -> None:
     group, topics = given_group
     answer = assign(name, group, topics)
     assert check(group, topics, answer, count_spread=1, load_spread=1) == []
@@ -300,14 +335,18 @@ def test_seats_follow_the_lag(given_group: tuple[Members, Topics]) -> None:
     assert set(numbers.loads.values()) == {1}
     lag = {place: topics[place[0]]["lag"].get(place[1]) for place in numbers.counts}
     known = [place for place in lag if lag[place] is not None]
-    assert all(numbers.counts[a] <= numbers.counts[b] for a in known for b in known if lag[a] < lag[b])
+    assert all(
+        numbers.counts[a] <= numbers.counts[b] for a in known for b in known if lag[a] < lag[b]
+    )
 
 
-# ---- lag-aware-sticky ----------------------------------------------------------------------------------
+# ---- lag-aware-sticky ----------------------------------------------------------------------------
 
 
 @given(given_group=groups(), budget=st.integers(0, 3), sharing=st.integers(1, 3))
-def test_movement_and_sessions_are_bounded(given_group: tuple[Members, Topics], budget: int, sharing: int) -> None:
+def test_movement_and_sessions_are_bounded(
+    given_group: tuple[Members, Topics], budget: int, sharing: int
+) -> None:
     group, topics = given_group
     held = Group.of(group, topics)
     kept = {(who, *place) for who, places in held.current.items() for place in places}
@@ -321,41 +360,57 @@ def test_movement_and_sessions_are_bounded(given_group: tuple[Members, Topics], 
     missing = sum(max(least - before[place], 0) for place, least in needed.items())
     room = math.ceil(sharing * len(held.places) / len(group)) + 1
     idle = sum(not places for places in held.current.values())
-    over = sum(max(len(ours) - max(room, len(held.current[who])), 0) for who, ours in by_member(answer).items())
+    over = sum(
+        max(len(ours) - max(room, len(held.current[who])), 0)
+        for who, ours in by_member(answer).items()
+    )
     assert over <= missing + idle
 
 
-@given(given_group=groups(), hysteresis=st.sampled_from([0.05, 0.1, 0.3]), sharing=st.integers(1, 3))
+@given(
+    given_group=groups(), hysteresis=st.sampled_from([0.05, 0.1, 0.3]), sharing=st.integers(1, 3)
+)
 def test_it_comes_to_rest_when_nothing_changes(
     given_group: tuple[Members, Topics], hysteresis: float, sharing: int
 ) -> None:
     group, topics = given_group
     options = {"hysteresis": hysteresis, "sharing": sharing}
     seen = [assign("lag-aware-sticky", group, topics, **options)]
-    while (answer := assign("lag-aware-sticky", going_on(group, seen[-1]), topics, **options)) != seen[-1]:
+    while (
+        answer := assign("lag-aware-sticky", going_on(group, seen[-1]), topics, **options)
+    ) != seen[-1]:
         assert answer not in seen
         seen.append(answer)
         assert len(seen) < 100
 
 
-@given(count=st.integers(4, 8), partitions=st.integers(3, 5), sharing=st.integers(1, 2), data=st.data())
+@given(
+    count=st.integers(4, 8), partitions=st.integers(3, 5), sharing=st.integers(1, 2), data=st.data()
+)
 def test_a_change_is_not_undone_by_small_changes_of_the_lag(
     count: int, partitions: int, sharing: int, data: st.DataObject
 ) -> None:
     settings = {"budget": 1, "hysteresis": 0.2, "horizon": 0, "sharing": sharing, "extra": 0}
     # All crowd where the least is to be done, so that joining is not enough.
-    lag = {p: data.draw(st.integers(100, 300) if p < 2 else st.integers(300, 1000)) for p in range(partitions)}
+    lag = {
+        p: data.draw(st.integers(100, 300) if p < 2 else st.integers(300, 1000))
+        for p in range(partitions)
+    }
     topics = {"t": {"partitions": partitions, "lag": lag}}
     group = [member | {"current": {"t": [0, 1]}} for member in members(count)]
     start = assign("lag-aware-sticky", group, topics, **settings | {"budget": 0})
     changed = assign("lag-aware-sticky", going_on(group, start), topics, **settings)
     assume(changed != start)
     # Short of 1 / (1 - h) = 1.25, with room for the 1 that is added to every weight.
-    topics["t"]["lag"] = {p: lag[p] * data.draw(st.floats(1 / 1.24, 1.24)) for p in range(partitions)}
+    topics["t"]["lag"] = {
+        p: lag[p] * data.draw(st.floats(1 / 1.24, 1.24)) for p in range(partitions)
+    }
     assert assign("lag-aware-sticky", going_on(group, changed), topics, **settings) != start
 
 
-@pytest.mark.parametrize("lag", [lambda p: 1e6 / (p + 1), lambda p: 1e6 if p == 0 else 10, lambda p: p * 37 % 101])
+@pytest.mark.parametrize(
+    "lag", [lambda p: 1e6 / (p + 1), lambda p: 1e6 if p == 0 else 10, lambda p: p * 37 % 101]
+)
 def test_a_large_group_gets_its_answer_soon(lag: Callable[[int], float]) -> None:
     topics = {"t": {"partitions": 1000, "lag": {p: lag(p) for p in range(1000)}}}
     group = going_on(members(200), assign("lag-aware-sticky", members(200), topics))
@@ -383,7 +438,8 @@ def test_it_follows_a_hot_partition_within_its_budget() -> None:
         assert drains[-1] < 200  # all six together need 175 s
         assert max(revoked) <= 1
         assert revoked[-1] == 0
-        # While there is room, they join, and nobody loses anything; then they have to leave something for it.
+        # While there is room, they join, and nobody loses anything; then they have to leave
+        # something for it.
         assert (sum(revoked) > 0) == (hot == 3)
 
 
@@ -402,15 +458,20 @@ def test_a_change_has_to_be_worth_it() -> None:
     group = going_on(members(2), {"m0": {"t": [0, 1]}, "m1": {"t": [1]}})
     alone: dict[str, Any] = {"sharing": 1, "extra": 0}
     # Of 50 + 40 and 40, m1 could take partition 0 over: but it has no room.
-    assert assign("lag-aware-sticky", group, topics, **alone) == {"m0": {"t": [0, 1]}, "m1": {"t": [1]}}
-    # With room for one more it joins, to 65 and 65, if that is enough below 90; nobody loses anything.
+    assert assign("lag-aware-sticky", group, topics, **alone) == {
+        "m0": {"t": [0, 1]},
+        "m1": {"t": [1]},
+    }
+    # With room for one more it joins, to 65 and 65, if that is enough below 90; nobody loses
+    # anything.
     both = {"m0": {"t": [0, 1]}, "m1": {"t": [0, 1]}}
     assert assign("lag-aware-sticky", group, topics, sharing=1, hysteresis=0.28)["m1"] == {"t": [1]}
     assert assign("lag-aware-sticky", group, topics, sharing=1, hysteresis=0.27) == both
     assert assign("lag-aware-sticky", group, topics, sharing=1, budget=0) == both
     # By default both serve both.
     assert assign("lag-aware-sticky", members(2), topics) == both
-    # A partition that weighs next to nothing is not worth a session, however large the load around it is.
+    # A partition that weighs next to nothing is not worth a session, however large the load around
+    # it is.
     topics = {"t": {"partitions": 3, "lag": {0: 1000, 1: 1000, 2: 3}}}
     group = going_on(members(2), {"m0": {"t": [0, 1, 2]}, "m1": {"t": [2]}})
     assert 2 in assign("lag-aware-sticky", group, topics, sharing=1, extra=3)["m0"]["t"]
@@ -427,16 +488,20 @@ def test_lag_that_is_not_known_is_no_lag_of_zero() -> None:
     assert held[3] > held[2]
 
 
-# ---- optimal -------------------------------------------------------------------------------------------
+# ---- optimal -------------------------------------------------------------------------------------
 
 
-def free_division(group: Members, topics: Topics, assignment: dict[str, dict[str, list[int]]]) -> float:
+def free_division(
+    group: Members, topics: Topics, assignment: dict[str, dict[str, list[int]]]
+) -> float:
     """Seconds to drain with members of rate 1 on one partition each, nothing arriving."""
     return max(topics["t"]["lag"][p] / count for p, count in enumerate(counts(assignment)))
 
 
 @given(lag=st.lists(st.integers(1, 100), min_size=1, max_size=3), count=st.integers(1, 5))
-def test_with_one_partition_a_member_the_optimum_is_that_of_all_tries(lag: list[int], count: int) -> None:
+def test_with_one_partition_a_member_the_optimum_is_that_of_all_tries(
+    lag: list[int], count: int
+) -> None:
     assume(count >= len(lag))
     topics = {"t": {"partitions": len(lag), "lag": dict(enumerate(lag))}}
     group = members(count)
@@ -453,7 +518,9 @@ def test_with_one_partition_a_member_the_optimum_is_that_of_all_tries(lag: list[
 
 
 @given(given_group=groups(), name=st.sampled_from(OURS))
-def test_nobody_drains_sooner_than_the_bound(given_group: tuple[Members, Topics], name: str) -> None:
+def test_nobody_drains_sooner_than_the_bound(
+    given_group: tuple[Members, Topics], name: str
+) -> None:
     group, topics = given_group
     for topic in topics.values():
         topic["lag"] = dict.fromkeys(range(topic["partitions"]), 5) | topic["lag"]
@@ -462,12 +529,16 @@ def test_nobody_drains_sooner_than_the_bound(given_group: tuple[Members, Topics]
     assume(any(held.lag(place) for place in held.places))
     found = optimum(held)
     assert found.bound == pytest.approx(found.drain, rel=2e-3)
-    assert max(predicted_drain(held, assign(name, group, topics)).values()) >= found.bound * (1 - 1e-9)  # type: ignore[type-var]
+    assert max(predicted_drain(held, assign(name, group, topics)).values()) >= found.bound * (
+        1 - 1e-9
+    )  # type: ignore[type-var]
 
 
 def test_the_optimum_moves_no_more_than_it_may() -> None:
     topics = {"t": {"partitions": 3, "lag": {0: 90, 1: 30, 2: 30}}}
-    group = going_on(members(4), {"m0": {"t": [0]}, "m1": {"t": [1]}, "m2": {"t": [2]}, "m3": {"t": [2]}})
+    group = going_on(
+        members(4), {"m0": {"t": [0]}, "m1": {"t": [1]}, "m2": {"t": [2]}, "m3": {"t": [2]}}
+    )
     held = Group.of(group, topics)
     drains = []
     for moves in range(4):
@@ -475,7 +546,10 @@ def test_the_optimum_moves_no_more_than_it_may() -> None:
         assert check(group, topics, found.assignment, moves=moves) == []
         drains.append(found.drain)
     assert drains == [pytest.approx(seconds, rel=2e-3) for seconds in (90, 45, 40, 37.5)]
-    assert figures(group, topics, optimum(held, partitions_per_member=2, moves=1).assignment).pairs <= 5
+    assert (
+        figures(group, topics, optimum(held, partitions_per_member=2, moves=1).assignment).pairs
+        <= 5
+    )
     with pytest.raises(AssignorError, match="at most 1 partitions a member and 0 moves"):
         optimum(Group.of(members(2), topics), partitions_per_member=1, moves=0)
     with pytest.raises(InputError, match="limit of 0"):
@@ -503,7 +577,7 @@ def test_without_scipy_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:
     assert assign("sticky", members(2), {"t": {"partitions": 2}})
 
 
-# ---- what users bring ----------------------------------------------------------------------------------
+# ---- what users bring ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -523,7 +597,9 @@ def test_users_register_a_function() -> None:
     group, topics = members(2, "t", "u"), {"t": {"partitions": 2}, "u": {"partitions": 1}}
     answer = assign("to-the-first", group, topics)
     assert answer == {"m0": {"t": [0, 1]}, "m1": {}}
-    assert [(f.rule, f.topic, f.partition) for f in check(group, topics, answer)] == [(rules.STARVED, "u", 0)]
+    assert [(f.rule, f.topic, f.partition) for f in check(group, topics, answer)] == [
+        (rules.STARVED, "u", 0)
+    ]
     assert figures(group, topics, answer).idle == ("m1",)
     assert assign("to-the-first", group, topics, only="u") == {"m0": {"u": [0]}, "m1": {}}
     with pytest.raises(InputError, match=r"cannot take these options .*it knows only"):
@@ -535,7 +611,11 @@ def test_users_register_a_function() -> None:
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [(None, "must return a dict"), ({"x": {}}, "'x', who is not a member"), ({"m0": {"x": [1]}}, "unknown topic 'x'")],
+    [
+        (None, "must return a dict"),
+        ({"x": {}}, "'x', who is not a member"),
+        ({"m0": {"x": [1]}}, "unknown topic 'x'"),
+    ],
 )
 def test_a_bad_answer_is_the_assignors_fault(answer: Any, message: str) -> None:
     register("broken", lambda _: answer)
@@ -549,7 +629,9 @@ def test_our_names_are_taken() -> None:
         register("simple", lambda _: {})
     with pytest.raises(InputError, match="not a function"):
         register("nothing", "simple")  # type: ignore[type-var]
-    with pytest.raises(InputError, match=r"no assignor 'uniform': choose one of simple, simple-4\.1, all-to-all"):
+    with pytest.raises(
+        InputError, match=r"no assignor 'uniform': choose one of simple, simple-4\.1, all-to-all"
+    ):
         assign("uniform", [], {})
 
 
@@ -569,7 +651,9 @@ def test_our_names_are_taken() -> None:
         ({}, {"id": "abc"}, "22 characters"),
     ],
 )
-def test_input_errors_say_what_to_mend(member: dict[str, Any], topic: dict[str, Any], message: str) -> None:
+def test_input_errors_say_what_to_mend(
+    member: dict[str, Any], topic: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         assign("simple", [members(1)[0] | member], {"t": {"partitions": 2} | topic})
 
@@ -598,7 +682,9 @@ def test_the_contract_names_what_is_wrong() -> None:
         (rules.STARVED, None, "u", 0),
     }
     uneven = {"m0": {"t": [0, 1]}, "m1": {}}
-    found_rules = [f.rule for f in check(members(2), {"t": {"partitions": 2}}, uneven, load_spread=1, moves=1)]
+    found_rules = [
+        f.rule for f in check(members(2), {"t": {"partitions": 2}}, uneven, load_spread=1, moves=1)
+    ]
     assert found_rules == [rules.UNEVEN_LOADS, rules.TOO_MANY_MOVES]
     crowd = {"m0": {"t": [0, 1]}, "m1": {"t": [0]}, "m2": {"t": [0]}}
     (finding,) = check(members(3), {"t": {"partitions": 2}}, crowd, count_spread=1)
@@ -607,16 +693,25 @@ def test_the_contract_names_what_is_wrong() -> None:
 
 def test_numbers_may_come_from_tables() -> None:
     partition = np.arange(3)
-    topics = {"t": {"partitions": np.int64(3), "lag": dict(zip(partition, np.array([70, 20, 10]), strict=True))}}
+    topics = {
+        "t": {
+            "partitions": np.int64(3),
+            "lag": dict(zip(partition, np.array([70, 20, 10]), strict=True)),
+        }
+    }
     group = [{"id": "m0", "subscribed": ["t"], "current": {"t": partition}}, *members(10)[1:]]
     answer = assign("lag-proportional", group, topics)
     assert counts(answer) == [7, 2, 1]
-    assert json.loads(json.dumps(assign("simple", group, topics))) == assign("simple", group, topics)
+    assert json.loads(json.dumps(assign("simple", group, topics))) == assign(
+        "simple", group, topics
+    )
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_the_same_group_gets_the_same_answer_in_every_process(name: str) -> None:
-    group = [{"id": f"m{number}", "subscribed": ["t", "u"][: 1 + number % 2]} for number in range(9)]
+    group = [
+        {"id": f"m{number}", "subscribed": ["t", "u"][: 1 + number % 2]} for number in range(9)
+    ]
     topics = {name: {"partitions": 7, "lag": {n: (n * 37) % 11 for n in range(7)}} for name in "tu"}
     code = f"from sharelag.whatif import assign; print(assign({name!r}, {group}, {topics}))"
     answers = {
@@ -634,6 +729,16 @@ def test_the_same_group_gets_the_same_answer_in_every_process(name: str) -> None
 
 def test_importing_the_assignors_is_cheap() -> None:
     code = "import sys, sharelag.whatif; print(*sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
-    assert not loaded & {"numpy", "scipy", "pyarrow", "pandas", "numba", "pyspark", "confluent_kafka"}
+    assert not loaded & {
+        "numpy",
+        "scipy",
+        "pyarrow",
+        "pandas",
+        "numba",
+        "pyspark",
+        "confluent_kafka",
+    }

@@ -41,7 +41,11 @@ from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.stuck import stuck
 from sharelag.workbench import charts, investigate
 from sharelag.workbench.charts import text
-from sharelag.workbench.charts.scaling import SCALING_COST, scaling_cost_figure, scaling_cost_records
+from sharelag.workbench.charts.scaling import (
+    SCALING_COST,
+    scaling_cost_figure,
+    scaling_cost_records,
+)
 from tests.unit.simulated_input import SimulatedInput
 from tests.unit.told_input import ToldInput, Write
 
@@ -72,14 +76,19 @@ def only(result: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("replicas", "metric", "target", "wanted"),
     [
-        # Kubernetes, Algorithm details: desired = ceil(current * metric of each / target). Of each: 200m at a target
-        # of 100m doubles, 50m halves, and a ratio within 0.1 of 1 changes nothing.
+        # Kubernetes, Algorithm details: desired = ceil(current * metric of each / target). Of each:
+        # 200m at a target of 100m doubles, 50m halves, and a ratio within 0.1 of 1 changes nothing.
         (3, 3 * 200, 100, 6),
         (4, 4 * 50, 100, 2),
         (5, 5 * 50, 100, 3),  # 2.5, rounded up
         (10, 10 * 100, 100, 10),
         (10, 10 * 109, 100, 10),
-        (10, 10 * 110, 100, 11),  # as in Go: 1.1 is a little more than that in binary, and 0.9 is not
+        (
+            10,
+            10 * 110,
+            100,
+            11,
+        ),  # as in Go: 1.1 is a little more than that in binary, and 0.9 is not
         (10, 10 * 90, 100, 10),
         (10, 1101, 100, 12),  # 1.101: 11.01, rounded up
         (10, 899, 100, 9),
@@ -98,7 +107,9 @@ def test_what_a_metric_asks_for_is_the_formula_of_the_documentation(
         assert wanted == math.ceil(replicas * each / target - 1e-9)
 
 
-def run_of(hpa: Hpa, least: int, most: int, begin: int, wanted: list[int], every: int = 15) -> list[int]:
+def run_of(
+    hpa: Hpa, least: int, most: int, begin: int, wanted: list[int], every: int = 15
+) -> list[int]:
     """The replicas after each of several syncs."""
     stabilizer, replicas, found = Stabilizer(hpa, least, most), begin, []
     for number, recommended in enumerate(wanted):
@@ -120,14 +131,25 @@ AT_ONCE = Rules(0, (Policy("percent", 100),))
         (Hpa(), 1, 1, [100] * 6, [5, 10, 20, 40, 80, 100]),
         # Without a behavior: to the double or to 4, whichever is more.
         (Hpa(scale_up=None, scale_down=None), 1, 1, [100] * 7, [4, 8, 16, 32, 64, 100, 100]),
-        # Down by the highest of the last 300 s: 20 syncs see the 10 that it began with, which is the 21st after it.
+        # Down by the highest of the last 300 s: 20 syncs see the 10 that it began with, which is
+        # the 21st after it.
         (Hpa(), 1, 10, [10, *[2] * 22], [10] * 20 + [2] * 3),
         (Hpa(scale_up=None, scale_down=None), 1, 10, [10, *[2] * 22], [10] * 21 + [2] * 2),
         # A single higher one in between holds it up.
-        (Hpa(scale_down=Rules(60_000)), 1, 10, [2, 2, 6, 2, 2, 2, 2, 2], [10, 10, 10, 10, 6, 6, 2, 2]),
-        # The documented example: at most 4, or 10 %, in 60 s, whichever is more: 80, 72, 64, ... by 60 s.
         (
-            Hpa(60_000, scale_down=Rules(0, (Policy("pods", 4, 60_000), Policy("percent", 10, 60_000)))),
+            Hpa(scale_down=Rules(60_000)),
+            1,
+            10,
+            [2, 2, 6, 2, 2, 2, 2, 2],
+            [10, 10, 10, 10, 6, 6, 2, 2],
+        ),
+        # The documented example: at most 4, or 10 %, in 60 s, whichever is more: 80, 72, 64, ... by
+        # 60 s.
+        (
+            Hpa(
+                60_000,
+                scale_down=Rules(0, (Policy("pods", 4, 60_000), Policy("percent", 10, 60_000))),
+            ),
             1,
             80,
             [10] * 4,
@@ -135,7 +157,12 @@ AT_ONCE = Rules(0, (Policy("percent", 100),))
         ),
         # At most 5, or 10 %, whichever is less.
         (
-            Hpa(60_000, scale_down=Rules(0, (Policy("percent", 10, 60_000), Policy("pods", 5, 60_000)), "min")),
+            Hpa(
+                60_000,
+                scale_down=Rules(
+                    0, (Policy("percent", 10, 60_000), Policy("pods", 5, 60_000)), "min"
+                ),
+            ),
             1,
             80,
             [10] * 4,
@@ -144,7 +171,13 @@ AT_ONCE = Rules(0, (Policy("percent", 100),))
         (Hpa(scale_down=Rules(0, (), "disabled")), 1, 10, [2] * 3, [10] * 3),
         (Hpa(scale_up=Rules(0, (), "disabled")), 1, 2, [10] * 3, [2] * 3),
         # A window for going up takes the lowest.
-        (Hpa(scale_up=Rules(60_000), scale_down=AT_ONCE), 1, 2, [9, 4, 9, 9, 9, 9], [2, 2, 2, 2, 4, 8]),
+        (
+            Hpa(scale_up=Rules(60_000), scale_down=AT_ONCE),
+            1,
+            2,
+            [9, 4, 9, 9, 9, 9],
+            [2, 2, 2, 2, 4, 8],
+        ),
         (Hpa(scale_down=AT_ONCE), 3, 10, [0, 0], [3, 3]),
     ],
 )
@@ -177,7 +210,9 @@ def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
     result = simulate(scenario)
     told = scaling(investigate.gather(SimulatedInput(result), "local"))["what-if"]
     assert (told["lag"], consumers(told, 100)) == (700, 7)
-    assert [(row["metric"], row["recommended"], row["desired"]) for row in rows(result)] == [(700, 7, 7)] * 2
+    assert [(row["metric"], row["recommended"], row["desired"]) for row in rows(result)] == [
+        (700, 7, 7)
+    ] * 2
     assert rows(result)[1]["members"] == 7  # more than there are partitions
     assert sum(row["deliveries"] > 0 for row in result.members.to_pylist()) == 7
 
@@ -193,7 +228,9 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
         # What is written follows what is in memory by milliseconds.
         assert abs(row["metric"] - by_time[row["time_ms"]]) <= 100
         ratio = row["metric"] / 100 / replicas
-        assert row["recommended"] == (replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100))
+        assert row["recommended"] == (
+            replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100)
+        )
         desired = stabilizer.desired(row["time_ms"] * 1000, replicas, row["recommended"])
         assert row["desired"] == desired
         if desired != replicas:
@@ -204,7 +241,9 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
     assert desired[-1] <= 2
     # The rise comes with the burst; the fall 300 s after the last high recommendation.
     last_high = max(row["time_ms"] for row in rows(result) if row["recommended"] >= 20)
-    first_low = next(row["time_ms"] for row in rows(result) if row["time_ms"] > last_high and row["desired"] < 20)
+    first_low = next(
+        row["time_ms"] for row in rows(result) if row["time_ms"] > last_high and row["desired"] < 20
+    )
     assert first_low - last_high == 300_000
 
 
@@ -222,14 +261,18 @@ def test_members_start_late_and_leave_in_order() -> None:
     assert only(result)["redeliveries"] == result.duplicates == 0
     # The youngest go first.
     first = min(gone, key=lambda life: life["left_ms"])
-    assert first["joined_ms"] == max(life["joined_ms"] for life in lives if life["joined_ms"] <= first["left_ms"])
+    assert first["joined_ms"] == max(
+        life["joined_ms"] for life in lives if life["joined_ms"] <= first["left_ms"]
+    )
     assert lives[0]["ended"] is None
     # The table's members are those of the lives.
     for row in rows(result):
         there = [
             life
             for life in lives
-            if life["joined_ms"] < row["time_ms"] <= (math.inf if life["left_ms"] is None else life["left_ms"])
+            if life["joined_ms"]
+            < row["time_ms"]
+            <= (math.inf if life["left_ms"] is None else life["left_ms"])
         ]
         busy_closing = sum(life["left_ms"] is not None for life in there)
         assert row["members"] <= len(there) + (row["time_ms"] == 0) * 2
@@ -240,7 +283,14 @@ def test_who_does_not_close_in_time_is_killed() -> None:
     """A member at a long batch is killed after the grace period; its records are delivered again."""
     slow = Scenario(
         (Topic("orders", 1, backlog=100),),
-        (Member(count=2, service=Service(2000), max_poll_records=50, behaviour=Behaviour(restart_ms=1000)),),
+        (
+            Member(
+                count=2,
+                service=Service(2000),
+                max_poll_records=50,
+                behaviour=Behaviour(restart_ms=1000),
+            ),
+        ),
         autoscaler=Fixed(1, pods=Pods(grace_ms=5000)),
         settings=Settings(Limits(lock_duration_ms=60_000)),
         duration_ms=60_000,
@@ -249,13 +299,17 @@ def test_who_does_not_close_in_time_is_killed() -> None:
     assert [life["ended"] for life in simulate(slow).members.to_pylist()] == [None, "left"]
     hpa = Hpa(10_000, scale_down=Rules(0))
     two = replace(
-        slow, autoscaler=Keda(60, 1, 2, hpa=hpa, pods=Pods(grace_ms=5000)), topics=(Topic("orders", 1, backlog=101),)
+        slow,
+        autoscaler=Keda(60, 1, 2, hpa=hpa, pods=Pods(grace_ms=5000)),
+        topics=(Topic("orders", 1, backlog=101),),
     )
     ended = [life for life in simulate(two).members.to_pylist() if life["ended"]]
     assert ended == []
     shrinking = replace(
         two,
-        autoscaler=Keda(1000, 1, 2, hpa=Hpa(10_000, scale_down=Rules(10_000)), pods=Pods(grace_ms=5000)),
+        autoscaler=Keda(
+            1000, 1, 2, hpa=Hpa(10_000, scale_down=Rules(10_000)), pods=Pods(grace_ms=5000)
+        ),
     )
     result = simulate(shrinking)
     (killed,) = [life for life in result.members.to_pylist() if life["ended"]]
@@ -271,7 +325,9 @@ def test_from_none_to_some_and_back() -> None:
         (Topic("orders", 2),),
         (),
         (Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000),),
-        autoscaler=Keda(10, 0, 5, activation_lag_threshold=5, cooldown_period_ms=120_000, pods=QUICK),
+        autoscaler=Keda(
+            10, 0, 5, activation_lag_threshold=5, cooldown_period_ms=120_000, pods=QUICK
+        ),
         duration_ms=400_000,
     )
     result = simulate(quiet)
@@ -279,7 +335,8 @@ def test_from_none_to_some_and_back() -> None:
     assert rows(result)[0]["time_ms"] == 60_000  # at 40 s it looked not, at 60 s it saw 19
     assert result.members.column("joined_ms")[0].as_py() == 62_000
     (end,) = [row for row in rows(result) if row["desired"] == 0]
-    # Lag was above 5 at 60 s only (a member keeps up), so 120 s later, at the next poll, there is nobody.
+    # Lag was above 5 at 60 s only (a member keeps up), so 120 s later, at the next poll, there is
+    # nobody.
     assert end["time_ms"] == 210_000
     assert only(result)["lag_end"] == 0
     stays = simulate(replace(quiet, autoscaler=replace(quiet.autoscaler, min_replica_count=1)))
@@ -324,7 +381,8 @@ def test_cached_and_late_metrics_make_it_late() -> None:
 def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() -> None:
     keda = Keda(100, 1, 40, limit_to_partitions=True, pods=QUICK)
     limited, free = (
-        simulate(replace(LOAD, autoscaler=replace(keda, limit_to_partitions=told))) for told in (True, False)
+        simulate(replace(LOAD, autoscaler=replace(keda, limit_to_partitions=told)))
+        for told in (True, False)
     )
     assert max(row["desired"] for row in rows(limited)) <= 5
     assert max(row["desired"] for row in rows(free)) == 40
@@ -334,7 +392,9 @@ def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() ->
     assert sum(row["deliveries"] > 0 for row in twin.members.to_pylist()) == 4
 
 
-@pytest.mark.parametrize(("lag", "metric", "wanted"), [(399, 399, 4), (450, 450, 5), (499, 499, 5), (500, 400, 4)])
+@pytest.mark.parametrize(
+    ("lag", "metric", "wanted"), [(399, 399, 4), (450, 450, 5), (499, 499, 5), (500, 400, 4)]
+)
 def test_the_limit_of_partitions_is_kedas(lag: int, metric: int, wanted: int) -> None:
     """It divides whole numbers, so that four partitions let five members pass."""
     idle = Scenario(
@@ -343,7 +403,9 @@ def test_the_limit_of_partitions_is_kedas(lag: int, metric: int, wanted: int) ->
         autoscaler=Keda(100, 1, 40, limit_to_partitions=True),
         duration_ms=1000,
     )
-    assert [(row["metric"], row["recommended"]) for row in rows(simulate(idle))] == [(metric, wanted)]
+    assert [(row["metric"], row["recommended"]) for row in rows(simulate(idle))] == [
+        (metric, wanted)
+    ]
 
 
 # ---- what is stuck
@@ -367,14 +429,24 @@ STUCK = {
             (Member(count=2, service=Service(5), max_poll_records=50),),
             (Producer("t", 200),),
             Settings(Limits(delivery_count_limit=3)),
-            poison=(*(Poison("t", 0, offset) for offset in range(100, 1500, 100)), Poison("t", 1, 500, "silent")),
+            poison=(
+                *(Poison("t", 0, offset) for offset in range(100, 1500, 100)),
+                Poison("t", 1, 500, "silent"),
+            ),
         ),
         (45, 75, 105),
     ),
     "failures": (
         Scenario(
             (Topic("t", 2, backlog=3000, batch_records=10),),
-            (Member(count=2, service=Service(50), max_poll_records=50, behaviour=Behaviour(0.6, 0.3, 0.05, 0.05)),),
+            (
+                Member(
+                    count=2,
+                    service=Service(50),
+                    max_poll_records=50,
+                    behaviour=Behaviour(0.6, 0.3, 0.05, 0.05),
+                ),
+            ),
         ),
         (20, 105),
     ),
@@ -409,15 +481,26 @@ def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
         (60, ((7100, 7100, 0, 1),), 0),
     ],
 )
-def test_what_is_stuck_in_a_window_is_what_the_export_says(ago: float, batches: Any, held: int) -> None:
+def test_what_is_stuck_in_a_window_is_what_the_export_says(
+    ago: float, batches: Any, held: int
+) -> None:
     """One share partition of 7,200 records as it was written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
-    told = scaling(investigate.gather(ToldInput([Write(ago, 7100, batches, count=count)]), "local"))["billing"]
+    told = scaling(
+        investigate.gather(ToldInput([Write(ago, 7100, batches, count=count)]), "local")
+    )["billing"]
     assert told["lag"] - told["lag_excluding_stuck"] == held
-    window = Window(0, 0, 0, 7100, count, BEGINS_MS, BEGINS_MS, tuple(StateBatch(*one) for one in batches))
+    window = Window(
+        0, 0, 0, 7100, count, BEGINS_MS, BEGINS_MS, tuple(StateBatch(*one) for one in batches)
+    )
     offsets = np.arange(7201)
     log = Log(offsets, offsets[:-1] * SECOND)
-    assert stuck(window, log, Settings(), round((7200 - ago) * SECOND), 7200 * SECOND, is_compacted=False) == held
+    assert (
+        stuck(
+            window, log, Settings(), round((7200 - ago) * SECOND), 7200 * SECOND, is_compacted=False
+        )
+        == held
+    )
 
 
 def test_compacted_offsets_are_no_reason_for_more_members() -> None:
@@ -438,17 +521,28 @@ def test_compacted_offsets_are_no_reason_for_more_members() -> None:
 
 def test_more_members_do_not_help_what_is_stuck() -> None:
     """One record that nobody acknowledges fills the window: by the lag it takes 20 members, without it one."""
-    stuck = replace(named("window-full").with_members(1), poison=(Poison("orders", 0, 5, "silent"),))
+    stuck = replace(
+        named("window-full").with_members(1), poison=(Poison("orders", 0, 5, "silent"),)
+    )
     runs = {
-        metric: simulate(replace(stuck, autoscaler=Keda(100, 1, 20, metric, hpa=Hpa(scale_down=Rules(15_000)))))  # type: ignore[arg-type]
+        metric: simulate(
+            replace(stuck, autoscaler=Keda(100, 1, 20, metric, hpa=Hpa(scale_down=Rules(15_000))))
+        )  # type: ignore[arg-type]
         for metric in ("lag", "lag_excluding_stuck")
     }
     ends = {metric: [row["desired"] for row in rows(run)] for metric, run in runs.items()}
     at = [row["time_ms"] for row in rows(runs["lag"])].index(120_000)
     assert ends["lag"][at] == 20
     assert ends["lag_excluding_stuck"][at] == 1
-    assert only(runs["lag"])["member_hours"] > 1.5 * only(runs["lag_excluding_stuck"])["member_hours"]
-    left = [row["lag"] for run in runs.values() for row in run.timeline.to_pylist() if row["time_ms"] == 60_000]
+    assert (
+        only(runs["lag"])["member_hours"] > 1.5 * only(runs["lag_excluding_stuck"])["member_hours"]
+    )
+    left = [
+        row["lag"]
+        for run in runs.values()
+        for row in run.timeline.to_pylist()
+        if row["time_ms"] == 60_000
+    ]
     assert left[0] == left[1] > 4000
 
 
@@ -521,7 +615,9 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_without_an_autoscaler_nothing_changes() -> None:
     """As many as there are, and never another: the same run as with none."""
     plain = replace(LOAD, duration_ms=120_000)
-    runs = [simulate(replace(plain, autoscaler=one), 2) for one in (None, Fixed(2), Keda(1000, 2, 2))]
+    runs = [
+        simulate(replace(plain, autoscaler=one), 2) for one in (None, Fixed(2), Keda(1000, 2, 2))
+    ]
     assert runs[0].scaling.num_rows == 0
     for run in runs[1:]:
         assert run.timeline.equals(runs[0].timeline)
@@ -532,19 +628,45 @@ def test_without_an_autoscaler_nothing_changes() -> None:
 
 
 def test_cost_against_age_marks_what_no_other_beats() -> None:
-    names = {"cheap": (1, 90), "quick": (5, 10), "even": (3, 30), "worse": (3, 31), "worst": (6, 95), "tie": (3, 30)}
+    names = {
+        "cheap": (1, 90),
+        "quick": (5, 10),
+        "even": (3, 30),
+        "worse": (3, 31),
+        "worst": (6, 95),
+        "tie": (3, 30),
+    }
     made = [
-        {"variant": name, "seed": seed, "member_hours": hours + seed / 10, "age_p95_ms": float(age + seed)}
+        {
+            "variant": name,
+            "seed": seed,
+            "member_hours": hours + seed / 10,
+            "age_p95_ms": float(age + seed),
+        }
         | {"drain_ms": None if name == "cheap" else 5.0}
         for name, (hours, age) in names.items()
         for seed in range(3)
     ]
-    made.append({"variant": "failed", "seed": 0, "member_hours": None, "age_p95_ms": None, "drain_ms": None})
+    made.append(
+        {"variant": "failed", "seed": 0, "member_hours": None, "age_p95_ms": None, "drain_ms": None}
+    )
     table = cost_against_age(pa.Table.from_pylist(made))
-    assert table.column("variant").to_pylist() == ["cheap", "even", "tie", "worse", "quick", "worst"]
+    assert table.column("variant").to_pylist() == [
+        "cheap",
+        "even",
+        "tie",
+        "worse",
+        "quick",
+        "worst",
+    ]
     assert table.column("is_on_front").to_pylist() == [True, True, True, False, True, False]
     first = table.to_pylist()[0]
-    assert (first["member_hours"], first["age_p95_ms"], first["n"], first["drained"]) == (pytest.approx(1.1), 91, 3, 0)
+    assert (first["member_hours"], first["age_p95_ms"], first["n"], first["drained"]) == (
+        pytest.approx(1.1),
+        91,
+        3,
+        0,
+    )
     assert first["age_p95_low_ms"] == pytest.approx(91 - 4.302653 / math.sqrt(3), abs=1e-5)
     assert cost_against_age(pa.Table.from_pylist(made).slice(0, 0)).num_rows == 0
     with pytest.raises(InputError, match="no column 'member_hours'"):
@@ -552,7 +674,10 @@ def test_cost_against_age_marks_what_no_other_beats() -> None:
 
 
 def test_more_members_cost_more_and_keep_records_younger() -> None:
-    variants = {f"fixed:{count}": replace(LOAD, duration_ms=240_000, autoscaler=Fixed(count)) for count in (2, 6, 20)}
+    variants = {
+        f"fixed:{count}": replace(LOAD, duration_ms=240_000, autoscaler=Fixed(count))
+        for count in (2, 6, 20)
+    }
     variants |= {"keda": replace(LOAD, duration_ms=240_000, autoscaler=Keda(100, 1, 20))}
     table = scaling_cost_records(compare(variants, seeds=range(2)).runs)
     by_name = {row["variant"]: row for row in table.to_pylist()}
@@ -573,7 +698,11 @@ HOSTILE = "<img src=x onerror=alert(1)>%{x}$a$"
 def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme) -> None:
     made = [
         {"variant": name, "member_hours": hours, "age_p95_ms": age, "drain_ms": 1.0}
-        for name, hours, age in ((HOSTILE, 1.0, 60_000.0), ("quick", 4.0, 2000.0), ("worse", 4.5, 70_000.0))
+        for name, hours, age in (
+            (HOSTILE, 1.0, 60_000.0),
+            ("quick", 4.0, 2000.0),
+            ("worse", 4.5, 70_000.0),
+        )
     ]
     figure = scaling_cost_figure(scaling_cost_records(pa.Table.from_pylist(made)), theme)
     told = f"From {text.name(HOSTILE)} (1 member-hours, age {text.span(60_000)})"
@@ -586,7 +715,9 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
         assert "%{" not in shown
         assert "$" not in shown
     assert figure.data[1].marker.symbol != figure.data[3].marker.symbol  # not by colour alone
-    assert not scaling_cost_figure(scaling_cost_records(pa.Table.from_pylist(made)).slice(0, 0), theme).data
+    assert not scaling_cost_figure(
+        scaling_cost_records(pa.Table.from_pylist(made)).slice(0, 0), theme
+    ).data
 
 
 # ---- as text, as JSON, and what cannot be
@@ -647,7 +778,10 @@ def test_each_variant_gets_each_autoscaler() -> None:
         ("keda:sync=0.0001", "keda: sync is '0.0001': give seconds"),
         ("target-age:goal=0", "target-age: goal is '0': give seconds"),
         ("target-age:goal=30,window=0", "target-age: window is '0': give seconds"),
-        ("target-age:goal=30,utilization=80", "utilization is '80': give a number above 0 and at most 1"),
+        (
+            "target-age:goal=30,utilization=80",
+            "utilization is '80': give a number above 0 and at most 1",
+        ),
         ("keda:min=5,max=2", "from 5 to 2 members is no range"),
         ("keda:metric=cpu", "'cpu' is no metric"),
         ("keda:min=1,min=2", "'min' twice"),

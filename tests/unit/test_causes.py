@@ -56,8 +56,8 @@ def evidence(
 ) -> Evidence:
     """Evidence of one share partition: a snapshot, then updates.
 
-    ``next_record`` is the first record from the oldest unfinished offset on: -1 for that offset itself, None for none;
-    ``past`` where the log ended so many seconds ago.
+    ``next_record`` is the first record from the oldest unfinished offset on: -1 for that offset
+    itself, None for none; ``past`` where the log ended so many seconds ago.
     """
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
     records = decode(
@@ -70,14 +70,19 @@ def evidence(
     records = records.set_column(records.schema.get_field_index("timestamp"), "timestamp", times)
     ends = {"log_start_offset": log_start, "end_offset": end, "leader_epoch": 0, "as_of": NOW}
     windows = pa.Table.from_batches([replay_arrow(records)])
-    lag = pa.Table.from_batches([lag_arrow(windows, pa.Table.from_pylist([PLACE | ends], schemas.OFFSETS))])
+    lag = pa.Table.from_batches(
+        [lag_arrow(windows, pa.Table.from_pylist([PLACE | ends], schemas.OFFSETS))]
+    )
     observed = pa.Table.from_batches([observe(history_arrow(records), NOW, timedelta(hours=1))])
     head = lag.column("effective_start_offset")[0].as_py()
     found = {"asked_offset": head, "offset": head if next_record == -1 else next_record}
     produced = {"timestamp": None if next_record is None else NOW - timedelta(seconds=age)}
     read = pa.Table.from_pylist([PLACE | found | produced], schemas.TIMES)
     log = pa.Table.from_pylist([PLACE | {"as_of": NOW} | logs], schemas.LOGS)
-    then = [PLACE | {"end_offset": e, "as_of": NOW - timedelta(seconds=ago)} for ago, e in (past or {}).items()]
+    then = [
+        PLACE | {"end_offset": e, "as_of": NOW - timedelta(seconds=ago)}
+        for ago, e in (past or {}).items()
+    ]
     past_offsets = pa.Table.from_pylist(then, schemas.OFFSETS)
     mine = [{"topic_id": KEY.topic_id, "partitions": [KEY.partition]}] if assigned else []
     group = {"group_id": KEY.group_id}
@@ -91,12 +96,16 @@ def evidence(
         lag=lag,
         windows=windows,
         observed=observed,
-        progress=pa.Table.from_batches([progress_arrow(lag, observed, past_offsets, read, log, NOW)]),
+        progress=pa.Table.from_batches(
+            [progress_arrow(lag, observed, past_offsets, read, log, NOW)]
+        ),
         past_offsets=past_offsets,
         times=read,
         committed=read,
         members=pa.Table.from_pylist(people, schemas.MEMBERS),
-        groups=pa.Table.from_pylist([group | {"members": members, "state": "Stable"}], schemas.GROUPS),
+        groups=pa.Table.from_pylist(
+            [group | {"members": members, "state": "Stable"}], schemas.GROUPS
+        ),
         settings=pa.Table.from_pylist(told, schemas.SETTINGS),
         logs=log,
     )
@@ -109,12 +118,16 @@ def causes(*writes: Wrote, **about: Any) -> list[str]:
 
 def only(name: str, *writes: Wrote, **about: Any) -> dict[str, Any]:
     """The row of a cause, with its evidence as a mapping."""
-    (line,) = [line for line in explain(evidence(*writes, **about)).to_pylist() if line["cause"] == name]
-    found: dict[str, Any] = line | {"evidence": {one["name"]: one["value"] for one in line["evidence"]}}
+    (line,) = [
+        line for line in explain(evidence(*writes, **about)).to_pylist() if line["cause"] == name
+    ]
+    found: dict[str, Any] = line | {
+        "evidence": {one["name"]: one["value"] for one in line["evidence"]}
+    }
     return found
 
 
-# ---- what no recording shows --------------------------------------------------------------------------
+# ---- what no recording shows ---------------------------------------------------------------------
 
 
 def test_a_start_offset_that_went_back() -> None:
@@ -150,7 +163,7 @@ def test_records_that_will_be_deleted_soon() -> None:
         assert "retention_near" not in causes(*steps, **(about | harmless))
 
 
-# ---- what is no cause ---------------------------------------------------------------------------------
+# ---- what is no cause ----------------------------------------------------------------------------
 
 
 def test_a_topic_that_was_just_pruned_says_little() -> None:
@@ -170,7 +183,12 @@ def test_a_stopped_consumer_of_a_quiet_topic() -> None:
 
 def test_a_busy_transactional_topic_has_open_transactions_all_the_time() -> None:
     steps = [Wrote(100, 0, 0), *(finished(99 - n, 0, 2 * n, 2 * n + 1) for n in range(98))]
-    about: dict[str, Any] = {"end": 220, "age": 0.05, "settings": COMMITTED, "last_stable_offset": 200}
+    about: dict[str, Any] = {
+        "end": 220,
+        "age": 0.05,
+        "settings": COMMITTED,
+        "last_stable_offset": 200,
+    }
     assert causes(*steps, **about, past={90: 20, 0.05: 200}) == []
     stuck = {90: 20, 50: 200, 0.05: 219}
     assert causes(*steps, **(about | {"age": 50}), past=stuck)[0] == "open_transaction"
@@ -219,12 +237,20 @@ def test_locks_that_end_one_after_another() -> None:
     for n in range(40):
         first = 10 * (n % 4)
         writes.append(Wrote(300 - 7.5 * n, 0, 0, [(first, first + 9, 0, n // 4 + 1)]))
-    about: dict[str, Any] = {"settings": {"share.delivery.count.limit": "50"}, "end": 5000, "age": 400, "members": 4}
+    about: dict[str, Any] = {
+        "settings": {"share.delivery.count.limit": "50"},
+        "end": 5000,
+        "age": 400,
+        "members": 4,
+    }
     assert causes(*writes, **about)[0] == "lock_expiry"
 
 
 def test_poison_is_named_where_it_is() -> None:
-    steps = [Wrote(90, 100, 0), Wrote(80, 100, 49, [(101, 149, 2, 1), (150, 150, 0, 4), (151, 160, 2, 1)])]
+    steps = [
+        Wrote(90, 100, 0),
+        Wrote(80, 100, 49, [(101, 149, 2, 1), (150, 150, 0, 4), (151, 160, 2, 1)]),
+    ]
     line = only("poison_records", *steps, end=200)
     assert line["evidence"]["offsets"] == "150"
     assert line["held"] == 1

@@ -39,7 +39,7 @@ ARABIC = "مجموعة"
 TOPIC_ID = "A" * 22
 
 
-# ---- what there is to draw ----------------------------------------------------------------------------
+# ---- what there is to draw -----------------------------------------------------------------------
 
 
 @cache
@@ -62,7 +62,9 @@ def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
     """The windows at the last few seconds, and when each row was so."""
     end = evidence(name).as_of
     at = [end - timedelta(seconds=n) for n in range(count)]
-    tables = [engine.windows(CaptureInput(folder(name)), "local", as_of=moment).table for moment in at]
+    tables = [
+        engine.windows(CaptureInput(folder(name)), "local", as_of=moment).table for moment in at
+    ]
     times = [moment for moment, table in zip(at, tables, strict=True) for _ in range(len(table))]
     return pa.concat_tables(tables), pa.array(times, schemas.TIMESTAMP)
 
@@ -116,10 +118,30 @@ FIGURES: dict[str, Callable[..., Any]] = {
 
 CAUSES = pa.Table.from_pylist(
     [
-        {"group_id": "h", "topic": None, "topic_id": "A-topic", "partition": 3, "rank": 1, "cause": "not_started"}
-        | {"severity": "note", "held": None, "since": None, "summary": "Nothing was fetched yet.", "advice": "Wait."}
+        {
+            "group_id": "h",
+            "topic": None,
+            "topic_id": "A-topic",
+            "partition": 3,
+            "rank": 1,
+            "cause": "not_started",
+        }
+        | {
+            "severity": "note",
+            "held": None,
+            "since": None,
+            "summary": "Nothing was fetched yet.",
+            "advice": "Wait.",
+        }
         | {"evidence": [{"name": "partitions", "value": "3"}]},
-        {"group_id": "g", "topic": "orders", "topic_id": TOPIC_ID, "partition": None, "rank": 1, "cause": "no_members"}
+        {
+            "group_id": "g",
+            "topic": "orders",
+            "topic_id": TOPIC_ID,
+            "partition": None,
+            "rank": 1,
+            "cause": "no_members",
+        }
         | {
             "severity": "critical",
             "held": 1234,
@@ -152,22 +174,30 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def drawn_numbers(figure: Any, axis: str) -> list[Any]:
-    return [value for trace in figure.data for value in (getattr(trace, axis) if trace[axis] is not None else ())]
+    return [
+        value
+        for trace in figure.data
+        for value in (getattr(trace, axis) if trace[axis] is not None else ())
+    ]
 
 
-# ---- colours and words --------------------------------------------------------------------------------
+# ---- colours and words ---------------------------------------------------------------------------
 
 
 def test_colours_and_patterns_are_those_of_the_widgets() -> None:
     source = (WIDGETS / "palette.js").read_text()
-    names = re.findall(r'\{ name: "(\w+)", words: "([^"]+)", pattern: "\w+", means: "([^"]+)"', source)
+    names = re.findall(
+        r'\{ name: "(\w+)", words: "([^"]+)", pattern: "\w+", means: "([^"]+)"', source
+    )
     assert names == [(name, kind.words, kind.means) for name, kind in palette.KINDS.items()]
     fills, ladders = (
         re.search(rf"const {name} = \{{(.*?)\n\}};", source, re.DOTALL)[1]  # type: ignore[index]
         for name in ("FILLS", "LADDERS")
     )
     for theme, line in zip(THEMES, fills.strip().splitlines(), strict=True):
-        assert re.findall("#[0-9A-F]{6}", line) == [kind.fill[theme] for kind in palette.KINDS.values()]
+        assert re.findall("#[0-9A-F]{6}", line) == [
+            kind.fill[theme] for kind in palette.KINDS.values()
+        ]
     for theme, line in zip(THEMES, ladders.strip().splitlines(), strict=True):
         assert tuple(re.findall("#[0-9A-F]{6}", line)) == palette.LADDERS[theme]
 
@@ -181,7 +211,11 @@ def test_text_and_lines_are_readable_on_their_paper(theme: palette.Theme) -> Non
     assert min(contrast(palette.PAPER[theme][name]) for name in ("ink", "soft")) >= 4.5
     lines = [palette.line(n, theme) for n in range(palette.MOST_LINES)]
     assert min(contrast(line["line"]["color"]) for line in lines) >= 3
-    assert len({line["line"]["dash"] for line in lines}) == len({line["marker"]["symbol"] for line in lines}) == 6
+    assert (
+        len({line["line"]["dash"] for line in lines})
+        == len({line["marker"]["symbol"] for line in lines})
+        == 6
+    )
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -215,13 +249,20 @@ def test_numbers_and_lists_read_well() -> None:
         text.counted(1, "delivery", "deliveries") + text.counted(2, "delivery", "deliveries")
         == "1 delivery2 deliveries"
     )
-    assert [text.percent(part, 1000) for part in (1, 500, 999, 1000)] == ["under 1%", "50%", "over 99%", "100%"]
+    assert [text.percent(part, 1000) for part in (1, 500, 999, 1000)] == [
+        "under 1%",
+        "50%",
+        "over 99%",
+        "100%",
+    ]
     assert text.listed("abcde") == "a, b, c and 2 more"
 
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
     code = "import sys, sharelag.workbench.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert answer.stdout == "False False\n"
 
 
@@ -231,7 +272,7 @@ def test_without_plotly_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None
         charts.decomposition_figure(charts.decomposition_records(evidence("healthy").lag))
 
 
-# ---- every figure -------------------------------------------------------------------------------------
+# ---- every figure --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -262,7 +303,9 @@ def test_names_are_text_in_every_figure(name: str) -> None:
     assert any("&lt;img" in one for one in texts)
     for one in texts:
         for line in re.split("<br>|<br />", one):
-            assert "<" not in re.sub("^<b>|</b>$", "", line), one  # our titles are bold, line by line
+            assert "<" not in re.sub("^<b>|</b>$", "", line), (
+                one
+            )  # our titles are bold, line by line
         assert "%{" not in one
         assert "$" not in one
 
@@ -279,7 +322,7 @@ def test_a_theme_that_is_not_there_is_refused() -> None:
         charts.drain_figure(records("hot_partition")["drain"], "sepia")  # type: ignore[arg-type]
 
 
-# ---- lag and age over time ----------------------------------------------------------------------------
+# ---- lag and age over time -----------------------------------------------------------------------
 
 
 def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> dict[str, Any]:
@@ -291,7 +334,12 @@ def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> d
         "as_of": NOW + timedelta(seconds=second),
     }
     lag = None if head is None or end is None else end - head
-    offsets = {"start_offset": head, "effective_start_offset": head, "end_offset": end, "delivery_complete_count": 0}
+    offsets = {
+        "start_offset": head,
+        "effective_start_offset": head,
+        "end_offset": end,
+        "delivery_complete_count": 0,
+    }
     return dict.fromkeys(schemas.TIMELINE.names) | known | offsets | {"lag": lag} | more
 
 
@@ -314,38 +362,56 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
     assert list(figure.data[0].y) == [50, 100, 50, 0, None]
     assert list(figure.data[1].y) == [None, 10, 15, 0, None]
-    assert "1 lag of 5: a gap; 1 age: a gap; 1 age older than the first" in figure.layout.meta["facts"][1]
+    assert (
+        "1 lag of 5: a gap; 1 age: a gap; 1 age older than the first"
+        in figure.layout.meta["facts"][1]
+    )
     assert figure.layout.meta["title"] == (
         "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
     assert (
         figure.data[0]
         .hovertext[4]
-        .endswith("lag unknown: no record was fetched yet, so the start offset is not known<br>age unknown")
+        .endswith(
+            "lag unknown: no record was fetched yet, so the start offset is not known<br>age unknown"
+        )
     )
 
 
 def test_no_lag_is_not_told_as_the_most_lag() -> None:
-    table = pa.Table.from_pylist([moment_row(0, 5, 5), moment_row(1, 9, 9)], schema=schemas.TIMELINE)
+    table = pa.Table.from_pylist(
+        [moment_row(0, 5, 5), moment_row(1, 9, 9)], schema=schemas.TIMELINE
+    )
     figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
     assert figure.layout.meta["title"] == "g: no lag at any of the moments at which it is known"
 
 
 def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     def lags(group: str, partition: int, *lags: int | None) -> list[dict[str, Any]]:
-        rows = [moment_row(second, 0, lag, lag=lag, group_id=group) for second, lag in enumerate(lags)]
+        rows = [
+            moment_row(second, 0, lag, lag=lag, group_id=group) for second, lag in enumerate(lags)
+        ]
         return [row | {"partition": partition} for row in rows]
 
-    rows = lags("a", 0, 900, 900, 500) + lags("a", 1, 5, 5, 600) + lags("b", 0, 1, 2, 3) + lags("b", 1, 99, 9, None)
+    rows = (
+        lags("a", 0, 900, 900, 500)
+        + lags("a", 1, 5, 5, 600)
+        + lags("b", 0, 1, 2, 3)
+        + lags("b", 1, 99, 9, None)
+    )
     rows += lags("gone", 0, 7777, 7777) + lags("dark", 0, None, None, None)
     table = charts.lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
     figure = charts.lag_over_time_figure(table, most=2)
     assert [trace.name for trace in figure.data[::3]] == ["a: t-1", "b: t-1"]
     assert list(figure.data[3].y) == [99, 9, None]
-    assert figure.layout.meta["title"] == "a: t-1 has the most lag, 600 offsets, 595 more than 2\u00a0s before"
+    assert (
+        figure.layout.meta["title"]
+        == "a: t-1 has the most lag, 600 offsets, 595 more than 2\u00a0s before"
+    )
     assert (
         "Not drawn: 4 share partitions with less lag than another of their group, or of groups with less; "
-        "2 of them are gone or without a known lag at the last moment." in figure.layout.meta["facts"]
+        "2 of them are gone or without a known lag at the last moment."
+        in figure.layout.meta["facts"]
     )
     names = [trace.name for trace in charts.lag_over_time_figure(table, most=4).data[::3]]
     assert names == ["a: t-1", "a: t-0", "b: t-1", "b: t-0"]
@@ -357,11 +423,15 @@ def test_lines_are_those_with_the_most_lag() -> None:
     assert len(figure.data) == 6
     assert figure.data[0].name == "hot-partition-orders-3"
     known = [one for one in figure.data[0].y if one is not None]
-    assert known[-1] == pc.max(evidence("hot_partition").lag.column("lag")).as_py() == pytest.approx(702, abs=50)
+    assert (
+        known[-1]
+        == pc.max(evidence("hot_partition").lag.column("lag")).as_py()
+        == pytest.approx(702, abs=50)
+    )
     assert "Not drawn: 4 share partitions with less lag." in figure.layout.meta["facts"]
 
 
-# ---- decomposition ------------------------------------------------------------------------------------
+# ---- decomposition -------------------------------------------------------------------------------
 
 
 def test_parts_add_up_to_the_distance() -> None:
@@ -381,13 +451,16 @@ def test_sums_are_those_of_the_roll_up(by: str) -> None:
     table = charts.decomposition_records(lag, by)
     rolled = rollup_arrow(lag, by).to_pylist()
     unread = table.filter(pc.equal(table.column("part"), "unread")).to_pylist()
-    assert [(row["group_id"], row["topic"], row["offsets"], row["unknown_lags"]) for row in unread] == [
-        (row["group_id"], row["topic"], row["unread"], row["unknown_lags"]) for row in rolled
-    ]
+    assert [
+        (row["group_id"], row["topic"], row["offsets"], row["unknown_lags"]) for row in unread
+    ] == [(row["group_id"], row["topic"], row["unread"], row["unknown_lags"]) for row in rolled]
     figure = charts.decomposition_figure(table)
     assert len(figure.layout.yaxis.ticktext) == len(rolled)
     assert ("billing" in figure.layout.yaxis.ticktext) == (by == "group")
-    assert "Not known: the lag of 5 share partitions; marked with ?, never counted as 0." in figure.layout.meta["facts"]
+    assert (
+        "Not known: the lag of 5 share partitions; marked with ?, never counted as 0."
+        in figure.layout.meta["facts"]
+    )
     assert len([note for note in figure.layout.annotations if note.text.startswith("?")]) == sum(
         row["lag"] is None and row["unread"] is None for row in rolled
     )
@@ -402,10 +475,20 @@ def test_of_ten_thousand_share_partitions_the_largest_are_drawn() -> None:
         "notes": [],
     }
     rows = [
-        one | {"partition": n, "lag": n, "unread": n, "window_available": 0, "window_unknown": 0, "window_complete": 0}
+        one
+        | {
+            "partition": n,
+            "lag": n,
+            "unread": n,
+            "window_available": 0,
+            "window_unknown": 0,
+            "window_complete": 0,
+        }
         for n in range(10_000)
     ]
-    figure = charts.decomposition_figure(charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG)))
+    figure = charts.decomposition_figure(
+        charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG))
+    )
     assert list(figure.layout.yaxis.ticktext[:2]) == ["t-9999", "t-9998"]
     assert list(figure.data[0].x[:2]) == [9999, 9998]
     assert len(figure.layout.yaxis.ticktext) == 30
@@ -422,27 +505,34 @@ def test_names_that_look_the_same_when_short_keep_their_own_rows() -> None:
         "notes": [],
     }
     rows = [
-        one | {"topic": "a" * 60 + middle + "a" * 60, "topic_id": middle * 22, "lag": 1, "unread": 1} for middle in "bc"
+        one
+        | {"topic": "a" * 60 + middle + "a" * 60, "topic_id": middle * 22, "lag": 1, "unread": 1}
+        for middle in "bc"
     ]
-    figure = charts.decomposition_figure(charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG)))
+    figure = charts.decomposition_figure(
+        charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG))
+    )
     assert list(figure.data[0].y) == [0, 1]
     assert figure.layout.yaxis.ticktext[0] == figure.layout.yaxis.ticktext[1]
     assert "b" in figure.data[0].hovertext[0].replace("<br>", "")
 
 
-# ---- windows ------------------------------------------------------------------------------------------
+# ---- windows -------------------------------------------------------------------------------------
 
 
 def test_heat_ends_with_the_windows_as_they_are_now() -> None:
     table = charts.window_heat_records(history("poison"), "deliveries")
     last = {(row["topic_id"], row["partition"]): row["value"] for row in table.to_pylist()}
     observed = {
-        (r["topic_id"], r["partition"]): r["max_delivery_count"] for r in evidence("poison").observed.to_pylist()
+        (r["topic_id"], r["partition"]): r["max_delivery_count"]
+        for r in evidence("poison").observed.to_pylist()
     }
     assert last == observed
     assert max(last.values()) == 4
     spans = charts.window_heat_records(history("demo"))
-    known = {(r["group_id"], r["topic_id"], r["partition"]): r for r in evidence("demo").lag.to_pylist()}
+    known = {
+        (r["group_id"], r["topic_id"], r["partition"]): r for r in evidence("demo").lag.to_pylist()
+    }
     now = {(row["group_id"], row["topic_id"], row["partition"]): row for row in spans.to_pylist()}
     for place, row in known.items():
         if row["start_offset"] is None:
@@ -455,20 +545,32 @@ def test_heat_ends_with_the_windows_as_they_are_now() -> None:
 
 def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> None:
     table = charts.window_heat_records(history("demo"))
-    trial = table.filter(pc.and_(pc.equal(table.column("group_id"), "trial"), pc.equal(table.column("partition"), 0)))
+    trial = table.filter(
+        pc.and_(pc.equal(table.column("group_id"), "trial"), pc.equal(table.column("partition"), 0))
+    )
     known = trial.slice(0, 120).column("value").is_valid().to_pylist()
     assert (known[0], any(known), known[-1]) == (False, True, False)
     figure = charts.window_heat_figure(table)
     heat, gaps = figure.data
     unknown = sum(value is None for line in heat.z for value in line)
     width = sum(gaps.x) / unknown
-    step = (pc.max(table.column("as_of")).as_py() - pc.min(table.column("begin")).as_py()).total_seconds() * 1000 / 120
+    step = (
+        (
+            pc.max(table.column("as_of")).as_py() - pc.min(table.column("begin")).as_py()
+        ).total_seconds()
+        * 1000
+        / 120
+    )
     assert width == pytest.approx(step, rel=0.01)
     assert gaps.marker.pattern.shape == "\\"
     assert "Not known: the hatched stretches" in figure.layout.meta["facts"][1]
     now = pc.max(table.column("as_of")).as_py() + timedelta(seconds=30)
     later = charts.window_heat_records(history("demo"), as_of=now)
-    assert charts.window_heat_figure(later).layout.meta["facts"][0].startswith(f"As of {text.moment(now)}. ")
+    assert (
+        charts.window_heat_figure(later)
+        .layout.meta["facts"][0]
+        .startswith(f"As of {text.moment(now)}. ")
+    )
     last = slice(119, None, 120)
     assert later.column("value").to_pylist()[last] == table.column("value").to_pylist()[last]
     with pytest.raises(InputError, match="'width' is no measure"):
@@ -476,12 +578,23 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
 
 
 def window_row(**changes: Any) -> dict[str, Any]:
-    known = {"group_id": "g", "topic_id": TOPIC_ID, "partition": 0, "record_timestamp": NOW, "runs": []}
+    known = {
+        "group_id": "g",
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "record_timestamp": NOW,
+        "runs": [],
+    }
     return dict.fromkeys(schemas.WINDOWS.names) | known | changes
 
 
 def run(first: int, last: int, state: int, count: int) -> dict[str, int]:
-    return {"first_offset": first, "last_offset": last, "delivery_state": state, "delivery_count": count}
+    return {
+        "first_offset": first,
+        "last_offset": last,
+        "delivery_state": state,
+        "delivery_count": count,
+    }
 
 
 WINDOW_TABLE = pa.Table.from_pylist(
@@ -491,7 +604,9 @@ WINDOW_TABLE = pa.Table.from_pylist(
             window_end_offset=30,
             runs=[run(10, 12, 0, 2), run(20, 24, 2, 1), run(28, 29, 9, 1)],
         ),
-        window_row(partition=1, effective_start_offset=5, window_end_offset=6, runs=[run(5, 5, 0, 2)]),
+        window_row(
+            partition=1, effective_start_offset=5, window_end_offset=6, runs=[run(5, 5, 0, 2)]
+        ),
         window_row(partition=2),
     ],
     schema=schemas.WINDOWS,
@@ -500,7 +615,10 @@ WINDOW_TABLE = pa.Table.from_pylist(
 
 def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     made = charts.delivery_count_records(WINDOW_TABLE).to_pylist()
-    told = [(r["delivery_state"], r["delivery_count"], r["offsets"], r["share_partitions"]) for r in made]
+    told = [
+        (r["delivery_state"], r["delivery_count"], r["offsets"], r["share_partitions"])
+        for r in made
+    ]
     assert told == [(0, 2, 4, 2), (2, 1, 5, 1), (9, 1, 2, 1), (None, None, 10, 1)]
     figure = charts.delivery_count_figure(charts.delivery_count_records(WINDOW_TABLE), limit=5)
     assert [(trace.name, list(trace.x), list(trace.y)) for trace in figure.data] == [
@@ -511,15 +629,27 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     )
     assert "state and delivery count of 10 offsets" in figure.layout.meta["facts"][1]
     # Two states share the count 1; alone, a bar stands over its count.
-    assert [(trace.offset[0], trace.width[0]) for trace in figure.data] == [(-0.4, 0.8), (-0.4, 0.4), (0, 0.4)]
+    assert [(trace.offset[0], trace.width[0]) for trace in figure.data] == [
+        (-0.4, 0.8),
+        (-0.4, 0.4),
+        (0, 0.4),
+    ]
     known = evidence("lock_expiry")
-    stateless = charts.delivery_count_records(known.windows).filter(pc.field("delivery_state").is_null())
-    assert (pc.sum(stateless.column("offsets")).as_py() or 0) == pc.sum(known.lag.column("window_unknown")).as_py()
+    stateless = charts.delivery_count_records(known.windows).filter(
+        pc.field("delivery_state").is_null()
+    )
+    assert (pc.sum(stateless.column("offsets")).as_py() or 0) == pc.sum(
+        known.lag.column("window_unknown")
+    ).as_py()
 
 
 def test_window_states_cover_the_window_without_a_hole() -> None:
     made = charts.window_state_records(WINDOW_TABLE).to_pylist()
-    first = [(r["first_offset"], r["last_offset"], r["delivery_state"]) for r in made if r["partition"] == 0]
+    first = [
+        (r["first_offset"], r["last_offset"], r["delivery_state"])
+        for r in made
+        if r["partition"] == 0
+    ]
     assert first == [(10, 12, 0), (13, 19, None), (20, 24, 2), (25, 27, None), (28, 29, 9)]
     assert [(r["first_offset"], r["last_offset"]) for r in made if r["partition"] == 1] == [(5, 5)]
     assert all(r["until"] - r["as_of"] == timedelta(seconds=1) for r in made)
@@ -551,11 +681,14 @@ def test_a_full_window_reaches_its_limit() -> None:
     assert set(assumed.column("limit_from").to_pylist()) == {"assumed"}
     figure = charts.window_span_figure(assumed)
     assert "Not known: the span of 5 windows, marked with ?." in figure.layout.meta["facts"]
-    assert "The limit is Kafka's default: nobody told the settings in force." in figure.layout.meta["facts"]
+    assert (
+        "The limit is Kafka's default: nobody told the settings in force."
+        in figure.layout.meta["facts"]
+    )
     assert sum(value is None for value in figure.data[0].x) == len(figure.layout.annotations) > 0
 
 
-# ---- spread, members, rates ---------------------------------------------------------------------------
+# ---- spread, members, rates ----------------------------------------------------------------------
 
 
 def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
@@ -569,9 +702,15 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         assert y == sorted(y)
         assert 1 - 2 * np.trapezoid(y, x) == pytest.approx(mine[0]["gini"])
     figure = charts.lorenz_figure(charts.lorenz_records(evidence("hot_partition").lag))
-    assert figure.layout.meta["title"] == "hot-partition: all of the lag is in 1 of 6 share partitions (Gini 0.83)"
+    assert (
+        figure.layout.meta["title"]
+        == "hot-partition: all of the lag is in 1 of 6 share partitions (Gini 0.83)"
+    )
     figure = charts.lorenz_figure(made)
-    assert figure.layout.meta["title"] == "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"
+    assert (
+        figure.layout.meta["title"]
+        == "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"
+    )
     with pytest.raises(InputError, match="no column 'lags'"):
         charts.lorenz_records(evidence("demo").lag, "lags")
 
@@ -585,7 +724,12 @@ def test_share_partitions_of_unknown_lag_are_not_on_the_curve() -> None:
 
 def member(name: str, *partitions: int) -> dict[str, Any]:
     assigned = [{"topic_id": TOPIC_ID, "partitions": list(partitions)}] if partitions else []
-    known = {"group_id": "g", "member_id": name, "client_id": f"client-{name}", "assigned_partitions": assigned}
+    known = {
+        "group_id": "g",
+        "member_id": name,
+        "client_id": f"client-{name}",
+        "assigned_partitions": assigned,
+    }
     return dict.fromkeys(schemas.MEMBERS.names) | known
 
 
@@ -598,9 +742,12 @@ def test_members_stand_beside_their_share_partitions() -> None:
         "notes": [],
     }
     lag = pa.Table.from_pylist(
-        [one | {"partition": n, "lag": lag} for n, lag in enumerate((5, None, 7))], schema=schemas.LAG
+        [one | {"partition": n, "lag": lag} for n, lag in enumerate((5, None, 7))],
+        schema=schemas.LAG,
     )
-    people = pa.Table.from_pylist([member("a", 0, 1), member("b", 0), member("idle")], schema=schemas.MEMBERS)
+    people = pa.Table.from_pylist(
+        [member("a", 0, 1), member("b", 0), member("idle")], schema=schemas.MEMBERS
+    )
     made = charts.assigned_records(people, lag)
     told = [(r["member_id"], r["topic"], r["partition"], r["lag"]) for r in made.to_pylist()]
     assert told == [
@@ -612,9 +759,19 @@ def test_members_stand_beside_their_share_partitions() -> None:
     ]
     figure = charts.assigned_figure(made)
     heat, unknown = figure.data
-    assert list(figure.layout.yaxis.ticktext) == ["no member", "client-a a", "client-b b", "client-idle idle"]
+    assert list(figure.layout.yaxis.ticktext) == [
+        "no member",
+        "client-a a",
+        "client-b b",
+        "client-idle idle",
+    ]
     assert list(figure.layout.xaxis.ticktext) == ["t-2", "t-0", "t-1"]
-    assert [list(line) for line in heat.z] == [[7, None, None], [None, 5, None], [None, 5, None], [None, None, None]]
+    assert [list(line) for line in heat.z] == [
+        [7, None, None],
+        [None, 5, None],
+        [None, 5, None],
+        [None, None, None],
+    ]
     assert (list(unknown.x), unknown.marker.pattern.shape) == ([2], "\\")
     assert figure.layout.meta["title"] == "g: 1 share partition with lag and no member"
     assert figure.layout.meta["facts"][1] == "Not known: the lag of 1 cell, hatched."
@@ -628,7 +785,10 @@ def test_rates_over_time_add_up_to_what_moved() -> None:
     made = charts.rates_over_time_records(table)
     for partition in range(6):
         mine = table.filter(
-            pc.and_(pc.equal(table.column("partition"), partition), table.column("end_offset").is_valid())
+            pc.and_(
+                pc.equal(table.column("partition"), partition),
+                table.column("end_offset").is_valid(),
+            )
         )
         ends = mine.column("end_offset").to_pylist()
         moved = made.filter(pc.equal(made.column("partition"), partition))
@@ -636,7 +796,9 @@ def test_rates_over_time_add_up_to_what_moved() -> None:
     figure = charts.rates_over_time_figure(made)
     assert "lag grows over this time" in figure.layout.meta["title"]
     gaps = [sum(value is None for value in trace.y) for trace in figure.data]
-    assert figure.layout.meta["facts"][1].startswith(f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates")
+    assert figure.layout.meta["facts"][1].startswith(
+        f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates"
+    )
 
 
 def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
@@ -645,16 +807,31 @@ def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
     gone = [row | {"end_offset": None} if 40 <= n <= 43 else row for n, row in enumerate(known)]
     for rows, gaps in ((known, 0), (gone, 1)):
         made = charts.rates_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
-        arrivals, completions = (list(trace.y) for trace in charts.rates_over_time_figure(made).data)
+        arrivals, completions = (
+            list(trace.y) for trace in charts.rates_over_time_figure(made).data
+        )
         assert (len(arrivals), arrivals.count(None)) == (40, gaps)
-        assert {rate for rate in arrivals if rate is not None} == {1.0} | ({2 / 3} if gaps else set())
+        assert {rate for rate in arrivals if rate is not None} == {1.0} | (
+            {2 / 3} if gaps else set()
+        )
         assert set(completions) == {0.5}
 
 
 def test_a_count_that_fell_is_not_a_rate() -> None:
-    rows = [moment_row(0, 50, 100), moment_row(10, 80, 150), moment_row(20, 10, 160), moment_row(30, 20, 160)]
-    made = charts.rates_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE)).to_pylist()
-    assert [(row["arrival_rate"], row["completion_rate"]) for row in made] == [(5, 3), (1, None), (0, 1)]
+    rows = [
+        moment_row(0, 50, 100),
+        moment_row(10, 80, 150),
+        moment_row(20, 10, 160),
+        moment_row(30, 20, 160),
+    ]
+    made = charts.rates_over_time_records(
+        pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
+    ).to_pylist()
+    assert [(row["arrival_rate"], row["completion_rate"]) for row in made] == [
+        (5, 3),
+        (1, None),
+        (0, 1),
+    ]
 
 
 def test_points_name_their_share_partitions_for_picking() -> None:
@@ -664,7 +841,8 @@ def test_points_name_their_share_partitions_for_picking() -> None:
     place = [first[name] for name in ("group_id", "topic_id", "partition")]
     assert [list(bar.customdata[0]) for bar in bars] == [place] * 4
     assert all(
-        bar.customdata is None for bar in charts.decomposition_figure(charts.decomposition_records(known, "group")).data
+        bar.customdata is None
+        for bar in charts.decomposition_figure(charts.decomposition_records(known, "group")).data
     )
     held = evidence("slow")
     heat = charts.assigned_figure(charts.assigned_records(held.members, held.lag)).data[0]
@@ -676,7 +854,14 @@ def test_points_name_their_share_partitions_for_picking() -> None:
 
 
 def progress_row(partition: int, drain: str, **more: Any) -> dict[str, Any]:
-    known = {"group_id": "g", "topic": "t", "topic_id": TOPIC_ID, "partition": partition, "as_of": NOW, "drain": drain}
+    known = {
+        "group_id": "g",
+        "topic": "t",
+        "topic_id": TOPIC_ID,
+        "partition": partition,
+        "as_of": NOW,
+        "drain": drain,
+    }
     return dict.fromkeys(schemas.PROGRESS.names) | known | more
 
 
@@ -692,8 +877,12 @@ PROGRESS = pa.Table.from_pylist(
             arrival_rate=1.0,
             completion_rate=3.0,
         ),
-        progress_row(2, DRAINS, drain_ms=120_000, drain_low_ms=60_000, arrival_rate=2.0, completion_rate=2.5),
-        progress_row(3, NEVER, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1),
+        progress_row(
+            2, DRAINS, drain_ms=120_000, drain_low_ms=60_000, arrival_rate=2.0, completion_rate=2.5
+        ),
+        progress_row(
+            3, NEVER, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1
+        ),
         progress_row(4, STALLED, arrival_rate=4.0, completion_rate=0.0),
         progress_row(5, UNKNOWN),
     ],
@@ -720,10 +909,21 @@ def test_the_forecast_has_its_interval_or_words() -> None:
 
 def test_share_partitions_without_a_forecast_are_told_together() -> None:
     """Thirty times the same sentence says no more than once."""
-    alone = [progress_row(n, NOBODY) | {"group_id": group} for group in ("a", "b") for n in range(40)]
-    alone += [progress_row(n, DRAINS, drain_ms=1000, drain_low_ms=500, drain_high_ms=9000) for n in range(2)]
-    figure = charts.drain_figure(charts.drain_records(pa.Table.from_pylist(alone, schema=schemas.PROGRESS)), most=3)
-    assert list(figure.layout.yaxis.ticktext) == ["a: 40 share partitions", "b: 40 share partitions", "g: t-0"]
+    alone = [
+        progress_row(n, NOBODY) | {"group_id": group} for group in ("a", "b") for n in range(40)
+    ]
+    alone += [
+        progress_row(n, DRAINS, drain_ms=1000, drain_low_ms=500, drain_high_ms=9000)
+        for n in range(2)
+    ]
+    figure = charts.drain_figure(
+        charts.drain_records(pa.Table.from_pylist(alone, schema=schemas.PROGRESS)), most=3
+    )
+    assert list(figure.layout.yaxis.ticktext) == [
+        "a: 40 share partitions",
+        "b: 40 share partitions",
+        "g: t-0",
+    ]
     assert len(figure.layout.annotations) == 2
     assert "Not drawn: 1 share partition with less urgency." in figure.layout.meta["facts"]
 
@@ -732,24 +932,38 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
     made = charts.rates_records(PROGRESS)
     figure = charts.rates_figure(made)
     assert [sum(value is None for value in trace.x) for trace in figure.data[1:]] == [1, 1, 6]
-    assert [note.text for note in figure.layout.annotations] == ["? arrival and completion rate not known"]
-    assert figure.layout.meta["title"] == "g: more arrives than is finished in 2 of 5 share partitions"
-    assert "Records are missing for 1 share partition, so the rates are at least these." in figure.layout.meta["facts"]
+    assert [note.text for note in figure.layout.annotations] == [
+        "? arrival and completion rate not known"
+    ]
+    assert (
+        figure.layout.meta["title"] == "g: more arrives than is finished in 2 of 5 share partitions"
+    )
+    assert (
+        "Records are missing for 1 share partition, so the rates are at least these."
+        in figure.layout.meta["facts"]
+    )
 
 
 def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
     table = PROGRESS.set_column(
-        PROGRESS.schema.get_field_index("arrival_rate"), "arrival_rate", pa.nulls(len(PROGRESS), pa.float64())
+        PROGRESS.schema.get_field_index("arrival_rate"),
+        "arrival_rate",
+        pa.nulls(len(PROGRESS), pa.float64()),
     )
     rates = charts.rates_records(table).slice(0, 1)
     for completion, redelivery, place in ((9.0, 0.5, 0.5), (3.0, 2.5, 0.0), (0.0, None, 0.0)):
         for name, value in (("completion_rate", completion), ("redelivery_rate", redelivery)):
-            rates = rates.set_column(rates.schema.get_field_index(name), name, pa.array([value], pa.float64()))
+            rates = rates.set_column(
+                rates.schema.get_field_index(name), name, pa.array([value], pa.float64())
+            )
         figure = charts.rates_figure(rates)
         (note,) = figure.layout.annotations
         assert (note.text, note.x) == ("? arrival rate not known", place)
         assert figure.layout.meta["title"] == "g: how fast records arrive is not known"
-        assert "Not known: arrival rate of 1 share partition; marked with ?." in figure.layout.meta["facts"]
+        assert (
+            "Not known: arrival rate of 1 share partition; marked with ?."
+            in figure.layout.meta["facts"]
+        )
 
 
 def test_kinds_of_state_records_add_up_and_what_may_be_pruned_is_told() -> None:
@@ -758,7 +972,11 @@ def test_kinds_of_state_records_add_up_and_what_may_be_pruned_is_told() -> None:
     assert made.column("partition").to_pylist() == [n for n in range(4) for _ in range(4)]
     assert pc.sum(made.column("records")).as_py() == pc.sum(known.column("records")).as_py() > 100
     figure = charts.state_record_figure(made)
-    assert [trace.name for trace in figure.data] == ["Snapshots", "Updates", "Tombstones"]  # nothing was rejected
+    assert [trace.name for trace in figure.data] == [
+        "Snapshots",
+        "Updates",
+        "Tombstones",
+    ]  # nothing was rejected
     assert list(figure.data[0].x) == known.sort_by("partition").column("snapshots").to_pylist()
     prunable = pc.sum(known.column("prunable")).as_py()
     assert figure.layout.meta["title"].endswith(f"may prune {text.number(prunable)} of them")
@@ -770,12 +988,16 @@ def test_kinds_of_state_records_add_up_and_what_may_be_pruned_is_told() -> None:
     )
     assert "Not known: what may be pruned of 4 partitions." in told["facts"]
     assert (
-        "Not drawn: 2 partitions with higher numbers." in charts.state_record_figure(made, most=2).layout.meta["facts"]
+        "Not drawn: 2 partitions with higher numbers."
+        in charts.state_record_figure(made, most=2).layout.meta["facts"]
     )
-    assert "has any group consumed?" in charts.state_record_figure(made.slice(0, 0)).layout.annotations[0].text
+    assert (
+        "has any group consumed?"
+        in charts.state_record_figure(made.slice(0, 0)).layout.annotations[0].text
+    )
 
 
-# ---- causes -------------------------------------------------------------------------------------------
+# ---- causes --------------------------------------------------------------------------------------
 
 
 def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -> None:
@@ -787,14 +1009,26 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
         [600_000],
         [0],
     )
-    assert (mark.name, mark.marker.symbol, list(mark.x)) == ("note", "diamond-open", ["2026-11-21 03:10:00.000"])
-    assert list(figure.layout.yaxis.ticktext) == ["no members, g: orders:0,1", "not started, h: A-topic:3"]
-    assert [note.text for note in figure.layout.annotations] == ["holds 1\u202f234 offsets", "holds ? offsets"]
+    assert (mark.name, mark.marker.symbol, list(mark.x)) == (
+        "note",
+        "diamond-open",
+        ["2026-11-21 03:10:00.000"],
+    )
+    assert list(figure.layout.yaxis.ticktext) == [
+        "no members, g: orders:0,1",
+        "not started, h: A-topic:3",
+    ]
+    assert [note.text for note in figure.layout.annotations] == [
+        "holds 1\u202f234 offsets",
+        "holds ? offsets",
+    ]
     assert figure.layout.meta["title"] == "g: nobody is in the group, and 1 other cause"
     assert figure.layout.meta["facts"][1] == (
         "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 cause holds."
     )
-    nothing = charts.cause_figure(charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW)
+    nothing = charts.cause_figure(
+        charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW
+    )
     assert nothing.layout.meta["title"] == "Nothing wrong was found"
     assert nothing.layout.meta["facts"][0].startswith("As of 2026-11-21 03:10:00 UTC.")
 

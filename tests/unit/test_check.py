@@ -30,7 +30,9 @@ SCENARIOS = CAPTURE.parent / "scenarios"
 
 
 def rules(*lines: str, silences: str = "") -> Rules:
-    text = "version: 1\nrules:\n" + "".join(f"- {{name: rule {n}, {line}}}\n" for n, line in enumerate(lines))
+    text = "version: 1\nrules:\n" + "".join(
+        f"- {{name: rule {n}, {line}}}\n" for n, line in enumerate(lines)
+    )
     return parse_rules(text + silences)
 
 
@@ -49,7 +51,9 @@ def judged(source: Any, *lines: str, silences: str = "") -> Checked:
 
 def test_the_example_is_right_and_has_a_rule_of_each_measure() -> None:
     example = read_rules(EXAMPLES / "rules.yaml")
-    assert {rule.measure for rule in example.rules} == set(Rule.model_fields["measure"].annotation.__args__)  # type: ignore[union-attr]
+    assert {rule.measure for rule in example.rules} == set(
+        Rule.model_fields["measure"].annotation.__args__
+    )  # type: ignore[union-attr]
     assert example.rules[0].lasting == timedelta(minutes=2)
     assert (example.rules[1].warn, example.rules[1].critical) == (300_000, 3_600_000)
     assert example.silences[0].until == datetime(2030, 1, 1, tzinfo=UTC)
@@ -107,10 +111,19 @@ def test_every_mistake_is_told_with_its_line_and_column() -> None:
         ("", "r.yaml:1:1: rules: is missing; r.yaml:1:1: version: is missing"),
         ("a: [", "r.yaml:1:5: expected the node content"),
         ("[1]", "r.yaml:1:1: the file: has to be keys"),
-        ("version: 2\nrules: []", "r.yaml:1:1: version: Input should be 1; r.yaml:2:1: rules: is empty"),
+        (
+            "version: 2\nrules: []",
+            "r.yaml:1:1: version: Input should be 1; r.yaml:2:1: rules: is empty",
+        ),
         ("x: &x [*x]", "r.yaml:1:1: rules: is missing"),
-        ("version: 1\nrules: [{name: a, measure: lag, warn: yes}]", "r.yaml:2:33: warn: a level is a number"),
-        ("version: 1\nrules: [{name: a, measure: lag, warn: .inf}]", "r.yaml:2:33: warn: Input should be a finite"),
+        (
+            "version: 1\nrules: [{name: a, measure: lag, warn: yes}]",
+            "r.yaml:2:33: warn: a level is a number",
+        ),
+        (
+            "version: 1\nrules: [{name: a, measure: lag, warn: .inf}]",
+            "r.yaml:2:33: warn: Input should be a finite",
+        ),
         (
             "version: 1\nrules:\n- &a {name: a, measure: lag, warn: 1}\n- *a",
             "r.yaml:2:1: rules: two rules have the name",
@@ -132,18 +145,33 @@ def test_what_is_no_rule_file(text: str, told: str) -> None:
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
     count, steps = draw(st.integers(1, 4)), draw(st.integers(1, 8))
-    numbers = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, 50.0, 79.0, 80.0, 99.0, 100.0, 150.0, 200.0])
-    values = np.array(draw(st.lists(st.lists(numbers, min_size=steps, max_size=steps), min_size=count, max_size=count)))
-    bounds = st.lists(st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=count, max_size=count)
+    numbers = st.sampled_from(
+        [np.nan, -np.inf, np.inf, 0.0, 50.0, 79.0, 80.0, 99.0, 100.0, 150.0, 200.0]
+    )
+    values = np.array(
+        draw(
+            st.lists(
+                st.lists(numbers, min_size=steps, max_size=steps), min_size=count, max_size=count
+            )
+        )
+    )
+    bounds = st.lists(
+        st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=count, max_size=count
+    )
     exact = ~np.isnan(values) & np.array(draw(bounds))
     at = np.cumsum(draw(st.lists(st.integers(1, 90), min_size=steps, max_size=steps))) * 1000
     rule = {"name": "x", "measure": "lag", "warn": 100, "for": f"{draw(st.integers(0, 200))}s"}
-    rule |= {"hysteresis": draw(st.sampled_from([0, 0.2])), "unknown": draw(st.sampled_from(["ok", "unknown", "warn"]))}
+    rule |= {
+        "hysteresis": draw(st.sampled_from([0, 0.2])),
+        "unknown": draw(st.sampled_from(["ok", "unknown", "warn"])),
+    }
     rule |= {"critical": 150} if draw(st.booleans()) else {}
     nothing = np.full(count, None, object)
     rule |= {"not_started": draw(st.sampled_from(["ok", "unknown", "warn"]))}
     never = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
-    return Rule.model_validate(rule), Series(nothing, nothing, nothing, at, values, exact, ["?"] * count, never)
+    return Rule.model_validate(rule), Series(
+        nothing, nothing, nothing, at, values, exact, ["?"] * count, never
+    )
 
 
 def plainly(rule: Rule, level: float, found: Series, row: int) -> bool | None:
@@ -168,7 +196,15 @@ def test_judging_is_what_going_through_the_moments_gives(case: tuple[Rule, Serie
         critical = False if rule.critical is None else plainly(rule, 150, found, row)
         words = {"ok": "ok", "unknown": "unknown", "warn": "warning"}
         said, begun = words[rule.unknown], words[rule.not_started]
-        expected = "critical" if critical else "warning" if warn else said if None in (warn, critical) else "ok"
+        expected = (
+            "critical"
+            if critical
+            else "warning"
+            if warn
+            else said
+            if None in (warn, critical)
+            else "ok"
+        )
         assert level == (begun if found.not_started[row] else expected)
 
 
@@ -195,7 +231,9 @@ def test_a_level_has_to_last() -> None:
     assert lasting["since"] == NOW - timedelta(seconds=90)
     assert lasting["summary"] == "lag 600, since 2026-11-21T03:08:30.000Z at the latest"
     assert outcome(source, "measure: lag, warn: 500, for: 3m")["level"] == "ok"
-    assert outcome(source, "measure: lag, warn: 500, critical: 100000, for: 90s")["level"] == "warning"
+    assert (
+        outcome(source, "measure: lag, warn: 500, critical: 100000, for: 90s")["level"] == "warning"
+    )
     # Each share partition is as old as its lag here, so that age and lag are passed together.
     assert outcome(source, "measure: age, warn: 500s, for: 90s")["level"] == "warning"
     assert outcome(source, "measure: age, warn: 500s, for: 3m")["level"] == "ok"
@@ -204,7 +242,12 @@ def test_a_level_has_to_last() -> None:
 def test_a_margin_is_worse_the_smaller_it_is() -> None:
     source = ToldInput(STOPPED, retention=timedelta(seconds=1000))
     row = outcome(source, "measure: retention, warn: 500s, critical: 300s, for: 90s")
-    assert (row["level"], row["value"], row["warn"], row["critical"]) == ("warning", 400_000, 500_000, 300_000)
+    assert (row["level"], row["value"], row["warn"], row["critical"]) == (
+        "warning",
+        400_000,
+        500_000,
+        300_000,
+    )
     assert row["summary"].startswith("retention 6m 40s, since ")
     assert outcome(source, "measure: retention, warn: 399s")["level"] == "ok"
     for_ever = outcome(ToldInput(STOPPED), "measure: retention, warn: 500s")
@@ -233,14 +276,20 @@ def test_hysteresis_keeps_a_level_until_it_is_well_passed() -> None:
     for left, kept in ((900, True), (700, False)):
         source = ToldInput([Write(3600, 3600), Write(2400, 3600), Write(30, 7200 - left)])
         assert outcome(source, "measure: lag, warn: 1000")["level"] == "ok"
-        assert outcome(source, "measure: lag, warn: 1000, hysteresis: 0.2")["level"] == ("warning" if kept else "ok")
+        assert outcome(source, "measure: lag, warn: 1000, hysteresis: 0.2")["level"] == (
+            "warning" if kept else "ok"
+        )
 
 
 def test_the_rates_of_the_past_are_those_of_then() -> None:
     """Nothing is finished since twenty minutes; until then as much as came."""
     steady = [Write(ago, 7200 - ago) for ago in range(5400, 1199, -300)]
     row = outcome(ToldInput(steady), "measure: drain, warn: 10m, for: 5m")
-    assert (row["level"], row["value"], row["summary"].split(",")[0]) == ("warning", None, "does not drain")
+    assert (row["level"], row["value"], row["summary"].split(",")[0]) == (
+        "warning",
+        None,
+        "does not drain",
+    )
     assert outcome(ToldInput(steady), "measure: drain, warn: 10m, for: 50m")["level"] == "ok"
 
 
@@ -259,7 +308,12 @@ def test_poison_is_as_old_as_its_head() -> None:
     stuck = [Write(900, 6000, ((6000, 6000, 0, 1), (6001, 6099, 2, 1)), count=99)]
     stuck += [Write(300, 6000, ((6000, 6000, 0, 4), (6001, 6099, 2, 1)), count=99)]
     row = outcome(ToldInput(stuck), "measure: poison, warn: 1, for: 10m")
-    assert (row["level"], row["value"], row["topic"], row["partition"]) == ("warning", 1, "orders", 0)
+    assert (row["level"], row["value"], row["topic"], row["partition"]) == (
+        "warning",
+        1,
+        "orders",
+        0,
+    )
     assert outcome(ToldInput(stuck), "measure: poison, warn: 1, for: 20m")["level"] == "ok"
     assert outcome(ToldInput(stuck), "measure: poison, warn: 2")["level"] == "ok"
 
@@ -267,13 +321,25 @@ def test_poison_is_as_old_as_its_head() -> None:
 @pytest.mark.parametrize(
     ("name", "line", "level"),
     [
-        ("no_members", "measure: cause, causes: [no_members], critical: 1, patience: 2s", "critical"),
-        ("no_members", "measure: cause, causes: [no_members], critical: 1, patience: 2s, for: 1h", "ok"),
+        (
+            "no_members",
+            "measure: cause, causes: [no_members], critical: 1, patience: 2s",
+            "critical",
+        ),
+        (
+            "no_members",
+            "measure: cause, causes: [no_members], critical: 1, patience: 2s, for: 1h",
+            "ok",
+        ),
         ("no_members", "measure: lag, warn: 200, critical: 240", "critical"),
         ("no_members", "measure: age, warn: 4s, critical: 1h", "warning"),
         ("poison", "measure: poison, warn: 1", "warning"),
         ("window_full", "measure: window, warn: 0.8, critical: 1, for: 5s", "critical"),
-        ("window_full", "measure: window, warn: 0.8, critical: 1, for: 10m", "ok"),  # it is not so old
+        (
+            "window_full",
+            "measure: window, warn: 0.8, critical: 1, for: 10m",
+            "ok",
+        ),  # it is not so old
         ("hot_partition", "measure: imbalance, warn: 3", "warning"),
         ("hot_partition", "measure: imbalance, figure: gini, warn: 0.8, min_lag: 100000", "ok"),
         ("slow", "measure: drain, critical: 10m", "critical"),
@@ -289,7 +355,10 @@ def test_poison_is_as_old_as_its_head() -> None:
 def test_recorded_troubles(name: str, line: str, level: str) -> None:
     row = outcome(CaptureInput(SCENARIOS / name), line)
     assert row["level"] == level, row["summary"]
-    assert row["group_id"] in (None, json.loads((SCENARIOS / name / "expected.json").read_text())["group"])
+    assert row["group_id"] in (
+        None,
+        json.loads((SCENARIOS / name / "expected.json").read_text())["group"],
+    )
 
 
 # ---- what is not known
@@ -316,7 +385,9 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
 
 def test_groups_and_topics_are_chosen_by_patterns() -> None:
     writes = [Write(600, 6600, group=group) for group in ("billing", "order-a", "order-b", "x[1]")]
-    table = judged(ToldInput(writes), "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']").table
+    table = judged(
+        ToldInput(writes), "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']"
+    ).table
     assert sorted(table.column("group_id").to_pylist()) == ["order-a", "order-b", "x[1]"]
     row = outcome(ToldInput(writes[:1]), "measure: lag, warn: 100, topics: [returns]")
     assert row["level"] == "unknown"
@@ -324,14 +395,26 @@ def test_groups_and_topics_are_chosen_by_patterns() -> None:
 
 def test_the_worst_share_partition_stands_for_its_group() -> None:
     writes = [Write(600, start, partition=p) for p, start in enumerate([7200, 6900, 6500, 6600])]
-    row = outcome(ToldInput(writes, partitions_of_topic=4), "measure: lag, per: partition, warn: 300, critical: 600")
-    assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == ("critical", 2, 700, 2)
+    row = outcome(
+        ToldInput(writes, partitions_of_topic=4),
+        "measure: lag, per: partition, warn: 300, critical: 600",
+    )
+    assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == (
+        "critical",
+        2,
+        700,
+        2,
+    )
 
 
 def test_silences_end() -> None:
     source = ToldInput([Write(600, 6600, group=group) for group in ("billing", "orders")])
     until = "silences: [{until: '%s', groups: [bil*], reason: moving}]"
-    found = judged(source, "measure: lag, critical: 100", silences=until % (NOW + timedelta(hours=1)).isoformat())
+    found = judged(
+        source,
+        "measure: lag, critical: 100",
+        silences=until % (NOW + timedelta(hours=1)).isoformat(),
+    )
     assert found.level == "critical"  # the other group
     silenced = {row["group_id"]: row["silenced_until"] for row in found.table.to_pylist()}
     assert silenced == {"billing": NOW + timedelta(hours=1), "orders": None}
@@ -362,7 +445,9 @@ def test_exit_codes_and_rows(tmp_path: Path) -> None:
         assert people.returncode == code, people.stderr
         assert people.stdout.splitlines()[0] == f"{level}: 1 {level.lower()}"
         assert len(people.stdout.splitlines()) == (1 if code == 0 else 3)
-        (row,) = sharelag("check", "--rules", str(file), "--capture", stuck, "-o", "json").stdout.splitlines()
+        (row,) = sharelag(
+            "check", "--rules", str(file), "--capture", stuck, "-o", "json"
+        ).stdout.splitlines()
         assert list(json.loads(row)) == CHECKED.names
         assert json.loads(row)["level"] == level.lower()
 
@@ -375,11 +460,17 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
     for arguments, told in (
         (["--capture", capture], "Missing option '--rules'"),
         (["--rules", str(good)], "choose one input"),
-        (["--rules", str(good), "--capture", capture, "--engine", "abacus"], "'abacus' is not one of"),
+        (
+            ["--rules", str(good), "--capture", capture, "--engine", "abacus"],
+            "'abacus' is not one of",
+        ),
         (["--rules", str(bad), "--capture", capture], f"{bad}:2:19: mesure: there is no such key"),
         (["--rules", str(tmp_path / "none.yaml"), "--capture", capture], "cannot read the rules"),
         (["--rules", str(good), "--capture", str(tmp_path)], "is no whole capture"),
-        (["--rules", str(good), "--bootstrap-server", "127.0.0.1:1", "--timeout", "1000"], "no broker answers"),
+        (
+            ["--rules", str(good), "--bootstrap-server", "127.0.0.1:1", "--timeout", "1000"],
+            "no broker answers",
+        ),
     ):
         answer = sharelag("check", *arguments)
         assert answer.returncode == 3, arguments
@@ -427,10 +518,18 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     whole = check(CaptureInput(CAPTURE), example, "local")
     assert whole.level == "ok"
     alone = {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
-    since = {row["group_id"]: row for row in whole.table.to_pylist() if row["rule"] == "nobody is there"}
+    since = {
+        row["group_id"]: row for row in whole.table.to_pylist() if row["rule"] == "nobody is there"
+    }
     assert {group for group, row in since.items() if row["value"]} == alone
-    assert all(whole.as_of - timedelta(minutes=1) < since[group]["since"] < whole.as_of for group in alone)
-    begun = {row["summary"] for row in whole.table.to_pylist() if row["group_id"] == "analytics" and not row["value"]}
+    assert all(
+        whole.as_of - timedelta(minutes=1) < since[group]["since"] < whole.as_of for group in alone
+    )
+    begun = {
+        row["summary"]
+        for row in whole.table.to_pylist()
+        if row["group_id"] == "analytics" and not row["value"]
+    }
     assert "not judged: no record was fetched yet, so the start offset is not known" in begun
     file = tmp_path / "rules.yaml"
     soon = text.replace("critical: 1\n    for: 1m", "critical: 1\n    for: 10s")
@@ -446,12 +545,18 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     assert answer.returncode == 3, answer.stdout
     assert answer.stdout.startswith("UNKNOWN: 20 unknown, 31 ok\n")
     assert "the end offset could not be read from the partition's leader" in answer.stdout
-    groups = {row["group_id"] for row in judged_file(half[1], EXAMPLES / "rules.yaml") if row["level"] == "unknown"}
+    groups = {
+        row["group_id"]
+        for row in judged_file(half[1], EXAMPLES / "rules.yaml")
+        if row["level"] == "unknown"
+    }
     assert groups == alone  # nothing was asked about those of which nothing was ever fetched
 
 
 def judged_file(capture: str, file: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = check(CaptureInput(Path(capture)), read_rules(file), "local").table.to_pylist()
+    rows: list[dict[str, Any]] = check(
+        CaptureInput(Path(capture)), read_rules(file), "local"
+    ).table.to_pylist()
     return rows
 
 
@@ -463,7 +568,12 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000")
         assert (row["level"], row["value"], row["at_this_level"]) == ("ok", 600, 1)
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: warn")
-        assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == ("warning", 1, None, 1)
+        assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == (
+            "warning",
+            1,
+            None,
+            1,
+        )
         assert row["summary"] == "no record was fetched yet, so the start offset is not known"
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
     assert outcome(source, "measure: imbalance, warn: 3")["level"] == "ok"
@@ -478,12 +588,20 @@ def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() ->
     writes = [Write(600, 6600, partition=p) for p in range(4)]
     source = ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
     row = outcome(source, "measure: imbalance, min_lag: 5000, warn: 3")
-    assert (row["level"], row["summary"]) == ("unknown", "of some share partitions the lag is not known")
+    assert (row["level"], row["summary"]) == (
+        "unknown",
+        "of some share partitions the lag is not known",
+    )
     row = outcome(source, "measure: cause, causes: [hot_partition], warn: 1")
     assert row["level"] == "unknown"
-    assert row["summary"].endswith("at least: the end offset could not be read from the partition's leader")
+    assert row["summary"].endswith(
+        "at least: the end offset could not be read from the partition's leader"
+    )
     # The state topic alone does not tell who is in a group.
     whole = ToldInput(writes, partitions_of_topic=4)
     assert outcome(whole, "measure: cause, causes: [hot_partition], warn: 1")["level"] == "ok"
     row = outcome(whole, "measure: cause, causes: [hot_partition, no_members], warn: 1")
-    assert (row["level"], row["summary"].split(": ")[1]) == ("unknown", "who is in the group is not known")
+    assert (row["level"], row["summary"].split(": ")[1]) == (
+        "unknown",
+        "who is in the group is not known",
+    )

@@ -47,18 +47,29 @@ def _batches() -> Iterator[pa.RecordBatch]:
     snapshots = [
         encode_record(
             SHARE_SNAPSHOT,
-            row(100, [(100, 109, 2, 1), (110, 111, 0, 2)], delivery_complete_count=10) | {"partition": n},
+            row(100, [(100, 109, 2, 1), (110, 111, 0, 2)], delivery_complete_count=10)
+            | {"partition": n},
         )
         for n in range(11)
     ]
-    hostile = encode_record(SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE))
+    hostile = encode_record(
+        SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE)
+    )
     update = encode_record(SHARE_UPDATE, row(-1, [(110, 110, 4, 2)], delivery_complete_count=11))
     bad = (snapshots[0][0], b"\0\0\1")
     member = encode_record(GROUP_KINDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
     other = (b"\0\2" + b"\0\1g", b"\0\0")
     topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2
     rows = [
-        {"key": key, "value": value, "topic": topic, "partition": 0, "offset": n, "timestamp": NOW, "timestampType": 0}
+        {
+            "key": key,
+            "value": value,
+            "topic": topic,
+            "partition": 0,
+            "offset": n,
+            "timestamp": NOW,
+            "timestampType": 0,
+        }
         for n, ((key, value), topic) in enumerate(
             zip([*snapshots, hostile, update, bad, member, other], topics, strict=True)
         )
@@ -70,28 +81,51 @@ def _batches() -> Iterator[pa.RecordBatch]:
 def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) -> None:
     answer = sharelag("lag", "--capture", str(capture))
     heading, *lines = answer.stdout.splitlines()
-    assert heading.split()[:6] == ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+    assert heading.split()[:6] == [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "LEADER-EPOCH",
+        "START-OFFSET",
+        "LAG",
+    ]
     columns = {name: heading.index(name) for name in ("PARTITION", "LAG")}
-    assert [line[columns["PARTITION"] :].split()[0] for line in lines[1:]] == [str(n) for n in range(11)]
+    assert [line[columns["PARTITION"] :].split()[0] for line in lines[1:]] == [
+        str(n) for n in range(11)
+    ]
     assert [line[columns["LAG"] :].split()[0] for line in lines] == ["-", "19", *["20"] * 10]
     assert "\x1b" not in answer.stdout
     assert r"\x1b[31m" in lines[0]
     assert (
-        "12 share partitions, as of 2026-11-21T03:10:00.000Z, capture of cluster-1 at 2026-11-21T03:" in answer.stderr
+        "12 share partitions, as of 2026-11-21T03:10:00.000Z, capture of cluster-1 at 2026-11-21T03:"
+        in answer.stderr
     )
     assert "1 records could not be decoded" in answer.stderr
 
 
 def test_json_is_one_object_a_line_with_null_for_the_unknown(capture: Path) -> None:
-    rows = [json.loads(line) for line in sharelag("lag", "--capture", str(capture), "-o", "json").stdout.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in sharelag("lag", "--capture", str(capture), "-o", "json").stdout.splitlines()
+    ]
     assert list(rows[0]) == schemas.LAG.names
-    assert (rows[0]["lag"], rows[0]["lag_reason"], rows[0]["group_id"]) == (None, "no_start_offset", HOSTILE)
-    assert (rows[1]["lag"], rows[1]["window_available"], rows[1]["as_of"]) == (19, 1, "2026-11-21T03:10:00.000Z")
+    assert (rows[0]["lag"], rows[0]["lag_reason"], rows[0]["group_id"]) == (
+        None,
+        "no_start_offset",
+        HOSTILE,
+    )
+    assert (rows[1]["lag"], rows[1]["window_available"], rows[1]["as_of"]) == (
+        19,
+        1,
+        "2026-11-21T03:10:00.000Z",
+    )
     assert yaml.safe_load(sharelag("lag", "--capture", str(capture), "-o", "yaml").stdout) == rows
 
 
 def test_csv_disarms_formulas(capture: Path) -> None:
-    table = list(csv.DictReader(io.StringIO(sharelag("lag", "--capture", str(capture), "-o", "csv").stdout)))
+    table = list(
+        csv.DictReader(io.StringIO(sharelag("lag", "--capture", str(capture), "-o", "csv").stdout))
+    )
     assert len(table) == 12
     assert table[0]["group_id"] == "'" + HOSTILE.replace("\x1b", r"\x1b")
     assert (table[0]["lag"], table[1]["lag"]) == ("", "19")
@@ -106,7 +140,9 @@ def test_sums_tell_what_they_leave_out(capture: Path) -> None:
 
 
 def test_only_what_is_chosen(capture: Path) -> None:
-    some = sharelag("lag", "--capture", str(capture), "--group", "G1", "--topic", "orders:0,10", "-o", "json")
+    some = sharelag(
+        "lag", "--capture", str(capture), "--group", "G1", "--topic", "orders:0,10", "-o", "json"
+    )
     assert [json.loads(line)["partition"] for line in some.stdout.splitlines()] == [0, 10]
     none = sharelag("lag", "--capture", str(capture), "--group", "nobody")
     assert (none.returncode, none.stdout) == (1, "")
@@ -118,19 +154,31 @@ def test_windows_are_raw_and_derived(capture: Path) -> None:
     hostile, first = json.loads(lines[0]), json.loads(lines[1])
     assert (hostile["start_offset"], hostile["effective_start_offset"]) == (-1, None)
     assert first["batches"] == [[100, 109, 2, 1], [110, 110, 4, 2], [111, 111, 0, 2]]
-    assert (first["start_offset"], first["effective_start_offset"], first["runs"]) == (100, 111, [[111, 111, 0, 2]])
+    assert (first["start_offset"], first["effective_start_offset"], first["runs"]) == (
+        100,
+        111,
+        [[111, 111, 0, 2]],
+    )
     assert first["topic"] == "orders"
     shown = sharelag("windows", "--capture", str(capture), "--group", "G1").stdout
     assert "111:available/2" in shown
 
 
 def test_as_of_offsets_and_times(capture: Path) -> None:
-    before = sharelag("windows", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json")
+    before = sharelag(
+        "windows", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json"
+    )
     assert json.loads(before.stdout.splitlines()[0])["delivery_complete_count"] == 10
-    earlier = sharelag("lag", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json")
+    earlier = sharelag(
+        "lag", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json"
+    )
     first = json.loads(earlier.stdout.splitlines()[0])
     # The capture knows the end offsets of one moment only.
-    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (None, "no_end_offset_then", 100)
+    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (
+        None,
+        "no_end_offset_then",
+        100,
+    )
     nothing = sharelag("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
     assert (nothing.returncode, nothing.stdout) == (0, "")
 
@@ -139,7 +187,10 @@ def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture))
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert len(rows) == 15
-    assert rows[0]["key"] == {"type": 0, "data": {"groupId": "G1", "topicId": "A" * 22, "partition": 0}}
+    assert rows[0]["key"] == {
+        "type": 0,
+        "data": {"groupId": "G1", "topicId": "A" * 22, "partition": 0},
+    }
     assert rows[0]["value"]["data"]["stateBatches"][1]["deliveryCount"] == 2
     (reject,) = [row for row in rows if "reject" in row]
     assert (reject["offset"], reject["reject"]["value"]) == (13, "000001")
@@ -152,7 +203,12 @@ def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
 def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
     answer = sharelag("lag", "--raw", str(capture / "records"), "--group", "G1", "-o", "json")
     row = json.loads(answer.stdout.splitlines()[0])
-    assert (row["lag"], row["lag_reason"], row["topic"], row["start_offset"]) == (None, "unknown_topic", None, 100)
+    assert (row["lag"], row["lag_reason"], row["topic"], row["start_offset"]) == (
+        None,
+        "unknown_topic",
+        None,
+        100,
+    )
     assert "no end offsets" in answer.stderr
     assert "A" * 22 in sharelag("lag", "--raw", str(capture / "records"), "--group", "G1").stdout
 
@@ -164,18 +220,38 @@ def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
     lag = ["lag", "--capture"]
     return {
         "no such capture": ([*lag, str(folder / "none")], "there is no capture at"),
-        "no capture": ([*lag, str(folder / "empty")], "capture.json, offsets.parquet, records is missing"),
-        "wrong columns": (["lag", "--raw", str(folder / "wrong.parquet")], "key: expected binary, got string"),
+        "no capture": (
+            [*lag, str(folder / "empty")],
+            "capture.json, offsets.parquet, records is missing",
+        ),
+        "wrong columns": (
+            ["lag", "--raw", str(folder / "wrong.parquet")],
+            "key: expected binary, got string",
+        ),
         "no parquet": (["lag", "--raw", str(folder / "text.parquet")], "cannot read Parquet from"),
         "no such path": (["lag", "--raw", str(folder / "gone")], "cannot read Parquet from"),
-        "no broker": (["lag", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1500"], "no broker answers"),
+        "no broker": (
+            ["lag", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1500"],
+            "no broker answers",
+        ),
         "no address": (["lag", "--bootstrap-server", "localhost"], "is no broker address"),
         "no moment": ([*lag, str(capture), "--as-of", "noon"], "'noon' is no moment"),
-        "no properties": (["lag", "--command-config", str(folder / "none")], "cannot read the client properties"),
+        "no properties": (
+            ["lag", "--command-config", str(folder / "none")],
+            "cannot read the client properties",
+        ),
     }
 
 
-_BAD = ["no such capture", "no capture", "wrong columns", "no parquet", "no such path", "no broker", "no address"]
+_BAD = [
+    "no such capture",
+    "no capture",
+    "wrong columns",
+    "no parquet",
+    "no such path",
+    "no broker",
+    "no address",
+]
 
 
 @pytest.mark.parametrize("case", [*_BAD, "no moment", "no properties"])
@@ -214,11 +290,22 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
     assert "Traceback" not in answer.stderr
 
 
-def test_a_terminal_without_the_characters_still_shows_the_rows(capture: Path, tmp_path: Path) -> None:
+def test_a_terminal_without_the_characters_still_shows_the_rows(
+    capture: Path, tmp_path: Path
+) -> None:
     key, value = encode_record(SHARE_SNAPSHOT, row(0, [], group_id="グループ"))
-    record = {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": 0, "timestamp": NOW}
+    record = {
+        "key": key,
+        "value": value,
+        "topic": STATE_TOPIC,
+        "partition": 0,
+        "offset": 0,
+        "timestamp": NOW,
+    }
     pq.write_table(pa.Table.from_pylist([record], schema=schemas.RAW), tmp_path / "one.parquet")
-    answer = sharelag("windows", "--raw", str(tmp_path / "one.parquet"), env={"PYTHONIOENCODING": "ascii"})
+    answer = sharelag(
+        "windows", "--raw", str(tmp_path / "one.parquet"), env={"PYTHONIOENCODING": "ascii"}
+    )
     assert answer.returncode == 0, answer.stderr
     assert r"\u30b0" in answer.stdout
 
@@ -233,19 +320,29 @@ def test_decode_as_csv_is_one_table(capture: Path) -> None:
 
 
 def test_decode_can_be_narrowed(capture: Path) -> None:
-    some = sharelag("decode", "--capture", str(capture), "--group", "G1", "--as-of", "0:4", "--records", "state")
+    some = sharelag(
+        "decode", "--capture", str(capture), "--group", "G1", "--as-of", "0:4", "--records", "state"
+    )
     rows = [json.loads(line) for line in some.stdout.splitlines()]
     assert [line["offset"] for line in rows if "key" in line] == [0, 1, 2, 3, 4]
     none = sharelag("decode", "--capture", str(capture), "--topic", "B" * 22, "--records", "state")
-    assert [list(json.loads(line)) for line in none.stdout.splitlines()] == [["reject", "topic", "partition", "offset"]]
+    assert [list(json.loads(line)) for line in none.stdout.splitlines()] == [
+        ["reject", "topic", "partition", "offset"]
+    ]
 
 
 def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_path: Path) -> None:
     pq.write_table(schemas.RAW.empty_table(), tmp_path / "empty.parquet")
     for arguments, message in (
         (["--raw", str(tmp_path / "empty.parquet")], "there are no share-group state records"),
-        (["--capture", str(capture), "--topic", "nosuch"], "no share partition in topic 'nosuch' is there"),
-        (["--capture", str(capture), "--topic", "orders:99"], "no share partition in topic 'orders' is there"),
+        (
+            ["--capture", str(capture), "--topic", "nosuch"],
+            "no share partition in topic 'nosuch' is there",
+        ),
+        (
+            ["--capture", str(capture), "--topic", "orders:99"],
+            "no share partition in topic 'orders' is there",
+        ),
         (["--capture", str(capture), "--as-of", ""], "'' is no moment"),
     ):
         answer = sharelag("lag", *arguments)
@@ -259,7 +356,14 @@ def test_records_that_could_not_be_replayed_are_told(tmp_path: Path) -> None:
         encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)])),
     ]
     rows = [
-        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": n, "timestamp": NOW}
+        {
+            "key": key,
+            "value": value,
+            "topic": STATE_TOPIC,
+            "partition": 0,
+            "offset": n,
+            "timestamp": NOW,
+        }
         for n, (key, value) in enumerate(records)
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), tmp_path / "endless.parquet")
@@ -277,7 +381,9 @@ def test_help_names_every_command() -> None:
 def test_doctor_checks_this_machine() -> None:
     answer = sharelag("doctor")
     said: dict[str, Any] = {
-        line.split()[1].rstrip(":"): line.split()[0] for line in answer.stdout.splitlines() if line[0] != " "
+        line.split()[1].rstrip(":"): line.split()[0]
+        for line in answer.stdout.splitlines()
+        if line[0] != " "
     }
     assert answer.returncode == 0
     assert (said["java"], said["spark"], said["cluster"]) == ("ok", "ok", "warn")
@@ -287,5 +393,7 @@ def test_doctor_checks_this_machine() -> None:
 
 
 def test_the_package_is_the_command_too() -> None:
-    told = subprocess.run([sys.executable, "-m", "sharelag", "--version"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-m", "sharelag", "--version"], capture_output=True, text=True, check=True
+    )
     assert told.stdout == sharelag("--version").stdout

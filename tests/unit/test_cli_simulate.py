@@ -34,7 +34,16 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 
 def test_a_row_for_each_assignor_and_number_of_members() -> None:
     lines = rows(
-        *("--capture", SLOW, "--assignor", "simple", "--assignor", "lag-aware-sticky", "--members", "2,4"),
+        *(
+            "--capture",
+            SLOW,
+            "--assignor",
+            "simple",
+            "--assignor",
+            "lag-aware-sticky",
+            "--members",
+            "2,4",
+        ),
         *("--seed", "0", "--seed", "1", "--duration", "30"),
     )
     assert [(line["members"], line["assignor"], line["seed"]) for line in lines] == [
@@ -58,13 +67,21 @@ def test_every_format_says_the_same(output: str) -> None:
     if output == "human":
         heading, line = answer.stdout.splitlines()
         told: Any = {name: line[heading.index(name) :].split(" ")[0] for name in heading.split()}
-        assert (told["SCENARIO"], told["ARCHIVED"], told["REDELIVERIES"]) == ("delivery-limit", "1", "4")
+        assert (told["SCENARIO"], told["ARCHIVED"], told["REDELIVERIES"]) == (
+            "delivery-limit",
+            "1",
+            "4",
+        )
         return
     if output == "csv":
         (told,) = csv.DictReader(io.StringIO(answer.stdout))
     else:
         told = json.loads(answer.stdout) if output == "json" else yaml.safe_load(answer.stdout)[0]
-    assert (told["scenario"], int(told["archived"]), int(told["redeliveries"])) == ("delivery-limit", 1, 4)
+    assert (told["scenario"], int(told["archived"]), int(told["redeliveries"])) == (
+        "delivery-limit",
+        1,
+        4,
+    )
 
 
 def test_the_timeline_has_a_row_a_step() -> None:
@@ -92,26 +109,37 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_a_group_is_chosen_among_many() -> None:
-    (line,) = rows("--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5")
+    (line,) = rows(
+        "--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5"
+    )
     assert (line["scenario"], line["members"]) == ("billing", 3)
 
 
-# ---- many runs ----------------------------------------------------------------------------------------
+# ---- many runs -----------------------------------------------------------------------------------
 
 IDLE = ("--scenario", "idle-members", "--duration", "8")
 
 
 def test_seeds_are_named_or_counted() -> None:
     assert [line["seed"] for line in rows("--scenario", "gaps", "--seeds", "3")] == [0, 1, 2]
-    assert [line["seed"] for line in rows("--scenario", "gaps", "--seed", "7", "--seed", "5")] == [7, 5]
+    assert [line["seed"] for line in rows("--scenario", "gaps", "--seed", "7", "--seed", "5")] == [
+        7,
+        5,
+    ]
     assert [line["seed"] for line in rows("--scenario", "gaps")] == [0]
 
 
 def test_settings_are_tried_in_every_combination() -> None:
-    values = ("--setting", "share.delivery.count.limit=2,3", "--setting", "share.record.lock.duration.ms=1000")
+    values = (
+        "--setting",
+        "share.delivery.count.limit=2,3",
+        "--setting",
+        "share.record.lock.duration.ms=1000",
+    )
     lines = rows("--scenario", "delivery-limit", *values)
     assert [(line["variant"], line["redeliveries"]) for line in lines] == [
-        (f"share.delivery.count.limit={limit}, share.record.lock.duration.ms=1000", limit - 1) for limit in (2, 3)
+        (f"share.delivery.count.limit={limit}, share.record.lock.duration.ms=1000", limit - 1)
+        for limit in (2, 3)
     ]
     heading, *told = run("--scenario", "delivery-limit", *values).stdout.splitlines()
     assert heading.startswith("VARIANT")
@@ -121,31 +149,60 @@ def test_settings_are_tried_in_every_combination() -> None:
 def test_a_comparison_for_machines() -> None:
     given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
     lines = rows(*given)
-    assert {line["measure"] for line in lines} > {"drain_ms", "lag_end", "age_p95_ms", "fairness", "member_hours"}
+    assert {line["measure"] for line in lines} > {
+        "drain_ms",
+        "lag_end",
+        "age_p95_ms",
+        "fairness",
+        "member_hours",
+    }
     two, six = (line for line in lines if line["measure"] == "lag_end")
-    assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (*("2 members", "6 members"),) + (
-        "2 members",
-    ) * 2
+    assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (
+        *("2 members", "6 members"),
+    ) + ("2 members",) * 2
     assert (two["difference"], two["better"], two["winner"]) == (None, None, False)
-    assert (six["better"], six["winner"], six["n"], six["unknown"], six["confidence"]) == (True, True, 7, 0, 0.95)
+    assert (six["better"], six["winner"], six["n"], six["unknown"], six["confidence"]) == (
+        True,
+        True,
+        7,
+        0,
+        0.95,
+    )
     assert six["difference"] == six["mean"] - two["mean"] < 0
     assert six["difference_low"] <= six["difference"] <= six["difference_high"] < 0
     assert six["ratio_low"] <= six["ratio"] <= six["ratio_high"] < 1
     drain = next(line for line in lines if line["measure"] == "drain_ms")
     assert (drain["n"], drain["unknown"], drain["mean"]) == (0, 7, None)
 
-    other = rows(*given, "--baseline", "6 members", "--measure", "lag_end", "--measure", "moves", "--confidence", "0.9")
+    other = rows(
+        *given,
+        "--baseline",
+        "6 members",
+        "--measure",
+        "lag_end",
+        "--measure",
+        "moves",
+        "--confidence",
+        "0.9",
+    )
     assert [line["measure"] for line in other] == ["lag_end"] * 2 + ["moves"] * 2
     assert (other[0]["better"], other[0]["difference"]) == (False, -six["difference"])
     assert other[0]["confidence"] == 0.9
-    for output, read in (("yaml", yaml.safe_load), ("csv", lambda text: list(csv.DictReader(io.StringIO(text))))):
+    for output, read in (
+        ("yaml", yaml.safe_load),
+        ("csv", lambda text: list(csv.DictReader(io.StringIO(text)))),
+    ):
         answer = run(*given, "-o", output)
         assert answer.exit_code == 0
-        assert [line["variant"] for line in read(answer.stdout)] == [line["variant"] for line in lines]
+        assert [line["variant"] for line in read(answer.stdout)] == [
+            line["variant"] for line in lines
+        ]
 
 
 def test_a_comparison_for_people() -> None:
-    answer = run(*IDLE, "--assignor", "simple", "--members", "2,6", "--seeds", "7", "--compare", "--optimal")
+    answer = run(
+        *IDLE, "--assignor", "simple", "--members", "2,6", "--seeds", "7", "--compare", "--optimal"
+    )
     assert answer.exit_code == 0, answer.output
     heading, *lines = answer.stdout.splitlines()
     told = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
@@ -154,7 +211,10 @@ def test_a_comparison_for_people() -> None:
     assert told["drain_ms", "simple · 2 members"].endswith("baseline")
     assert told["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
     assert ("age_p95_over_optimal", "simple · 2 members") in told
-    assert "2 variants, 7 seeds, compared seed by seed to simple · 2 members; intervals of 95 %" in answer.stderr
+    assert (
+        "2 variants, 7 seeds, compared seed by seed to simple · 2 members; intervals of 95 %"
+        in answer.stderr
+    )
     chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
     assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
     assert "better, winner" in chosen.stdout
@@ -162,7 +222,9 @@ def test_a_comparison_for_people() -> None:
 
 def test_the_fewest_members_are_searched() -> None:
     given = ("--scenario", "idle-members", "--duration", "20", "--seeds", "5", "--between", "1,9")
-    lines = rows(*given, "--assignor", "simple", "--assignor", "sticky", "--fewest-members", "lag_end<18000")
+    lines = rows(
+        *given, "--assignor", "simple", "--assignor", "sticky", "--fewest-members", "lag_end<18000"
+    )
     assert {line["variant"] for line in lines} == {"simple", "sticky"}
     mine = [line for line in lines if line["variant"] == "simple"]
     (answer,) = [line for line in mine if line["answer"]]
@@ -180,29 +242,46 @@ def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:
     told = run(*given, "--seeds", "2")
     assert "% sure" not in told.stderr
     assert (
-        "not decided by these seeds: 1, 2 (all runs of 1, 2 are the same, which takes 5 seeds to tell)" in told.stderr
+        "not decided by these seeds: 1, 2 (all runs of 1, 2 are the same, which takes 5 seeds to tell)"
+        in told.stderr
     )
     assert "1 member keeps redeliveries <= 0, 95 % sure" in run(*given, "--seeds", "5").stderr
 
 
 def test_seeds_too_few_for_a_verdict_are_said() -> None:
     """Nothing is left to chance in it: all seeds differ by the same."""
-    given = ("--scenario", "delivery-limit", "--setting", "share.delivery.count.limit=2,5", "--compare")
-    few, enough = (run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6"))
-    assert "sharelag: 3 seeds are too few for a verdict where all of them differ by the same" in few.stderr
+    given = (
+        "--scenario",
+        "delivery-limit",
+        "--setting",
+        "share.delivery.count.limit=2,5",
+        "--compare",
+    )
+    few, enough = (
+        run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6")
+    )
+    assert (
+        "sharelag: 3 seeds are too few for a verdict where all of them differ by the same"
+        in few.stderr
+    )
     assert "give 6 or more" in few.stderr
     assert "worse" not in few.stdout
     assert "too few" not in enough.stderr
     assert enough.stdout.splitlines()[-1].endswith("worse")
     # Of more variants each takes more.
-    three = run(*given[:2], "--setting", "share.delivery.count.limit=2,3,5", "--compare", "--seeds", "3")
+    three = run(
+        *given[:2], "--setting", "share.delivery.count.limit=2,3,5", "--compare", "--seeds", "3"
+    )
     assert "give 7 or more" in three.stderr
 
 
 def test_seeds_too_few_for_a_move_are_said() -> None:
     given = ("--scenario", "idle-members", "--duration", "60", "--against", "consumer-group")
     few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
-    assert "sharelag: 2 seeds are too few for a verdict where all of them differ by the same" in few.stderr
+    assert (
+        "sharelag: 2 seeds are too few for a verdict where all of them differ by the same"
+        in few.stderr
+    )
     assert not [line for line in few.stdout.splitlines() if line.endswith("share group")]
     assert "too few" not in enough.stderr
     assert [line for line in enough.stdout.splitlines() if line.endswith("share group")]
@@ -240,12 +319,23 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
 
 def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
     tried = ("--members", "2", "--assignor", "sticky", "--setting", "share.delivery.count.limit=7")
-    shown = json.loads(run("--scenario", "delivery-limit", "--show-scenario", *tried, "--autoscale", "fixed:3").stdout)
+    shown = json.loads(
+        run(
+            "--scenario", "delivery-limit", "--show-scenario", *tried, "--autoscale", "fixed:3"
+        ).stdout
+    )
     assert shown["settings"]["limits"]["delivery_count_limit"] == 7
-    assert (shown["assignor"], len(shown["members"]), shown["autoscaler"]["replicas"]) == ("sticky", 2, 3)
+    assert (shown["assignor"], len(shown["members"]), shown["autoscaler"]["replicas"]) == (
+        "sticky",
+        2,
+        3,
+    )
     several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3")
     assert several.exit_code == 2
-    assert "--show-scenario prints one scenario, and these are 2: 2 members, 3 members" in several.stderr
+    assert (
+        "--show-scenario prints one scenario, and these are 2: 2 members, 3 members"
+        in several.stderr
+    )
 
 
 def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
@@ -282,7 +372,10 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--fewest-members", "lag_end<1", "--seeds", "1"), "takes two seeds at least"),
         (("--fewest-members", "lag_end<1", "--seed", "7"), "takes two seeds at least"),
         (("--show-scenario", "--seeds", "2"), "leave --seed and --seeds out"),
-        (("--capture", SLOW), "--capture is of an input, and --scenario starts from elsewhere: leave one of them out"),
+        (
+            ("--capture", SLOW),
+            "--capture is of an input, and --scenario starts from elsewhere: leave one of them out",
+        ),
         (("--group", "x", "--topic", "t"), "--group and --topic are of an input, and --scenario"),
         (("--all-groups",), "--all-groups is of an input"),
         (("--as-of", "2026-11-21T03:10:00Z"), "--as-of is of an input"),
@@ -320,9 +413,15 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
     [
         (("--assignor", "nothing"), "there is no assignor 'nothing'"),
         (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
-        (("--setting", "share.delivery.count.limit=many"), "share.delivery.count.limit cannot be 'many'"),
+        (
+            ("--setting", "share.delivery.count.limit=many"),
+            "share.delivery.count.limit cannot be 'many'",
+        ),
         (("--autoscale", "keda:threshold=0"), "threshold is '0'"),
-        (("--compare", "--members", "2,4", "--baseline", "8 members"), "choose one of '2 members', '4 members'"),
+        (
+            ("--compare", "--members", "2,4", "--baseline", "8 members"),
+            "choose one of '2 members', '4 members'",
+        ),
         (("--compare", "--measure", "nothing"), "'nothing' is not measured"),
         (("--fewest-members", "soon"), "'soon' is no goal"),
     ],
@@ -330,7 +429,9 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
 def test_what_is_not_there_is_said_before_anything_is_read(
     given: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.cli.tried._from_input", lambda _: pytest.fail("the input was read for nothing"))
+    monkeypatch.setattr(
+        "sharelag.cli.tried._from_input", lambda _: pytest.fail("the input was read for nothing")
+    )
     answer = run("--capture", SLOW, *given)
     assert answer.exit_code == 1
     assert told in str(answer.exception)
@@ -342,16 +443,25 @@ def test_the_list_takes_nothing_else() -> None:
     assert "--scenario list runs nothing: leave --members and --compare out" in answer.stderr
 
 
-# ---- what does not end --------------------------------------------------------------------------------
+# ---- what does not end ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         (("--duration", "1e9"), ("a run has about", "give a shorter --duration")),
-        (("--duration", "1e5", "--seeds", "500"), ("500 runs have about", "--sweep DIR", "fewer --seeds")),
-        (("--duration", "1e5", "--compare", "--seeds", "150", "--optimal"), ("300 runs have about", "--sweep DIR")),
-        (("--duration", "1e5", "--fewest-members", "lag_end<9", "--seeds", "90"), ("630 runs have about",)),
+        (
+            ("--duration", "1e5", "--seeds", "500"),
+            ("500 runs have about", "--sweep DIR", "fewer --seeds"),
+        ),
+        (
+            ("--duration", "1e5", "--compare", "--seeds", "150", "--optimal"),
+            ("300 runs have about", "--sweep DIR"),
+        ),
+        (
+            ("--duration", "1e5", "--fewest-members", "lag_end<9", "--seeds", "90"),
+            ("630 runs have about",),
+        ),
         (("--duration", "1e9", "--sweep", "x"), ("a run has about", "larger record batches")),
     ],
 )
@@ -376,17 +486,25 @@ def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.M
     assert isinstance(run(*given, "--sweep", "x").exception, BegunError)
     assert isinstance(run(*given[:4]).exception, BegunError)
     assert run(*given, "--show-scenario", "--duration", "1e9").exit_code == 2
-    assert run(*given[:2], "--show-scenario", "--duration", "1e9").exit_code == 0  # whoever wants to edit it
+    assert (
+        run(*given[:2], "--show-scenario", "--duration", "1e9").exit_code == 0
+    )  # whoever wants to edit it
 
 
 def test_the_work_of_a_run_is_foreseen() -> None:
     """Batches, a tenth of the records, polls that bring none, and rows of the timeline; no more than there are."""
     members = (Member(count=2), Member("gone", leave_ms=10_000, fetch_max_wait_ms=1000))
     log = PartitionStart(130, 20, Window(0, 0, 0, 30, 0, 0, 0), 10)
-    burst = Producer("t", 10, batch_records=5, begin_ms=10_000, end_ms=30_000, bursts=(Burst(0, 20_000, 3),))
+    burst = Producer(
+        "t", 10, batch_records=5, begin_ms=10_000, end_ms=30_000, bursts=(Burst(0, 20_000, 3),)
+    )
     half = Producer("t", 1, day=(1.0, 0.0) * 12)
-    scenario = Scenario((Topic("t", 1, starts=(log,)),), members, (burst, half), duration_ms=20_000, step_ms=100)
-    assert size(scenario) == pytest.approx((10 + 60 + 10) + (100 + 300 + 10) / 10 + (40 + 40 + 10) + 200)
+    scenario = Scenario(
+        (Topic("t", 1, starts=(log,)),), members, (burst, half), duration_ms=20_000, step_ms=100
+    )
+    assert size(scenario) == pytest.approx(
+        (10 + 60 + 10) + (100 + 300 + 10) / 10 + (40 + 40 + 10) + 200
+    )
     named_ones = {name: size(named(name)) for name in names()}
     assert max(named_ones, key=named_ones.__getitem__) in ("burst", "uneven")
     assert 20 * max(named_ones.values()) < 20_000_000

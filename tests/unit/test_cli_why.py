@@ -31,7 +31,9 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 def test_history_has_a_row_a_record() -> None:
     lines = rows("history", "--capture", STUCK, "--topic", "head-of-line-orders:0")
     assert list(lines[0]) == [*schemas.HISTORY.names, "topic"]
-    assert [line["record_offset"] for line in lines] == sorted(line["record_offset"] for line in lines)
+    assert [line["record_offset"] for line in lines] == sorted(
+        line["record_offset"] for line in lines
+    )
     assert lines[0]["record_kind"] == "snapshot"
     assert lines[0]["finished"] is None
     # What was finished step by step is all but the stuck record, and nobody finished that.
@@ -50,10 +52,13 @@ def test_history_at_regular_moments_tells_the_lag() -> None:
     assert len(of_0) >= 3
     assert of_0[-1]["lag"] == 1
     assert all(
-        line["lag"] == line["end_offset"] - line["start_offset"] - line["delivery_complete_count"] for line in of_0
+        line["lag"] == line["end_offset"] - line["start_offset"] - line["delivery_complete_count"]
+        for line in of_0
     )
     assert {line["lag_reason"] for line in lines} <= {None, "no_end_offset_then", "no_start_offset"}
-    assert rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5") == []
+    assert (
+        rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5") == []
+    )
     # The last row is as of the capture, not of the last record.
     assert max(line["as_of"] for line in lines) == rows("lag", "--capture", STUCK)[0]["as_of"]
     far = sharelag("history", "--capture", STUCK, "--every", "0.001")
@@ -64,7 +69,12 @@ def test_history_at_regular_moments_tells_the_lag() -> None:
 def test_explain_names_causes_with_their_evidence() -> None:
     (cause,) = rows("explain", "--capture", STUCK, "--patience", "2")
     assert list(cause) == schemas.CAUSES.names
-    assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == ("head_of_line", 1, 0, 1)
+    assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == (
+        "head_of_line",
+        1,
+        0,
+        1,
+    )
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
     assert evidence["offset"] == "6"
     assert evidence["deliveries"] == "5"
@@ -74,7 +84,11 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert "-> look at the record at that offset" in people.stdout
     assert "as of 2026-11-21T" in people.stderr
     table = list(
-        csv.DictReader(io.StringIO(sharelag("explain", "--capture", STUCK, "--patience", "2", "-o", "csv").stdout))
+        csv.DictReader(
+            io.StringIO(
+                sharelag("explain", "--capture", STUCK, "--patience", "2", "-o", "csv").stdout
+            )
+        )
     )
     assert table[0]["cause"] == "head_of_line"
 
@@ -84,12 +98,17 @@ def test_progress_tells_age_rates_and_drain() -> None:
     lines = rows("progress", "--capture", slow)
     assert list(lines[0]) == schemas.PROGRESS.names
     assert {line["drain"] for line in lines} == {"never"}
-    assert all(line["arrival_rate"] > line["completion_rate"] > 1 and line["age_ms"] > 3_000 for line in lines)
+    assert all(
+        line["arrival_rate"] > line["completion_rate"] > 1 and line["age_ms"] > 3_000
+        for line in lines
+    )
     assert "ARRIVE/S" in sharelag("progress", "--capture", slow).stdout
 
 
 def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None:
-    bare = shutil.copytree(CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet"))
+    bare = shutil.copytree(
+        CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet")
+    )
     answer = sharelag("explain", "--capture", str(bare), "--group", "billing")
     assert answer.returncode == 0
     assert "Kafka's defaults are assumed" in answer.stderr
@@ -104,7 +123,10 @@ def test_imbalance_tells_figures_and_a_verdict() -> None:
     assert lag["items"] == 6
     assert lag["max_mean"] > 5
     assert lag["top_share"] > 0.9
-    assert "into which more records arrive than into the others" in sharelag("imbalance", "--capture", hot).stdout
+    assert (
+        "into which more records arrive than into the others"
+        in sharelag("imbalance", "--capture", hot).stdout
+    )
     (verdict,) = rows("imbalance", "--capture", hot, "--verdict")
     assert (verdict["verdict"], verdict["idle_members"]) == ("data_skew", 0)
     trend = rows("imbalance", "--capture", hot, "--every", "3", "--by", "partition")
@@ -123,7 +145,10 @@ def test_health_of_the_state_topic() -> None:
 
 def test_what_changed_between_two_moments() -> None:
     """Both moments were described by Kafka's own command when they were now."""
-    first, last = (json.loads(path.with_suffix(".json").read_text())["as_of_ms"] for path in (MOMENTS[3], MOMENTS[-1]))
+    first, last = (
+        json.loads(path.with_suffix(".json").read_text())["as_of_ms"]
+        for path in (MOMENTS[3], MOMENTS[-1])
+    )
     iso = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first, last)]
     lines = rows("windows", "--capture", str(CAPTURE), "--since", iso[0], "--as-of", iso[1])
     ours = {(line["group_id"], line["topic"], line["partition"]): line for line in lines}

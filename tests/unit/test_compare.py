@@ -13,7 +13,17 @@ import pytest
 from scipy import stats
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, Limits, Settings, compare, compared, named, register, simulate, variants
+from sharelag.whatif import (
+    ASSIGNORS,
+    Limits,
+    Settings,
+    compare,
+    compared,
+    named,
+    register,
+    simulate,
+    variants,
+)
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
@@ -25,7 +35,11 @@ QUICK = replace(named("idle-members"), duration_ms=8_000)
 def runs(**values: Mapping[str, Any]) -> pa.Table:
     """A table of runs: by variant, for each measure one value a seed."""
     rows = [
-        {"variant": variant, "seed": seed, **{name: column[seed] for name, column in columns.items()}}
+        {
+            "variant": variant,
+            "seed": seed,
+            **{name: column[seed] for name, column in columns.items()},
+        }
         for variant, columns in values.items()
         for seed in range(len(next(iter(columns.values()))))
     ]
@@ -34,11 +48,13 @@ def runs(**values: Mapping[str, Any]) -> pa.Table:
 
 
 def row(table: pa.Table, variant: str, measure: str) -> dict[str, Any]:
-    (one,) = [one for one in table.to_pylist() if (one["variant"], one["measure"]) == (variant, measure)]
+    (one,) = [
+        one for one in table.to_pylist() if (one["variant"], one["measure"]) == (variant, measure)
+    ]
     return one
 
 
-# ---- variants -----------------------------------------------------------------------------------------
+# ---- variants ------------------------------------------------------------------------------------
 
 
 def test_variants_are_all_combinations_by_readable_names() -> None:
@@ -56,16 +72,23 @@ def test_variants_are_all_combinations_by_readable_names() -> None:
         for settings in ("short locks", "Kafka's")
     ]
     one = made["sticky · 8 members · short locks"]
-    assert (one.assignor, len(one.each_member()), one.settings.limits.lock_duration_ms) == ("sticky", 8, 15_000)
+    assert (one.assignor, len(one.each_member()), one.settings.limits.lock_duration_ms) == (
+        "sticky",
+        8,
+        15_000,
+    )
     assert made["simple · 1 member · Kafka's"].settings.limits.lock_duration_ms == 30_000
     assert list(variants(QUICK, members=[3])) == ["3 members"]
     assert variants(QUICK) == {"as it is": QUICK}
 
 
 def test_settings_change_what_they_name_only() -> None:
-    scenario = replace(QUICK, settings=Settings(Limits(delivery_count_limit=7), rebalance_interval_ms=123))
+    scenario = replace(
+        QUICK, settings=Settings(Limits(delivery_count_limit=7), rebalance_interval_ms=123)
+    )
     given = {
-        "share.partition.max.record.locks": 10,  # below what brokers allow, which simulations may try
+        # below what brokers allow, which simulations may try
+        "share.partition.max.record.locks": 10,
         "share.renew.acknowledge.enable": "false",
         "share.auto.offset.reset": "earliest",
         "share.isolation.level": "read_committed",
@@ -89,9 +112,15 @@ def test_settings_change_what_they_name_only() -> None:
     ("given", "told"),
     [
         ({"assignors": ["nobody"]}, "there is no assignor 'nobody': choose one of simple"),
-        ({"settings": {"x": {"share.lock": 1}}}, "do not go by a setting 'share.lock': choose among share.partition"),
+        (
+            {"settings": {"x": {"share.lock": 1}}},
+            "do not go by a setting 'share.lock': choose among share.partition",
+        ),
         ({"settings": {"x": {"share.delivery.count.limit": "many"}}}, "'many' is no whole number"),
-        ({"settings": {"x": {"share.auto.offset.reset": "by_duration:PT1H"}}}, "give latest or earliest"),
+        (
+            {"settings": {"x": {"share.auto.offset.reset": "by_duration:PT1H"}}},
+            "give latest or earliest",
+        ),
         ({"settings": [{"share.delivery.count.limit": 3}]}, "settings are given by label"),
     ],
 )
@@ -100,7 +129,7 @@ def test_what_cannot_be_tried_is_said(given: dict[str, Any], told: str) -> None:
         variants(QUICK, **given)
 
 
-# ---- intervals ----------------------------------------------------------------------------------------
+# ---- intervals -----------------------------------------------------------------------------------
 
 
 def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None:
@@ -113,7 +142,12 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     assert found["low"] == pytest.approx(expected.low)
     assert found["high"] == pytest.approx(expected.high)
     assert found["low"] < -100 < found["high"] < 0
-    assert (found["n"], found["unknown"], found["better"], found["baseline"]) == (20, 0, True, "old")
+    assert (found["n"], found["unknown"], found["better"], found["baseline"]) == (
+        20,
+        0,
+        True,
+        "old",
+    )
     assert told.winner("age_p95_ms") == "new"
     of_old, of_new = (row(told.measures, name, "age_p95_ms") for name in ("old", "new"))
     assert of_old["low"] < of_new["high"]
@@ -134,7 +168,8 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
     assert (told.winner("latency_p50_ms"), told.winner("fairness")) == ("old", "new")
     for measure in ("busy_share", "nothing"):
         with pytest.raises(
-            InputError, match=f"there is no winner by {measure!r}: choose one of latency_p50_ms, fairness"
+            InputError,
+            match=f"there is no winner by {measure!r}: choose one of latency_p50_ms, fairness",
         ):
             told.winner(measure)
 
@@ -142,10 +177,18 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
 def test_a_ratio_is_the_geometric_mean_of_the_pairs() -> None:
     luck = np.random.default_rng(1).lognormal(3, 1, 20)
     factors = np.random.default_rng(2).lognormal(np.log(0.5), 0.1, 20)
-    found = row(compared(runs(old={"lag_p95": luck}, new={"lag_p95": luck * factors})).differences, "new", "lag_p95")
+    found = row(
+        compared(runs(old={"lag_p95": luck}, new={"lag_p95": luck * factors})).differences,
+        "new",
+        "lag_p95",
+    )
     assert found["ratio"] == pytest.approx(stats.gmean(factors))
     assert found["ratio_low"] < 0.5 < found["ratio_high"] < 0.6
-    some = row(compared(runs(old={"wasted": [1, 0, 2]}, new={"wasted": [1, 1, 2]})).differences, "new", "wasted")
+    some = row(
+        compared(runs(old={"wasted": [1, 0, 2]}, new={"wasted": [1, 1, 2]})).differences,
+        "new",
+        "wasted",
+    )
     assert (some["ratio"], some["ratio_low"]) == (None, None)
 
 
@@ -155,7 +198,9 @@ def test_the_baseline_is_a_choice() -> None:
     assert (told.baseline, told.confidence) == ("b", 0.9)
     assert row(told.differences, "a", "lag_p95")["difference"] == pytest.approx(-2.5 / 3)
     assert compared(table).baseline == "a"
-    with pytest.raises(InputError, match=r"there is no variant 'c' to compare to: choose one of 'a', 'b'"):
+    with pytest.raises(
+        InputError, match=r"there is no variant 'c' to compare to: choose one of 'a', 'b'"
+    ):
         compared(table, "c")
 
 
@@ -166,9 +211,13 @@ def test_equal_variants_have_no_winner_but_in_one_of_twenty_comparisons(cases: A
         winners = verdicts = 0
         for _ in range(repeats):
             luck = chance.exponential(1, 15)
-            told = compared(runs(**{name: {"age_p95_ms": luck + chance.normal(0, 0.3, 15)} for name in names}))
+            told = compared(
+                runs(**{name: {"age_p95_ms": luck + chance.normal(0, 0.3, 15)} for name in names})
+            )
             winners += told.winner("age_p95_ms") is not None
-            verdicts += any(one is not None for one in told.differences.column("better").to_pylist())
+            verdicts += any(
+                one is not None for one in told.differences.column("better").to_pylist()
+            )
         slack = 3 * (0.05 * 0.95 / repeats) ** 0.5
         assert winners / repeats <= 0.05 + slack, names
         assert allowed[0] - slack <= verdicts / repeats <= allowed[1] + slack, names
@@ -178,7 +227,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(cases: Any) -> None:
     repeats, chance, held = cases(300, 3000), np.random.default_rng(7), 0
     for _ in range(repeats):
         luck = chance.exponential(100, 12)
-        told = compared(runs(old={"lag_p50": luck}, new={"lag_p50": luck + chance.normal(5, 2, 12)}), confidence=0.9)
+        told = compared(
+            runs(old={"lag_p50": luck}, new={"lag_p50": luck + chance.normal(5, 2, 12)}),
+            confidence=0.9,
+        )
         found = row(told.differences, "new", "lag_p50")
         held += found["low"] <= 5 <= found["high"]
     assert held / repeats == pytest.approx(0.9, abs=4 * (0.09 / repeats) ** 0.5)
@@ -192,7 +244,9 @@ def test_more_variants_make_wider_intervals() -> None:
     assert four["difference"] == two["difference"]
     assert four["high"] - four["low"] > 1.2 * (two["high"] - two["low"])
     level = 1 - 0.05 / 3
-    expected = stats.ttest_rel(columns["b"]["lag_p50"], columns["a"]["lag_p50"]).confidence_interval(level)
+    expected = stats.ttest_rel(
+        columns["b"]["lag_p50"], columns["a"]["lag_p50"]
+    ).confidence_interval(level)
     assert (four["low"], four["high"]) == pytest.approx((expected.low, expected.high))
     assert four["confidence"] == 0.95
 
@@ -200,10 +254,14 @@ def test_more_variants_make_wider_intervals() -> None:
 def test_there_is_a_winner_only_if_it_beats_every_other() -> None:
     luck = np.random.default_rng(3).normal(100, 10, 20)
     near = np.random.default_rng(4).normal(0, 0.1, 20)
-    told = compared(runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 10 - near}))
+    told = compared(
+        runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 10 - near})
+    )
     assert [one["better"] for one in told.differences.to_pylist()] == [True, True]
     assert told.winner("lag_p50") is None
-    clear = compared(runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 5 - near}))
+    clear = compared(
+        runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 5 - near})
+    )
     assert clear.winner("lag_p50") == "b"
 
 
@@ -225,37 +283,63 @@ def test_the_same_difference_in_every_run_has_to_be_seen_often_enough() -> None:
         told = compared(runs(old={"moves": [7] * count}, new={"moves": [4] * count}))
         found = row(told.differences, "new", "moves")
         bounds = (-3, -3) if better else (None, None)
-        assert (found["difference"], found["low"], found["high"], found["better"]) == (-3, *bounds, better), count
+        assert (found["difference"], found["low"], found["high"], found["better"]) == (
+            -3,
+            *bounds,
+            better,
+        ), count
     same = compared(runs(old={"moves": [7] * 9}, new={"moves": [7] * 9}))
     found = row(same.differences, "new", "moves")
     assert (found["difference"], found["low"], found["high"], found["better"]) == (0, 0, 0, None)
     hours = [0.1 + 0.2, 0.3, 0.1 * 3]  # the same, but for rounding
     found = row(
-        compared(runs(old={"member_hours": [0.2] * 3}, new={"member_hours": hours})).differences, "new", "member_hours"
+        compared(runs(old={"member_hours": [0.2] * 3}, new={"member_hours": hours})).differences,
+        "new",
+        "member_hours",
     )
     assert found["better"] is None
 
 
 def test_one_run_tells_nothing_but_itself() -> None:
     told = compared(runs(old={"lag_p50": [7.0]}, new={"lag_p50": [4.0]}))
-    assert row(told.measures, "new", "lag_p50") | {"mean": 4.0, "low": None, "high": None, "n": 1} == row(
-        told.measures, "new", "lag_p50"
-    )
+    assert row(told.measures, "new", "lag_p50") | {
+        "mean": 4.0,
+        "low": None,
+        "high": None,
+        "n": 1,
+    } == row(told.measures, "new", "lag_p50")
     assert row(told.differences, "new", "lag_p50")["better"] is None
     assert told.winner("lag_p50") is None
 
 
-# ---- what is not known --------------------------------------------------------------------------------
+# ---- what is not known ---------------------------------------------------------------------------
 
 
 def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
-    told = compared(runs(old={"drain_ms": [10.0, 20, 30, 40, 50]}, new={"drain_ms": [None, 10.0, None, 9.0, 8.0]}))
+    told = compared(
+        runs(
+            old={"drain_ms": [10.0, 20, 30, 40, 50]}, new={"drain_ms": [None, 10.0, None, 9.0, 8.0]}
+        )
+    )
     found = row(told.measures, "new", "drain_ms")
-    assert (found["n"], found["unknown"], found["mean"], found["low"], found["high"]) == (3, 2, None, None, None)
-    assert found["median"] == 10  # the two that never drained are the last in order, wherever they are
+    assert (found["n"], found["unknown"], found["mean"], found["low"], found["high"]) == (
+        3,
+        2,
+        None,
+        None,
+        None,
+    )
+    assert (
+        found["median"] == 10
+    )  # the two that never drained are the last in order, wherever they are
     pairs = row(told.differences, "new", "drain_ms")
     assert (pairs["n"], pairs["unknown"]) == (3, 2)
-    assert (pairs["difference"], pairs["low"], pairs["ratio"], pairs["better"]) == (None, None, None, None)
+    assert (pairs["difference"], pairs["low"], pairs["ratio"], pairs["better"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
     most = compared(runs(old={"drain_ms": [None, None, 30.0]}))
     assert row(most.measures, "old", "drain_ms")["median"] is None
 
@@ -273,7 +357,9 @@ def test_never_draining_is_worse_when_it_is_seen_often_enough() -> None:
 
 
 def test_the_unknown_of_other_measures_is_neither_more_nor_less() -> None:
-    told = compared(runs(old={"latency_p95_ms": [1.0] * 20}, new={"latency_p95_ms": [None] * 19 + [2.0]}))
+    told = compared(
+        runs(old={"latency_p95_ms": [1.0] * 20}, new={"latency_p95_ms": [None] * 19 + [2.0]})
+    )
     found = row(told.measures, "new", "latency_p95_ms")
     assert (found["n"], found["unknown"], found["mean"], found["median"]) == (1, 19, None, None)
     assert row(told.differences, "new", "latency_p95_ms")["better"] is None
@@ -281,9 +367,16 @@ def test_the_unknown_of_other_measures_is_neither_more_nor_less() -> None:
 
 def test_failed_runs_are_counted_and_their_pairs_left_out() -> None:
     table = runs(old={"lag_p50": [1.0, 2, 3, 4]}, new={"lag_p50": [2.0, 3.5, 4, None]})
-    told = compared(table.append_column("error", pa.array([None] * 7 + ["AssignorError: no answer"])))
+    told = compared(
+        table.append_column("error", pa.array([None] * 7 + ["AssignorError: no answer"]))
+    )
     found = row(told.measures, "new", "lag_p50")
-    assert (found["n"], found["unknown"], found["failed"], found["mean"]) == (3, 0, 1, pytest.approx(9.5 / 3))
+    assert (found["n"], found["unknown"], found["failed"], found["mean"]) == (
+        3,
+        0,
+        1,
+        pytest.approx(9.5 / 3),
+    )
     pairs = row(told.differences, "new", "lag_p50")
     assert (pairs["n"], pairs["difference"]) == (3, pytest.approx(3.5 / 3))
     turned = compared(told.runs, "new")  # it is the baseline that lacks one
@@ -313,12 +406,16 @@ def test_what_cannot_be_compared_is_said(table: pa.Table, told: str) -> None:
         compared(runs(a={"lag_p50": [1.0]}), confidence=95)
 
 
-# ---- simulated ----------------------------------------------------------------------------------------
+# ---- simulated -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    return compare(variants(QUICK, assignors=["simple", "sticky"], members=[2, 6]), seeds=range(3), optimal=True)
+    return compare(
+        variants(QUICK, assignors=["simple", "sticky"], members=[2, 6]),
+        seeds=range(3),
+        optimal=True,
+    )
 
 
 def test_runs_are_those_of_simulate(comparison: Comparison) -> None:
@@ -343,7 +440,11 @@ def test_every_measure_is_told_of_every_variant(comparison: Comparison) -> None:
 
 
 def test_the_distance_to_optimal_is_that_of_the_same_seed(comparison: Comparison) -> None:
-    best = simulate(replace(QUICK.with_members(2), assignor="optimal"), 1).summary.column("age_p95_ms")[0].as_py()
+    best = (
+        simulate(replace(QUICK.with_members(2), assignor="optimal"), 1)
+        .summary.column("age_p95_ms")[0]
+        .as_py()
+    )
     one = comparison.runs.to_pylist()[1]
     assert (one["variant"], one["seed"]) == ("simple · 2 members", 1)
     assert one["age_p95_over_optimal"] == one["age_p95_ms"] / best
@@ -360,7 +461,11 @@ def test_progress_is_told_run_by_run() -> None:
 
 @pytest.mark.parametrize(
     ("variants", "seeds", "told"),
-    [({}, [0], "nothing to run"), ({"a": QUICK}, [], "nothing to run"), ({"a": QUICK}, [1, 1], "a seed comes twice")],
+    [
+        ({}, [0], "nothing to run"),
+        ({"a": QUICK}, [], "nothing to run"),
+        ({"a": QUICK}, [1, 1], "a seed comes twice"),
+    ],
 )
 def test_what_cannot_be_run_is_said(variants: dict[str, Any], seeds: list[int], told: str) -> None:
     with pytest.raises(InputError, match=told):
@@ -372,19 +477,28 @@ def test_a_wrong_baseline_is_said_before_anything_runs() -> None:
         compare({"a": QUICK}, baseline="b", progress=lambda *_: pytest.fail("it ran"))
 
 
-# ---- the grid -----------------------------------------------------------------------------------------
+# ---- the grid ------------------------------------------------------------------------------------
 
 
 def test_a_run_has_the_same_id_wherever_it_is_asked_for() -> None:
     one, other = grid({"a": QUICK}, [0, 1]), grid({"b": replace(QUICK)}, [1])
     assert one.runs[1].id == other.runs[0].id
-    ids = {planned.id for planned in grid(variants(QUICK, assignors=["simple", "sticky"], members=[1, 2]), [0, 1]).runs}
+    ids = {
+        planned.id
+        for planned in grid(
+            variants(QUICK, assignors=["simple", "sticky"], members=[1, 2]), [0, 1]
+        ).runs
+    }
     assert len(ids) == 8
     assert not ids & {planned.id for planned in one.runs}
 
 
 def test_what_two_variants_have_in_common_runs_once() -> None:
-    plan = grid({"a": QUICK, "b": QUICK, "optimal": replace(QUICK, assignor="optimal")}, [0, 1], optimal=True)
+    plan = grid(
+        {"a": QUICK, "b": QUICK, "optimal": replace(QUICK, assignor="optimal")},
+        [0, 1],
+        optimal=True,
+    )
     assert len(plan.cells) == 6
     assert len(plan.runs) == 4
     made = as_runs(plan, [run(planned) for planned in reversed(plan.runs)])
@@ -408,7 +522,7 @@ def test_another_function_under_the_same_name_is_another_run() -> None:
         ASSIGNORS.pop("mine", None)
 
 
-# ---- new columns of the summary -----------------------------------------------------------------------
+# ---- new columns of the summary ------------------------------------------------------------------
 
 
 def test_fairness_is_jains_index_of_time_busy() -> None:
@@ -422,7 +536,10 @@ def test_fairness_is_jains_index_of_time_busy() -> None:
     )
     busy = simulate(alone).members
     shares = [
-        b / (b + i) for b, i in zip(busy.column("busy_ms").to_pylist(), busy.column("idle_ms").to_pylist(), strict=True)
+        b / (b + i)
+        for b, i in zip(
+            busy.column("busy_ms").to_pylist(), busy.column("idle_ms").to_pylist(), strict=True
+        )
     ]
     assert sorted(shares)[0] == 0 < sorted(shares)[1]
     assert simulate(alone).summary.to_pylist()[0]["fairness"] == 0.5

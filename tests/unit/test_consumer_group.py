@@ -56,7 +56,9 @@ def lives(result: Any) -> list[dict[str, Any]]:
 # ---- by arithmetic
 
 
-def appended(records: int, members: int, partitions: int, service: Service, **more: Any) -> Scenario:
+def appended(
+    records: int, members: int, partitions: int, service: Service, **more: Any
+) -> Scenario:
     """Records that all come at 30 s, when each member has what it gets."""
     return Scenario(
         (Topic("t", partitions),),
@@ -68,7 +70,9 @@ def appended(records: int, members: int, partitions: int, service: Service, **mo
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 6])
-def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(partitions: int) -> None:
+def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(
+    partitions: int,
+) -> None:
     """120 records of 50 ms each, shared out evenly: 6 s over the number of partitions."""
     scenario = appended(120, partitions, partitions, Service(50))
     expected = 30_000 + 120 * 50 / partitions
@@ -105,18 +109,26 @@ def test_latencies_are_counted() -> None:
     """A record that comes to a waiting consumer: a fetch that is there already, its answer, and the work."""
     costs = Costs(network_ms=3, fetch_ms=5)
     scenario = replace(appended(1, 1, 1, Service(50)), costs=costs, step_ms=10)
-    assert only(consumer_group_twin(scenario))["drain_ms"] == pytest.approx(30_001 + 5 + 3 + 50, abs=1)
+    assert only(consumer_group_twin(scenario))["drain_ms"] == pytest.approx(
+        30_001 + 5 + 3 + 50, abs=1
+    )
 
 
 def test_a_consumer_fetches_ahead() -> None:
     """While it works on a poll the next records come: a long way to the broker costs once."""
     scenario = Scenario(
-        (Topic("t", 1, backlog=1000),), (Member(service=Service(5), max_poll_records=100),), costs=Costs(200, 0, 0)
+        (Topic("t", 1, backlog=1000),),
+        (Member(service=Service(5), max_poll_records=100),),
+        costs=Costs(200, 0, 0),
     )
     row = only(consumer_group_twin(scenario))
     assert row["drain_ms"] == pytest.approx(1000 * 5 + 200 * 6, abs=1)
-    small = consumer_group_twin(scenario, settings=ConsumerSettings(max_partition_fetch_bytes=50_000))
-    assert only(small)["drain_ms"] > 1000 * 5 + 200 * 6 + 1000  # each fetch brings 50 records: 250 ms of work
+    small = consumer_group_twin(
+        scenario, settings=ConsumerSettings(max_partition_fetch_bytes=50_000)
+    )
+    assert (
+        only(small)["drain_ms"] > 1000 * 5 + 200 * 6 + 1000
+    )  # each fetch brings 50 records: 250 ms of work
 
 
 # ---- the same work
@@ -132,15 +144,23 @@ def test_both_groups_have_the_same_work_arrivals_and_luck() -> None:
     twin, share = consumer_group_twin(scenario, 5), simulate(scenario, 5)
     assert twin.timeline.column("end_offset").equals(share.timeline.column("end_offset"))
     quiet = replace(scenario, producers=())
-    busy = [sum(row["busy_ms"] for row in lives(run)) for run in (consumer_group_twin(quiet, 5), simulate(quiet, 5))]
+    busy = [
+        sum(row["busy_ms"] for row in lives(run))
+        for run in (consumer_group_twin(quiet, 5), simulate(quiet, 5))
+    ]
     assert busy[0] == pytest.approx(busy[1])
     rejecting = replace(quiet, members=(Member(count=3, behaviour=Behaviour(0.9, 0, 0.1, 0)),))
-    archived = [only(run)["archived"] for run in (consumer_group_twin(rejecting, 5), simulate(rejecting, 5))]
+    archived = [
+        only(run)["archived"] for run in (consumer_group_twin(rejecting, 5), simulate(rejecting, 5))
+    ]
     assert archived[0] == archived[1] > 10
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    scenario = replace(named("crash-loop"), members=(Member(count=3, behaviour=Behaviour(crash=0.2, restart_ms=500)),))
+    scenario = replace(
+        named("crash-loop"),
+        members=(Member(count=3, behaviour=Behaviour(crash=0.2, restart_ms=500)),),
+    )
     one, other, another = (consumer_group_twin(scenario, seed) for seed in (1, 1, 2))
     for name in ("timeline", "deliveries", "members", "assignments", "summary"):
         assert getattr(one, name).equals(getattr(other, name))
@@ -162,7 +182,11 @@ def test_the_tables_are_those_of_a_simulation() -> None:
 def test_records_of_a_partition_are_done_in_order() -> None:
     scenario = Scenario(
         (Topic("t", 3, backlog=300),),
-        (Member(count=4, service=Service(10, "exponential"), behaviour=Behaviour(0.8, 0.15, 0.05, 0)),),
+        (
+            Member(
+                count=4, service=Service(10, "exponential"), behaviour=Behaviour(0.8, 0.15, 0.05, 0)
+            ),
+        ),
         faults=(Fault(2000, "crash", "member-1"), Fault(3000, "hang", "member-0", 60_000)),
         duration_ms=200_000,
     )
@@ -170,7 +194,9 @@ def test_records_of_a_partition_are_done_in_order() -> None:
     assert only(twin)["lag_end"] == 0
     by_partition: dict[int, list[tuple[int, int]]] = {}
     for row in twin.finished().to_pylist():
-        by_partition.setdefault(row["partition"], []).append((row["first_offset"], row["last_offset"]))
+        by_partition.setdefault(row["partition"], []).append(
+            (row["first_offset"], row["last_offset"])
+        )
     for mine in by_partition.values():
         assert mine[0][0] == 0
         assert mine[-1][1] == 299
@@ -180,7 +206,10 @@ def test_records_of_a_partition_are_done_in_order() -> None:
 def test_a_partition_has_one_member_at_a_time() -> None:
     scenario = Scenario(
         (Topic("t", 5, backlog=2000),),
-        (Member(count=3, service=Service(2)), Member("late", service=Service(2), join_ms=7000, leave_ms=15_000)),
+        (
+            Member(count=3, service=Service(2)),
+            Member("late", service=Service(2), join_ms=7000, leave_ms=15_000),
+        ),
         duration_ms=40_000,
         step_ms=50,
     )
@@ -196,16 +225,20 @@ def test_who_crashes_is_missed_when_its_session_times_out() -> None:
     crashed = replace(scenario, faults=(Fault(36_050, "crash", "member-0"),), step_ms=100)
     twin = consumer_group_twin(crashed)
     owned = {
-        partition: [row for row in twin.timeline.to_pylist() if row["partition"] == partition] for partition in (0, 1)
+        partition: [row for row in twin.timeline.to_pylist() if row["partition"] == partition]
+        for partition in (0, 1)
     }
     (mine,) = [p for p, found in owned.items() if found[361]["members"] == 0]
     gap = [row["time_ms"] for row in owned[mine] if row["time_ms"] > 36_050 and row["members"] == 0]
     # Its last heartbeat was up to 5 s before, and the other's next one is up to 5 s after.
     assert 40_000 - 100 <= gap[-1] - gap[0] <= 50_000 + 100
     assert only(twin)["lag_end"] == 0
-    # At 30 s the first poll had nothing before it; the commits were at polls 5 s apart: at 35 s, of the 50 done then.
+    # At 30 s the first poll had nothing before it; the commits were at polls 5 s apart: at 35 s, of
+    # the 50 done then.
     assert only(twin)["redeliveries"] == twin.duplicates
-    assert 0 < twin.duplicates <= 6 * 10 + 10  # what one member does in the six seconds before, and the batch at hand
+    assert (
+        0 < twin.duplicates <= 6 * 10 + 10
+    )  # what one member does in the six seconds before, and the batch at hand
     often = consumer_group_twin(crashed, settings=ConsumerSettings(auto_commit_interval_ms=1))
     assert often.duplicates == 10  # the batch at hand only
 
@@ -285,7 +318,10 @@ def test_a_failing_record_holds_its_partition_until_it_is_given_up() -> None:
     limits = replace(scenario, settings=Settings(Limits(delivery_count_limit=3)))
     assert only(consumer_group_twin(limits))["deliveries"] == 102
     mended = replace(scenario, poison=(Poison("t", 0, 50, attempts=2),))
-    assert (only(consumer_group_twin(mended))["archived"], only(consumer_group_twin(mended))["deliveries"]) == (0, 102)
+    assert (
+        only(consumer_group_twin(mended))["archived"],
+        only(consumer_group_twin(mended))["deliveries"],
+    ) == (0, 102)
 
 
 def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
@@ -300,7 +336,9 @@ def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
 
 def test_what_is_silent_is_done() -> None:
     """A consumer group does not know that a record was not acknowledged."""
-    scenario = replace(appended(100, 1, 1, Service(10)), poison=(Poison("t", 0, 50, "silent"),), duration_ms=60_000)
+    scenario = replace(
+        appended(100, 1, 1, Service(10)), poison=(Poison("t", 0, 50, "silent"),), duration_ms=60_000
+    )
     twin = only(consumer_group_twin(scenario))
     assert (twin["acknowledged"], twin["deliveries"]) == (100, 100)
 
@@ -316,7 +354,9 @@ def test_deleted_records_are_lost_where_the_reset_says() -> None:
     )
     fetched = ConsumerSettings(max_partition_fetch_bytes=10_000)  # ten records ahead
     earliest = only(
-        consumer_group_twin(replace(scenario, settings=Settings(auto_offset_reset="earliest")), settings=fetched)
+        consumer_group_twin(
+            replace(scenario, settings=Settings(auto_offset_reset="earliest")), settings=fetched
+        )
     )
     latest = only(consumer_group_twin(scenario, settings=fetched))
     assert earliest["lost"] in (370, 380, 390)
@@ -328,7 +368,9 @@ def test_it_begins_where_the_share_group_is() -> None:
     batches = (StateBatch(12, 14, 2, 1), StateBatch(17, 17, 4, 5))
     window = Window(0, 0, 0, 10, 0, BEGINS_MS, BEGINS_MS, batches)
     scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(20, 0, window),)),), (Member(service=Service(10)),), duration_ms=10_000
+        (Topic("t", 1, starts=(PartitionStart(20, 0, window),)),),
+        (Member(service=Service(10)),),
+        duration_ms=10_000,
     )
     twin = consumer_group_twin(scenario)
     assert twin.timeline.column("lag")[0].as_py() == 6
@@ -351,7 +393,9 @@ def test_offsets_without_records_are_no_work() -> None:
     log = only(twin)
     assert log["lag_end"] == 0
     assert sum(row["busy_ms"] for row in lives(twin)) == log["acknowledged"] * 10
-    assert 0.3 * log["arrived"] < log["archived"] < 0.8 * log["arrived"]  # markers, and what was aborted
+    assert (
+        0.3 * log["arrived"] < log["archived"] < 0.8 * log["arrived"]
+    )  # markers, and what was aborted
 
 
 def test_partitions_that_are_added_get_a_member() -> None:
@@ -364,7 +408,9 @@ def test_partitions_that_are_added_get_a_member() -> None:
     )
     twin = consumer_group_twin(scenario)
     assert only(twin)["lag_end"] <= 3
-    first = next(row for row in twin.timeline.to_pylist() if row["partition"] == 2 and row["members"])
+    first = next(
+        row for row in twin.timeline.to_pylist() if row["partition"] == 2 and row["members"]
+    )
     assert 20_000 < first["time_ms"] <= 31_000
     assert only(twin)["idle_members"] == 0
 
@@ -378,11 +424,18 @@ shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05)])
     members=st.integers(1, 5),
     told=shares,
     crash=st.sampled_from([0.0, 0.05]),
-    kinds=st.lists(st.tuples(st.sampled_from(["crash", "hang", "mute"]), st.integers(0, 50)), max_size=3),
+    kinds=st.lists(
+        st.tuples(st.sampled_from(["crash", "hang", "mute"]), st.integers(0, 50)), max_size=3
+    ),
     seed=st.integers(0, 5),
 )
 def test_nothing_is_left_out(
-    partitions: int, members: int, told: tuple[float, ...], crash: float, kinds: list[tuple[Any, int]], seed: int
+    partitions: int,
+    members: int,
+    told: tuple[float, ...],
+    crash: float,
+    kinds: list[tuple[Any, int]],
+    seed: int,
 ) -> None:
     """Whatever befalls the members: what is done is done once and in order, and counts add up."""
     scenario = Scenario(
@@ -398,17 +451,23 @@ def test_nothing_is_left_out(
             Member("late", join_ms=4000, leave_ms=20_000),
         ),
         faults=tuple(
-            Fault(at * 1000, kind, "late" if at % 3 else "m" if members == 1 else "m-0", 20_000) for kind, at in kinds
+            Fault(at * 1000, kind, "late" if at % 3 else "m" if members == 1 else "m-0", 20_000)
+            for kind, at in kinds
         ),
         duration_ms=150_000,
     )
     twin = consumer_group_twin(scenario, seed)
     row = only(twin)
     assert row["completed"] + row["lag_end"] == 80 * partitions
-    spans = sorted((one["partition"], one["first_offset"], one["last_offset"]) for one in twin.finished().to_pylist())
+    spans = sorted(
+        (one["partition"], one["first_offset"], one["last_offset"])
+        for one in twin.finished().to_pylist()
+    )
     for before, after in pairwise(spans):
         assert after[0] > before[0] or after[1] == before[2] + 1
-    assert max(twin.timeline.column("members").to_pylist()) <= 2  # one, and one that does not know yet that it lost it
+    assert (
+        max(twin.timeline.column("members").to_pylist()) <= 2
+    )  # one, and one that does not know yet that it lost it
     assert row["deliveries"] - row["redeliveries"] <= 80 * partitions
     assert twin.duplicates <= row["redeliveries"]
     assert row["busy_share"] <= 1
@@ -418,14 +477,21 @@ def test_nothing_is_left_out(
 
 
 @given(
-    members=st.lists(st.tuples(st.sets(st.integers(0, 2)), st.sets(st.integers(0, 11))), min_size=1, max_size=6),
+    members=st.lists(
+        st.tuples(st.sets(st.integers(0, 2)), st.sets(st.integers(0, 11))), min_size=1, max_size=6
+    ),
     same=st.booleans(),
 )
-def test_partitions_are_shared_out_evenly_and_stay(members: list[tuple[set[int], set[int]]], same: bool) -> None:
+def test_partitions_are_shared_out_evenly_and_stay(
+    members: list[tuple[set[int], set[int]]], same: bool
+) -> None:
     """Three topics of four partitions: each that somebody wants has one member; the same wishes, the same numbers."""
     places = {topic: frozenset(range(4 * topic, 4 * topic + 4)) for topic in range(3)}
     wishes = [members[0][0] if same else wish for wish, _ in members]
-    subscribed = {f"m{n}": frozenset().union(*(places[topic] for topic in wish)) for n, wish in enumerate(wishes)}
+    subscribed = {
+        f"m{n}": frozenset().union(*(places[topic] for topic in wish))
+        for n, wish in enumerate(wishes)
+    }
     given_to = uniform(subscribed, {f"m{n}": frozenset(had) for n, (_, had) in enumerate(members)})
     assert sorted(place for mine in given_to.values() for place in mine) == sorted(
         frozenset().union(*subscribed.values())
@@ -460,7 +526,9 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
     assert [row["members"] - row["idle_members"] for row in twins] == [2, 4, 4, 4]
     assert [row["members"] - row["idle_members"] for row in shares] == [2, 4, 8, 12]
     assert twins[1]["drain_ms"] < 0.7 * twins[0]["drain_ms"]
-    assert [row["drain_ms"] for row in twins[2:]] == pytest.approx([twins[1]["drain_ms"]] * 2, rel=0.01)
+    assert [row["drain_ms"] for row in twins[2:]] == pytest.approx(
+        [twins[1]["drain_ms"]] * 2, rel=0.01
+    )
     drains = [row["drain_ms"] for row in shares]
     assert drains[3] < 0.8 * drains[2] < 0.6 * drains[1] < 0.5 * drains[0]
 
@@ -469,7 +537,9 @@ def test_should_we_move() -> None:
     """Four partitions and twelve members: a share group is thrice as fast, and does not keep the order."""
     told: list[tuple[int, int]] = []
     moving = should_move(
-        replace(named("idle-members"), duration_ms=60_000), range(6), progress=lambda *done: told.append(done)
+        replace(named("idle-members"), duration_ms=60_000),
+        range(6),
+        progress=lambda *done: told.append(done),
     )
     assert told == [(2 * n, 12) for n in range(1, 7)]
     told = {row["measure"]: row for row in moving.answers.to_pylist()}
@@ -485,7 +555,10 @@ def test_should_we_move() -> None:
     assert told["lost"]["better"] is None
     # The runs can be compared by all else, too.
     comparison = compared(moving.runs, "consumer group")
-    assert {row["variant"] for row in comparison.measures.to_pylist()} == {"consumer group", "share group"}
+    assert {row["variant"] for row in comparison.measures.to_pylist()} == {
+        "consumer group",
+        "share group",
+    }
     with pytest.raises(InputError, match="at least one seed"):
         should_move(named("walk"), [])
 
@@ -515,7 +588,11 @@ def test_overtaking_is_counted_by_offsets() -> None:
         (0.1, "s", 0, 7, 8),  # another topic
     ]
     columns = dict(
-        zip(("time_ms", "topic", "partition", "first_offset", "last_offset"), zip(*rows, strict=True), strict=True)
+        zip(
+            ("time_ms", "topic", "partition", "first_offset", "last_offset"),
+            zip(*rows, strict=True),
+            strict=True,
+        )
     )
     assert _out_of_order(pa.table(columns)) == 10 / 29
     assert _out_of_order(pa.table(columns).slice(0, 0)) is None
@@ -538,7 +615,9 @@ def test_the_command_prints_the_answers() -> None:
     assert drain.endswith("share group")
     assert " s " in drain
     assert "6 seeds" in answer.stderr
-    answer = CliRunner().invoke(command, [*given, "--seeds", "2", "-o", "json"], catch_exceptions=False)
+    answer = CliRunner().invoke(
+        command, [*given, "--seeds", "2", "-o", "json"], catch_exceptions=False
+    )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert rows[0]["measure"] == "drain_ms"
     assert rows[0]["consumer_group"] == pytest.approx(40_000, abs=3000)
@@ -548,10 +627,14 @@ def test_the_command_prints_the_answers() -> None:
 def test_the_command_takes_autoscalers() -> None:
     policies = ("--autoscale", "fixed:2", "--autoscale", "keda:threshold=1000,min=1,max=9")
     given = ("--scenario", "burst", *policies)
-    answer = CliRunner().invoke(command, [*given, "--duration", "60", "-o", "json"], catch_exceptions=False)
+    answer = CliRunner().invoke(
+        command, [*given, "--duration", "60", "-o", "json"], catch_exceptions=False
+    )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [row["variant"] for row in rows] == ["fixed:2", "keda:threshold=1000,min=1,max=9"]
     assert rows[0]["member_hours"] < rows[1]["member_hours"]
-    refused = CliRunner().invoke(command, ["--scenario", "burst", "--autoscale", "fixed:2", "--fewest-members", "x"])
+    refused = CliRunner().invoke(
+        command, ["--scenario", "burst", "--autoscale", "fixed:2", "--fewest-members", "x"]
+    )
     assert refused.exit_code == 2
     assert "choose one of them" in refused.output

@@ -23,7 +23,9 @@ from tests.unit.test_wire import raw
 
 
 def _state(*partitions: int, end: int = 110) -> tuple[pa.Table, pa.Table]:
-    records = [encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)], partition=p)) for p in partitions]
+    records = [
+        encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)], partition=p)) for p in partitions
+    ]
     windows = pa.Table.from_batches([replay_arrow(decode_arrow(raw(records)).records)])
     return windows, pa.Table.from_batches([lag_arrow(windows, offsets(end))])
 
@@ -75,7 +77,9 @@ def test_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_other_table_is_replaced(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lag"), pa.table({"mine": [1]}))
-    with pytest.raises(InputError, match=r"lag is another table, which would be replaced: name another"):
+    with pytest.raises(
+        InputError, match=r"lag is another table, which would be replaced: name another"
+    ):
         _tables(tmp_path)
     _tables(tmp_path / "ours").write(*_state(0))
     with pytest.raises(InputError, match="windows is another table, which"):

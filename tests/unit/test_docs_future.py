@@ -23,7 +23,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def told() -> dict[str, str]:
     """What stands beside each line of the list."""
-    rows = re.findall(r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE
+    )
     return {name: words for name, words in rows if name != "Not in Kafka 4.3"}
 
 
@@ -44,7 +46,9 @@ def test_the_list_of_the_kip_is_whole() -> None:
 @pytest.mark.row("FUT-05")
 def test_nothing_promises_exactly_once() -> None:
     assert "nothing here promises exactly once" in told()["Acknowledgements in a transaction"]
-    others = [path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"]
+    others = [
+        path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"
+    ]
     assert not [path.name for path in others if "exactly once" in path.read_text().lower()]
 
 
@@ -55,7 +59,14 @@ def test_what_it_names_is_there() -> None:
     assert {"archived", "redeliveries"} <= set(SUMMARY.names)
     assert "out_of_order_share" in RUNS.names
     named = set(re.findall(r"`(\w+)`", " ".join(words.values())))
-    assert named == {"explain", "poison_records", "archived", "Archiving", "out_of_order_share", "redeliveries"}
+    assert named == {
+        "explain",
+        "poison_records",
+        "archived",
+        "Archiving",
+        "out_of_order_share",
+        "redeliveries",
+    }
     (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
     assert option in notebooks.declared(notebooks.notebook("capacity"))
     cells = notebooks.notebook("capacity").read_text()
@@ -73,4 +84,7 @@ def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
     assert {name[: len("kafka_share_group_")] for name in names} == {"kafka_share_group_"}
     text = " ".join((DOCS / "exports.md").read_text().split())
     assert "all begin with `kafka_share_group_`, as none of Kafka's own do" in text
-    assert "What share consumers measure of themselves (`metrics()`, telemetry) is not read here." in text
+    assert (
+        "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
+        in text
+    )

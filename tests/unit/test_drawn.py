@@ -23,7 +23,11 @@ from sharelag.whatif.scenario_json import from_json, to_json
 
 STUDIES = Path(__file__).parents[2] / "data" / "studies"
 #: Of the study, two of each family, by chance.
-SAMPLE = [family + 5 * int(one) for family in range(5) for one in np.random.default_rng(family).permutation(40)[:2]]
+SAMPLE = [
+    family + 5 * int(one)
+    for family in range(5)
+    for one in np.random.default_rng(family).permutation(40)[:2]
+]
 
 
 def test_drawn_scenarios_vary_within_what_is_promised() -> None:
@@ -56,14 +60,21 @@ def test_a_family_has_what_it_is_called_for(family: str) -> None:
     if family == "mixed":
         assert all(15 < sum(found) < 40 for found in seen.values())
     else:
-        assert {name for name, found in seen.items() if any(found)} <= {family, "skewed" if family == "bursty" else ""}
-        assert sum(seen[family]) >= 32  # where there is one member or one partition, some families show nothing
+        assert {name for name, found in seen.items() if any(found)} <= {
+            family,
+            "skewed" if family == "bursty" else "",
+        }
+        assert (
+            sum(seen[family]) >= 32
+        )  # where there is one member or one partition, some families show nothing
 
 
 _HAS: dict[str, Callable[[Scenario], bool]] = {
     "skewed": lambda one: any(producer.weights or producer.keys for producer in one.producers),
     # Hot partitions change in the middle; bursts begin anywhere.
-    "bursty": lambda one: any(0 < producer.begin_ms != until(one) / 2 for producer in one.producers),
+    "bursty": lambda one: any(
+        0 < producer.begin_ms != until(one) / 2 for producer in one.producers
+    ),
     "heterogeneous": lambda one: any(topic.racks for topic in one.topics),
     "failing": lambda one: bool(one.faults or one.poison),
 }
@@ -78,7 +89,8 @@ def load(scenario: Scenario) -> float:
     arrive: dict[str, float] = Counter()
     for one in scenario.producers:
         arrive[one.topic] += one.rate * ((one.end_ms or 0) - one.begin_ms) / 1000
-    # Partitions with more work a record get no more or fewer of them, as far as the plain load is concerned.
+    # Partitions with more work a record get no more or fewer of them, as far as the plain load is
+    # concerned.
     factors = dict(scenario.members[0].service.by_partition)
     work = sum(
         arrive[topic.name] / topic.partitions * factors.get((topic.name, number), 1.0)
@@ -109,7 +121,7 @@ def test_a_seed_is_the_same_scenario_in_every_process() -> None:
     assert all(from_json(to_json(drawn(seed))) == drawn(seed) for seed in range(20))
 
 
-# ---- the study -----------------------------------------------------------------------------------------
+# ---- the study -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +141,15 @@ def test_the_study_is_whole(stored: dict[tuple[int, str], dict[str, Any]]) -> No
 
 
 @pytest.mark.parametrize("number", SAMPLE)
-def test_the_study_can_be_repeated(number: int, stored: dict[tuple[int, str], dict[str, Any]]) -> None:
+def test_the_study_can_be_repeated(
+    number: int, stored: dict[tuple[int, str], dict[str, Any]]
+) -> None:
     scenario = drawn(number)
     bound = study.least_drain_ms(scenario, study.SEED)
     for assignor in ("simple", "lag-aware-sticky", "all-to-all"):
-        row = study.row_of(number, study.summary_of(replace(scenario, assignor=assignor), study.SEED), *bound)
+        row = study.row_of(
+            number, study.summary_of(replace(scenario, assignor=assignor), study.SEED), *bound
+        )
         kept = stored[number, assignor]
         # The bound comes from a solver of floating-point numbers.
         solved, known = row.pop("bound_ms"), kept["bound_ms"]
@@ -145,7 +161,11 @@ def test_the_study_can_be_repeated(number: int, stored: dict[tuple[int, str], di
 
 
 def test_no_run_drains_before_its_bound(stored: dict[tuple[int, str], dict[str, Any]]) -> None:
-    bounded = [row for row in stored.values() if row["bound_ms"] is not None and row["drain_ms"] is not None]
+    bounded = [
+        row
+        for row in stored.values()
+        if row["bound_ms"] is not None and row["drain_ms"] is not None
+    ]
     assert len(bounded) > 800
     assert all(row["drain_ms"] >= row["bound_ms"] * (1 - 1e-3) for row in bounded)
 
@@ -153,9 +173,13 @@ def test_no_run_drains_before_its_bound(stored: dict[tuple[int, str], dict[str, 
 def test_the_bound_of_one_that_can_be_told_by_hand() -> None:
     members = (Member("a", service=Service(10)), Member("b", service=Service(20), topics=("t",)))
     topics = (Topic("t", 2, backlog=150), Topic("u", 1, backlog=100))
-    # Only a does u, in 1 s; b does a third of t in that time, and two thirds of what is left are a's.
+    # Only a does u, in 1 s; b does a third of t in that time, and two thirds of what is left are
+    # a's.
     scenario = Scenario(topics, members, duration_ms=60_000)
-    assert study.least_drain_ms(scenario, 0) == (pytest.approx(1000 + (300 - 50) / 150 * 1000, rel=2e-3), 0.0)
+    assert study.least_drain_ms(scenario, 0) == (
+        pytest.approx(1000 + (300 - 50) / 150 * 1000, rel=2e-3),
+        0.0,
+    )
     later = replace(scenario, producers=(Producer("u", 1, "steady", end_ms=30_000),))
     assert study.least_drain_ms(later, 0) == (30_000.0, 30_000.0)
 
@@ -163,9 +187,14 @@ def test_the_bound_of_one_that_can_be_told_by_hand() -> None:
 def test_ratios_are_of_the_same_scenario() -> None:
     base = {"family": "skewed", "scenario": "s", "duration_ms": 1000_000, "idle_members": 0}
     rows = []
-    for number, (simple, other) in enumerate([(10_000.0, 5000.0), (None, 250_000.0), (4000.0, 8000.0), (100.0, 900.0)]):
+    for number, (simple, other) in enumerate(
+        [(10_000.0, 5000.0), (None, 250_000.0), (4000.0, 8000.0), (100.0, 900.0)]
+    ):
         for assignor, drain in (("simple", simple), ("optimal", other)):
-            rows.append(base | {"number": number, "assignor": assignor, "drain_ms": drain, "age_p95_ms": 0.0})
+            rows.append(
+                base
+                | {"number": number, "assignor": assignor, "drain_ms": drain, "age_p95_ms": 0.0}
+            )
     runs = study.pa.Table.from_pylist(rows, schema=study.RUNS)
     assert study.ratios(runs, "drain_ms", "optimal").tolist() == [0.5, 0.25, 2.0, 1.0]
     assert study.ratios(runs, "age_p95_ms", "optimal").tolist() == [1.0] * 4

@@ -50,7 +50,11 @@ def test_every_cause_has_a_recorded_scenario() -> None:
 def test_the_right_cause_comes_first(folder: Path) -> None:
     told = expected(folder)
     evidence = investigate.gather(CaptureInput(folder), "local")
-    causes = [line for line in explain(evidence, PATIENCE).to_pylist() if line["group_id"] == told["group"]]
+    causes = [
+        line
+        for line in explain(evidence, PATIENCE).to_pylist()
+        if line["group_id"] == told["group"]
+    ]
     # Nothing else is wrong in a story either, so that no second cause is named.
     assert [line["cause"] for line in causes] == ([] if told["cause"] is None else [told["cause"]])
     if not causes:
@@ -58,7 +62,9 @@ def test_the_right_cause_comes_first(folder: Path) -> None:
     assert causes[0]["rank"] == 1
     assert causes[0]["topic"]
     assert all(line["evidence"][0]["name"] == "partitions" for line in causes)
-    assert causes[0]["held"] is None or 0 < causes[0]["held"] <= sum(evidence.lag.column("effective_lag").to_pylist())
+    assert causes[0]["held"] is None or 0 < causes[0]["held"] <= sum(
+        evidence.lag.column("effective_lag").to_pylist()
+    )
 
 
 def test_a_past_moment_is_explained_from_what_was_written_by_then() -> None:
@@ -108,7 +114,9 @@ def _left(batch: pa.RecordBatch, when: datetime) -> pa.RecordBatch:
 
 
 def test_what_is_not_known_is_not_called_right() -> None:
-    evidence = investigate.gather(CaptureInput(CAPTURE.parent / "scenarios" / "no_members"), "local", {0: 5, 1: 9})
+    evidence = investigate.gather(
+        CaptureInput(CAPTURE.parent / "scenarios" / "no_members"), "local", {0: 5, 1: 9}
+    )
     assert evidence.lag.column("effective_lag").null_count == evidence.lag.num_rows > 0
     text = "\n".join(explained(evidence, explain(evidence, PATIENCE)))
     assert "nothing wrong" not in text
@@ -122,10 +130,15 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     state = {group.group: group.state for group in told(evidence, NOTHING)}
     assert state["billing"].endswith(f", nobody is in the group since {since['billing']}")
     assert "drains" not in state["billing"]  # the rates seen were of members who are gone
-    assert f"nobody is in the group since {since['analytics']}, but not all is known: " in state["analytics"]
+    assert (
+        f"nobody is in the group since {since['analytics']}, but not all is known: "
+        in state["analytics"]
+    )
     assert state["refunds"].endswith(", nothing wrong")  # nothing waits there
     unseen = evidence.groups.set_column(
-        evidence.groups.schema.get_field_index("emptied"), "emptied", pa.nulls(len(since), schemas.TIMESTAMP)
+        evidence.groups.schema.get_field_index("emptied"),
+        "emptied",
+        pa.nulls(len(since), schemas.TIMESTAMP),
     )
     state = {group.group: group.state for group in told(replace(evidence, groups=unseen), NOTHING)}
     assert state["billing"].endswith(", nobody is in the group")
@@ -149,31 +162,42 @@ def test_the_order_of_rows_does_not_matter() -> None:
         for name, table in vars(evidence).items()
         if isinstance(table, pa.Table) and table.num_rows
     }
-    once, again = explain(evidence, PATIENCE).to_pylist(), explain(replace(evidence, **shuffled), PATIENCE).to_pylist()
+    once, again = (
+        explain(evidence, PATIENCE).to_pylist(),
+        explain(replace(evidence, **shuffled), PATIENCE).to_pylist(),
+    )
     assert len(once) > 3
     for line in (*once, *again):
         line["evidence"] = sorted(
-            (one["name"], ",".join(sorted(one["value"].split(",")))) for one in line["evidence"] if one["name"]
+            (one["name"], ",".join(sorted(one["value"].split(","))))
+            for one in line["evidence"]
+            if one["name"]
         )
     assert once == again
 
 
 def test_what_is_not_known_speaks_for_nothing() -> None:
-    evidence = investigate.gather(CaptureInput(CAPTURE.parent / "scenarios" / "no_members"), "local")
+    evidence = investigate.gather(
+        CaptureInput(CAPTURE.parent / "scenarios" / "no_members"), "local"
+    )
     bare = Evidence(as_of=evidence.as_of, lag=evidence.lag)
     assert explain(bare, PATIENCE).num_rows == 0
     assert explain(Evidence(as_of=NOW, lag=schemas.LAG.empty_table())).num_rows == 0
 
 
 def test_people_read_words_and_escaped_names() -> None:
-    evidence = investigate.gather(CaptureInput(CAPTURE.parent / "scenarios" / "window_full"), "local")
+    evidence = investigate.gather(
+        CaptureInput(CAPTURE.parent / "scenarios" / "window_full"), "local"
+    )
     hostile = "evil\x1b[31m[bold]<b>"
     renamed = {
         name: table.set_column(0, "group_id", pa.repeat(hostile, table.num_rows))
         for name, table in vars(evidence).items()
         if isinstance(table, pa.Table) and table.column_names[:1] == ["group_id"]
     }
-    renamed["settings"] = evidence.settings.set_column(1, "entity", pa.repeat(hostile, evidence.settings.num_rows))
+    renamed["settings"] = evidence.settings.set_column(
+        1, "entity", pa.repeat(hostile, evidence.settings.num_rows)
+    )
     evidence = replace(evidence, **renamed)
     text = "\n".join(explained(evidence, explain(evidence, PATIENCE)))
     assert "\x1b" not in text

@@ -28,7 +28,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 from prometheus_client import openmetrics
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from sharelag.cli.demo import CAPTURE
@@ -54,11 +56,19 @@ def gathered(source: Any) -> Gathered:
     return Gathered(investigate.gather(source, "local"), 0.5, 1_000.0)
 
 
-def ask(app: Any, path: str, method: str = "GET", query: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    app: Any, path: str, method: str = "GET", query: str = "", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     """What the application answers, without a network."""
     told: list[Any] = []
-    environ = {"REQUEST_METHOD": method, "PATH_INFO": path.encode().decode("latin-1"), "QUERY_STRING": query}
-    environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+    environ = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path.encode().decode("latin-1"),
+        "QUERY_STRING": query,
+    }
+    environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {
+        f"HTTP_{name.upper()}": value for name, value in headers.items()
+    }
     body = b"".join(app(environ, lambda status, pairs: told.extend([status, dict(pairs)])))
     return int(told[0].split()[0]), told[1], body
 
@@ -98,14 +108,22 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     rows = now.evidence.lag.to_pylist()
     for metric, column in columns.items():
         assert found[metric] == {
-            labels(group=row["group_id"], topic=row["topic"], partition=str(row["partition"])): row[column]
+            labels(group=row["group_id"], topic=row["topic"], partition=str(row["partition"])): row[
+                column
+            ]
             for row in rows
             if row[column] is not None
         }
     assert len(found["kafka_share_group_lag"]) < len(rows)
-    ages = {row["age_ms"] / 1000 for row in now.evidence.progress.to_pylist() if row["age_ms"] is not None}
+    ages = {
+        row["age_ms"] / 1000
+        for row in now.evidence.progress.to_pylist()
+        if row["age_ms"] is not None
+    }
     assert set(found["kafka_share_group_oldest_unacked_seconds"].values()) == ages
-    assert len(found["kafka_share_group_window_records"]) == 3 * len(found["kafka_share_group_start_offset"])
+    assert len(found["kafka_share_group_window_records"]) == 3 * len(
+        found["kafka_share_group_start_offset"]
+    )
     assert {dict(key)["state"] for key in found["kafka_share_group_window_records"]} == {
         "available", "complete", "unknown"
     }  # fmt: skip
@@ -127,17 +145,23 @@ def test_names_of_groups_are_hostile_text() -> None:
     now = gathered(ToldInput([Write(600, 6600, group=name) for name in names]))
     assert {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]} == set(names)
     _, _, text = ask(application(lambda: now), "/metrics")
-    assert {dict(key)["group"] for key in samples(text.decode(), text_families)["kafka_share_group_lag"]} == set(names)
+    assert {
+        dict(key)["group"] for key in samples(text.decode(), text_families)["kafka_share_group_lag"]
+    } == set(names)
     for name in names:
         assert json.loads(ask(application(lambda: now), f"/keda/{name}")[2])["group"] == name
 
 
 def test_of_what_is_there_twice_or_has_no_name_nothing_is_told() -> None:
-    now = gathered(ToldInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2))
+    now = gathered(
+        ToldInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2)
+    )
     assert now.evidence is not None
     lag = now.evidence.lag
     twice = replace(now.evidence, lag=pa.concat_tables([lag, lag.slice(0, 1)]))
-    assert [dict(key)["partition"] for key in scrape(Gathered(twice))["kafka_share_group_lag"]] == ["1"]
+    assert [dict(key)["partition"] for key in scrape(Gathered(twice))["kafka_share_group_lag"]] == [
+        "1"
+    ]
     place = lag.schema.get_field_index("topic")
     nameless = replace(now.evidence, lag=lag.set_column(place, "topic", pa.nulls(2, pa.string())))
     assert "kafka_share_group_lag" not in scrape(Gathered(nameless))
@@ -201,7 +225,10 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         # It is being asked for the first time, and does not answer.
         begun = time.monotonic()
         status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
-        assert (status, samples(text.decode())) == (200, {"kafka_share_group_collect_attempts_total": {(): 0}})
+        assert (status, samples(text.decode())) == (
+            200,
+            {"kafka_share_group_collect_attempts_total": {(): 0}},
+        )
         status, headers, text = ask(application(told), "/keda/billing")
         assert (status, headers["Retry-After"]) == (503, "5")
         assert json.loads(text) == {"error": "nothing has been gathered yet; ask again"}
@@ -224,7 +251,9 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         failed = get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode()
         found = samples(failed)
         assert "kafka_share_group_lag" not in found  # an autoscaler holds still
-        assert found["kafka_share_group_collect_errors_total"] == {labels(kind="BrokerUnreachableError"): 1}
+        assert found["kafka_share_group_collect_errors_total"] == {
+            labels(kind="BrokerUnreachableError"): 1
+        }
         assert found["kafka_share_group_collect_attempts_total"] == {(): 2}
         assert found["kafka_share_group_last_success_timestamp_seconds"] == succeeded
         status, told_keda = get(port, "/keda/billing")
@@ -250,7 +279,10 @@ def test_a_cluster_is_asked_once_in_a_while_however_many_scrape() -> None:
     with gathering(gather, every=3600) as told:
         until(told, 1)
         app, answers = application(told), []
-        threads = [threading.Thread(target=lambda: answers.append(ask(app, "/metrics")[2])) for _ in range(8)]
+        threads = [
+            threading.Thread(target=lambda: answers.append(ask(app, "/metrics")[2]))
+            for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -274,13 +306,17 @@ def test_what_was_asked_for_is_written_before_it_is_asked_for_again() -> None:
             status, _, text = ask(application(told), "/metrics", accept=OPENMETRICS)
             assert (status, list(now.texts.values())) == (200, [text])
             found = samples(text.decode())
-            assert found["kafka_share_group_sum_lag"] == {labels(group="billing"): 600 + 100 * attempts}
+            assert found["kafka_share_group_sum_lag"] == {
+                labels(group="billing"): 600 + 100 * attempts
+            }
         cluster.over.set()
 
 
 def test_gathering_ends_with_its_context() -> None:
     def threads() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name == "sharelag-gathering"]
+        return [
+            thread.name for thread in threading.enumerate() if thread.name == "sharelag-gathering"
+        ]
 
     begun = time.monotonic()
     with gathering(lambda: evidence_of(6600), every=3600) as told:
@@ -291,7 +327,9 @@ def test_gathering_ends_with_its_context() -> None:
     cluster = Cluster()
     with gathering(cluster.gather, every=3600) as told:
         assert cluster.asked.acquire(timeout=30)
-        threading.Timer(0.2, cluster.over.set).start()  # the answer comes when nobody wants it any more
+        threading.Timer(
+            0.2, cluster.over.set
+        ).start()  # the answer comes when nobody wants it any more
     assert threads() == []
     assert told().attempts == 1
 
@@ -307,7 +345,12 @@ def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert (told["lag"], told["lag_excluding_stuck"], told["consumers"]) == (700, 700, 7)
     assert told["age_seconds"] == pytest.approx(700)
-    assert json.loads(ask(application(lambda: now), "/keda/billing", query="target=99")[2])["consumers"] == 8
+    assert (
+        json.loads(ask(application(lambda: now), "/keda/billing", query="target=99")[2])[
+            "consumers"
+        ]
+        == 8
+    )
     for wrong in ("0", "-1", "x", "1e3", "9" * 5000):
         assert ask(application(lambda: now), "/keda/billing", query=f"target={wrong}")[0] == 400
     assert ask(application(lambda: now), "/keda/nobody")[0] == 404
@@ -315,7 +358,12 @@ def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
 
 def test_what_more_consumers_would_not_finish_is_left_out() -> None:
     """Of the recordings, what is stuck is what they were made to show."""
-    for name, left in (("poison", 0), ("window_full", 0), ("head_of_line", 0), ("open_transaction", None)):
+    for name, left in (
+        ("poison", 0),
+        ("window_full", 0),
+        ("head_of_line", 0),
+        ("open_transaction", None),
+    ):
         evidence = investigate.gather(CaptureInput(SCENARIOS / name), "local")
         (told,) = scaling(evidence, timedelta(seconds=2.5)).values()
         assert told["lag"] > 0
@@ -343,7 +391,9 @@ def running(app_source: Any, token: str | None = None) -> Iterator[int]:
             thread.join()
 
 
-def get(port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> tuple[int, bytes]:
+def get(
+    port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request(method, path, headers=headers or {})
@@ -383,14 +433,27 @@ def test_a_token_is_asked_for() -> None:
 
 
 def test_only_this_machine_without_a_token() -> None:
-    assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")] == [True] * 5
-    for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.example.com", ""):
+    assert [
+        is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")
+    ] == [True] * 5
+    for host in (
+        "0.0.0.0",
+        "::",
+        "10.0.0.1",
+        "example.com",
+        "localhost.example.com",
+        "127.0.0.1.example.com",
+        "",
+    ):
         assert not is_loopback(host)
     for host in ("0.0.0.0", "::", ""):
         with pytest.raises(InputError, match="can be reached from elsewhere: set a token"):
             server(lambda: Gathered(None), host, 0)
     server(lambda: Gathered(None), "0.0.0.0", 0, "token").server_close()
-    with running(lambda: Gathered(None)) as port, pytest.raises(InputError, match="cannot listen on"):
+    with (
+        running(lambda: Gathered(None)) as port,
+        pytest.raises(InputError, match="cannot listen on"),
+    ):
         server(lambda: Gathered(None), "127.0.0.1", port)
 
 
@@ -409,14 +472,20 @@ def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     answer = sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(tmp_path))
     assert answer.returncode == 1
     assert file.read_bytes() == before
-    answer = sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(SCENARIOS / "poison"))
+    answer = sharelag(
+        "export", "prometheus", "--textfile", str(file), "--capture", str(SCENARIOS / "poison")
+    )
     assert answer.returncode == 0, answer.stderr
-    assert samples(file.read_text(), text_families)["kafka_share_group_sum_lag"] == {labels(group="poison"): 1}
+    assert samples(file.read_text(), text_families)["kafka_share_group_sum_lag"] == {
+        labels(group="poison"): 1
+    }
 
 
 def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "lake"
-    answer = sharelag("export", "--to", "parquet", "--out", str(out), "--capture", str(SCENARIOS / "poison"))
+    answer = sharelag(
+        "export", "--to", "parquet", "--out", str(out), "--capture", str(SCENARIOS / "poison")
+    )
     assert answer.returncode == 0, answer.stderr
     (run,) = out.iterdir()
     assert run.name == "20261121T082250.064Z"
@@ -448,7 +517,9 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     out = tmp_path / "lake"
     to_delta = ("export", "--to", "delta", "--out", str(out), "--capture")
     answer = sharelag(*to_delta, str(SCENARIOS / "poison"))
-    assert answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
+    assert (
+        answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
+    )
     readings = [engine.read(CaptureInput(SCENARIOS / name), "local") for name in ("poison", "slow")]
     poison, slow = (begun.evidence for begun in readings)
     told = ["group_id", "topic", "partition", "lag", "notes"]
@@ -459,7 +530,10 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     assert append_run(readings[1], out) == ["lag", "windows", "imbalance"]
     windows = DeltaTable(out / "windows").to_pyarrow_table()
     assert windows.num_rows == poison.windows.num_rows + slow.windows.num_rows
-    assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {poison.as_of, slow.as_of}
+    assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {
+        poison.as_of,
+        slow.as_of,
+    }
     of_poison = windows.filter(pc.equal(windows["group_id"], "poison"))
     assert of_poison.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
     assert [one["source"] for one in DeltaTable(out / "windows").history()] == [
@@ -487,9 +561,19 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
 
 
 def test_serving_until_told_to_end(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve", "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from sharelag.cli import main; main()",
+        "export",
+        "serve",
+        "--port",
+        "0",
+    ]
     command += ["--capture", str(SCENARIOS / "poison")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as process:
         try:
             assert process.stderr is not None
             found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
@@ -502,7 +586,9 @@ def test_serving_until_told_to_end(tmp_path: Path) -> None:
             assert process.wait(timeout=30) == 0
         finally:
             process.kill()
-    answer = sharelag("export", "serve", "--host", "0.0.0.0", "--capture", str(SCENARIOS / "poison"))
+    answer = sharelag(
+        "export", "serve", "--host", "0.0.0.0", "--capture", str(SCENARIOS / "poison")
+    )
     assert answer.returncode == 1
     assert "set a token" in answer.stderr
 

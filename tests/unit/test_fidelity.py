@@ -28,7 +28,11 @@ def real() -> dict[str, list[Run]]:
 
 
 def compare(experiment: Experiment, real: dict[str, list[Run]]) -> Comparison:
-    return compared(experiment, [simulated(experiment.scenario, seed) for seed in range(SEEDS)], real[experiment.name])
+    return compared(
+        experiment,
+        [simulated(experiment.scenario, seed) for seed in range(SEEDS)],
+        real[experiment.name],
+    )
 
 
 def test_the_simulator_is_as_near_as_it_should_be(real: dict[str, list[Run]]) -> None:
@@ -63,7 +67,11 @@ def test_the_experiments_are_of_many_kinds() -> None:
     [
         ("small-polls", lambda one: replace(one, costs=Costs(fetch_ms=3)), "drain"),
         ("commit-each", lambda one: replace(one, costs=Costs(write_ms=2.4)), "drain"),
-        ("killed", lambda one: replace(one, settings=replace(one.settings, session_timeout_ms=4000)), "drain"),
+        (
+            "killed",
+            lambda one: replace(one, settings=replace(one.settings, session_timeout_ms=4000)),
+            "drain",
+        ),
         ("hung", lambda one: with_limits(one, lock_duration_ms=2000), "drain"),
         ("hung", lambda one: with_limits(one, max_record_locks=400), "lag"),
         ("poison", lambda one: with_limits(one, delivery_count_limit=3), "deliveries"),
@@ -74,7 +82,9 @@ def test_a_simulator_that_does_something_else_is_found_out(
     name: str, changed: Callable[[Scenario], Scenario], what: str, real: dict[str, list[Run]]
 ) -> None:
     experiment = replace(EXPERIMENTS[name], scenario=changed(EXPERIMENTS[name].scenario))
-    found = compared(experiment, [simulated(experiment.scenario, seed) for seed in range(3)], real[name])
+    found = compared(
+        experiment, [simulated(experiment.scenario, seed) for seed in range(3)], real[name]
+    )
     assert what in found.misses
 
 

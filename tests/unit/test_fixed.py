@@ -49,13 +49,17 @@ def served(run: Scenario, seed: int = 0) -> set[tuple[str, int]]:
 def test_everybody_gets_what_was_said_and_nobody_else() -> None:
     assert served(with_assignment(scenario(), MADE)) == {("a", 0), ("a", 2), ("b", 1), ("b", 2)}
     only = {"b": {"orders": range(4)}}
-    assert served(replace(scenario(), assignor=fixed(scenario(), only))) == {("b", number) for number in range(4)}
+    assert served(replace(scenario(), assignor=fixed(scenario(), only))) == {
+        ("b", number) for number in range(4)
+    }
 
 
 def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
     restarts = Behaviour(restart_ms=300)
     faults = tuple(Fault(at, "crash", "b") for at in (1500, 3500, 5500))
-    run = scenario(members=(Member("a"), Member("b", behaviour=restarts), Member("c")), faults=faults)
+    run = scenario(
+        members=(Member("a"), Member("b", behaviour=restarts), Member("c")), faults=faults
+    )
     result = simulate(with_assignment(run, MADE, [5]), 5)
     lives = [row for row in result.members.to_pylist() if row["member"] == "b"]
     assert [row["life"] for row in lives] == [0, 1, 2, 3]
@@ -66,7 +70,9 @@ def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
 def test_members_are_those_of_the_assignment() -> None:
     slow = Service(50.0)
     before = scenario(
-        members=(Member("a", service=slow), Member("b", count=2)), faults=(Fault(1000, "crash", "a"),), assumed=("x",)
+        members=(Member("a", service=slow), Member("b", count=2)),
+        faults=(Fault(1000, "crash", "a"),),
+        assumed=("x",),
     )
     after = with_assignment(before, {"b-0": {"orders": [0]}, "new": {"orders": [1]}})
     assert [member.name for member in after.members] == ["b-0", "new"]
@@ -108,7 +114,9 @@ def test_the_registry_forgets_it_when_nobody_has_it_any_more() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(InputError, match="'z' is no member of the scenario: with_assignment adds"):
         fixed(scenario(), {"z": {}})
-    with pytest.raises(InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"):
+    with pytest.raises(
+        InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"
+    ):
         with_assignment(scenario(), {"a": {"orders": [4]}})
     with pytest.raises(InputError, match="partition 0 of 'other'"):
         with_assignment(scenario(), {"a": {"other": [0]}})
@@ -127,9 +135,13 @@ def test_a_partition_without_a_member_is_found() -> None:
 
 def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it_is() -> None:
     everybody = {name: {"orders": range(4)} for name in "abc"}
-    uneven = scenario(producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),))
+    uneven = scenario(
+        producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
+    )
     told: list[tuple[int, int]] = []
-    table = what_if(uneven, everybody, seeds=[1, 4], progress=lambda done, total: told.append((done, total)))
+    table = what_if(
+        uneven, everybody, seeds=[1, 4], progress=lambda done, total: told.append((done, total))
+    )
     assert table is not None
     assert table.equals(what_if(uneven, everybody, seeds=[1, 4]))
     assert told == [(done, 4) for done in range(5)]
@@ -144,7 +156,9 @@ def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it
 
 
 def test_one_seed_does_not_tell_who_is_better() -> None:
-    uneven = scenario(producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),))
+    uneven = scenario(
+        producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
+    )
     table = what_if(uneven, {"a": {"orders": [0, 1, 2, 3]}}, seeds=[1])
     assert table is not None
     rows = {row["measure"]: row for row in table.to_pylist()}
@@ -155,6 +169,12 @@ def test_one_seed_does_not_tell_who_is_better() -> None:
 def test_a_run_that_is_cancelled_gives_nothing_and_stops_at_once() -> None:
     told: list[int] = []
     assert (
-        what_if(scenario(), MADE, cancelled=lambda: len(told) == 2, progress=lambda done, _: told.append(done)) is None
+        what_if(
+            scenario(),
+            MADE,
+            cancelled=lambda: len(told) == 2,
+            progress=lambda done, _: told.append(done),
+        )
+        is None
     )
     assert told == [0, 1]

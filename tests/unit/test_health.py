@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.health import gather, health_arrow, health_counts
-from sharelag.metrics.placement import coordinator_hot_spots, findings, key_distribution, state_partitions
+from sharelag.metrics.placement import (
+    coordinator_hot_spots,
+    findings,
+    key_distribution,
+    state_partitions,
+)
 from sharelag.model import SharePartition
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
@@ -29,9 +34,18 @@ _UNKNOWN_KIND = (b"\x00\x07", b"")  # skipped, as Kafka does
 _BAD = (b"\x00\x00", b"")
 
 
-def state(*records: tuple[bytes | None, bytes | None], partition: int = 0, first: int = 0) -> pa.RecordBatch:
+def state(
+    *records: tuple[bytes | None, bytes | None], partition: int = 0, first: int = 0
+) -> pa.RecordBatch:
     rows = [
-        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": partition, "offset": n, "timestamp": 1000 * n}
+        {
+            "key": key,
+            "value": value,
+            "topic": STATE_TOPIC,
+            "partition": partition,
+            "offset": n,
+            "timestamp": 1000 * n,
+        }
         for n, (key, value) in enumerate(records, first)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -55,7 +69,14 @@ def health(*batches: pa.RecordBatch, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_every_column_of_a_worked_example() -> None:
-    records = [snapshot(0), snapshot(1, delivery_complete_count=-1), update(0), update(1), update(0), snapshot(0)]
+    records = [
+        snapshot(0),
+        snapshot(1, delivery_complete_count=-1),
+        update(0),
+        update(1),
+        update(0),
+        snapshot(0),
+    ]
     records += [snapshot(2), update(2), tombstone(2), _BAD, _UNKNOWN_KIND, update(0)]
     size = sum(len(key or b"") + len(value or b"") for key, value in records)
     history = pa.Table.from_pylist(
@@ -87,15 +108,29 @@ def test_every_column_of_a_worked_example() -> None:
             "needed_from": 101,  # 1 is cold: its first snapshot is its last
             "prunable": 1,
             "pinned_by": f"{KEY.group_id}:{KEY.topic_id}:1",
-            "generations": ["snapshot v0", "snapshot v0 with count", "update v0 with count", "tombstone"],
+            "generations": [
+                "snapshot v0",
+                "snapshot v0 with count",
+                "update v0 with count",
+                "tombstone",
+            ],
         }
     ]
 
 
 def test_what_is_not_known_is_null() -> None:
     (line,) = health(state(update(0), update(1)))
-    assert (line["updates_per_snapshot"], line["finished"], line["bytes_per_finished"]) == (None, None, None)
-    assert (line["misplaced"], line["needed_from"], line["prunable"], line["pinned_by"]) == (None, None, None, None)
+    assert (line["updates_per_snapshot"], line["finished"], line["bytes_per_finished"]) == (
+        None,
+        None,
+        None,
+    )
+    assert (line["misplaced"], line["needed_from"], line["prunable"], line["pinned_by"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert line["share_partitions"] == 2
     (gap,) = health(state(update(0), update(0)), state(snapshot(0), first=5))
     assert (gap["missing"], gap["needed_from"], gap["prunable"]) == (3, 5, None)
@@ -105,7 +140,12 @@ def test_what_is_not_known_is_null() -> None:
 
 def test_with_no_share_partition_left_the_last_tombstone_is_needed() -> None:
     (line,) = health(state(snapshot(0), snapshot(1), tombstone(0), tombstone(1), update(0)))
-    assert (line["needed_from"], line["prunable"], line["pinned_by"], line["share_partitions"]) == (3, 3, None, 1)
+    assert (line["needed_from"], line["prunable"], line["pinned_by"], line["share_partitions"]) == (
+        3,
+        3,
+        None,
+        1,
+    )
 
 
 def test_the_pieces_add_up_however_they_are_cut() -> None:
@@ -127,7 +167,12 @@ def test_the_pieces_add_up_however_they_are_cut() -> None:
 @pytest.mark.row("PSC-04")
 def test_gl_08_all_records_of_a_key_are_on_one_partition() -> None:
     """C(0), C(1), D(1), C(2), D(2), D(2): once where the hash puts them, once beside it."""
-    walk = [snapshot(), snapshot(snapshot_epoch=1), update(snapshot_epoch=1), snapshot(snapshot_epoch=2)]
+    walk = [
+        snapshot(),
+        snapshot(snapshot_epoch=1),
+        update(snapshot_epoch=1),
+        snapshot(snapshot_epoch=2),
+    ]
     walk += [update(snapshot_epoch=2)] * 2
     home = state_partition(KEY, 50)
     right = state(*walk, partition=home)
@@ -147,7 +192,9 @@ def test_gl_08_all_records_of_a_key_are_on_one_partition() -> None:
         "belongs": home,
         "summary": f"its coordinator looks for it in partition {home}, not in {home + 1}",
     }
-    assert named(findings(health_table(wrong), windows(wrong))) == []  # how many partitions there are is not known
+    assert (
+        named(findings(health_table(wrong), windows(wrong))) == []
+    )  # how many partitions there are is not known
     assert health(wrong, partitions={STATE_TOPIC: 50, "other": 1})[0]["misplaced"] == 6
     assert health(wrong, partitions={"other": 50})[0]["misplaced"] is None
 
@@ -177,7 +224,11 @@ def test_a_state_that_kafka_never_writes_is_kept_and_found() -> None:
         ("non_durable_state", "non-durable state code 1", KEY.group_id),
         ("non_durable_state", "non-durable state code 9", KEY.group_id),
     ]
-    fine = state(snapshot(0, state_batches=row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])["state_batches"]))
+    fine = state(
+        snapshot(
+            0, state_batches=row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])["state_batches"]
+        )
+    )
     assert findings(health_table(fine), windows(fine)).num_rows == 0
 
 
@@ -186,8 +237,12 @@ def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     assert named(findings(health_table(broken), windows(broken))) == ["undecodable"]
     gap = [state(snapshot(0)), state(update(0), first=9)]
     (found,) = findings(health_table(*gap), windows(*gap)).to_pylist()
-    assert (found["finding"], found["summary"]) == ("missing", "8 offsets from 0 to 9 were not there")
-    # The records are a second apart, the snapshot is of 5 ms: 600 s later it should have been renewed.
+    assert (found["finding"], found["summary"]) == (
+        "missing",
+        "8 offsets from 0 to 9 were not there",
+    )
+    # The records are a second apart, the snapshot is of 5 ms: 600 s later it should have been
+    # renewed.
     for count, expected in ((600, []), (602, ["holds_pruning"])):
         late = state(snapshot(0), *[update(0)] * count)
         held = findings(health_table(late), windows(late))
@@ -196,11 +251,16 @@ def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     assert line["summary"] == (
         "its last snapshot is 601995 ms older than the last record, so 603 records cannot be pruned"
     )
-    assert findings(health_arrow(gather([])), replay_arrow(schemas.RECORDS.empty_table()), 4).num_rows == 0
+    assert (
+        findings(health_arrow(gather([])), replay_arrow(schemas.RECORDS.empty_table()), 4).num_rows
+        == 0
+    )
 
 
 def test_coordinators_that_carry_more_than_others() -> None:
-    table = health_arrow(gather([state(*[update(0)] * 30, partition=0), state(*[update(1)] * 10, partition=2)]), None)
+    table = health_arrow(
+        gather([state(*[update(0)] * 30, partition=0), state(*[update(1)] * 10, partition=2)]), None
+    )
     spots = coordinator_hot_spots(table, 4, {0: 11, 1: 11, 2: 12}).to_pylist()
     partitions = [spot for spot in spots if spot["over"] == "partition"]
     assert [(s["item"], s["records"], s["share_partitions"]) for s in partitions] == [
@@ -214,7 +274,9 @@ def test_coordinators_that_carry_more_than_others() -> None:
     assert {s["even_share"] for s in partitions} == {0.25}
     assert {s["max_mean"] for s in partitions} == {3.0}
     assert [s["jain"] for s in partitions] == [pytest.approx(40**2 / (4 * (30**2 + 10**2)))] * 4
-    brokers = [(s["item"], s["state_partitions"], s["records"]) for s in spots if s["over"] == "broker"]
+    brokers = [
+        (s["item"], s["state_partitions"], s["records"]) for s in spots if s["over"] == "broker"
+    ]
     assert brokers == [(11, 2, 30), (12, 1, 10), (None, 1, 0)]  # nobody is known to lead 3
     assert [s["item"] for s in coordinator_hot_spots(table).to_pylist()] == [0, 2]
     assert coordinator_hot_spots(health_arrow(gather([])), 4, {}).num_rows == 0
@@ -230,15 +292,24 @@ def test_keys_are_spread_over_fifty_partitions_unless_there_are_others() -> None
     placed = [state_partition(key) for key in keys]
     assert [line["share_partitions"] for line in spread] == [placed.count(n) for n in range(50)]
     assert key_distribution(table, 4).num_rows == 4
-    assert key_distribution(table.slice(0, 0), 4).column("share_partitions").to_pylist() == [0, 0, 0, 0]
+    assert key_distribution(table.slice(0, 0), 4).column("share_partitions").to_pylist() == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
 def test_the_hash_of_a_column_is_the_hash_of_each(texts: list[str]) -> None:
-    ours = state_partitions(pa.array(texts), pa.array([1 << 30] * len(texts), pa.int32())).to_pylist()
+    ours = state_partitions(
+        pa.array(texts), pa.array([1 << 30] * len(texts), pa.int32())
+    ).to_pylist()
     assert ours == [abs_hash(text) % (1 << 30) for text in texts]
 
 
 def test_the_least_hash_counts_as_zero() -> None:
     assert abs_hash("polygenelubricants") == 0
-    assert state_partitions(pa.array(["polygenelubricants"]), pa.array([50], pa.int32())).to_pylist() == [0]
+    assert state_partitions(
+        pa.array(["polygenelubricants"]), pa.array([50], pa.int32())
+    ).to_pylist() == [0]

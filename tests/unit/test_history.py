@@ -27,7 +27,13 @@ from tests.unit.test_wire import raw
 
 STATE = {
     name: name
-    for name in ("snapshot_epoch", "state_epoch", "leader_epoch", "effective_start_offset", "window_end_offset")
+    for name in (
+        "snapshot_epoch",
+        "state_epoch",
+        "leader_epoch",
+        "effective_start_offset",
+        "window_end_offset",
+    )
 } | {"start_offset": "start_offset", "delivery_complete_count": "delivery_complete_count"}
 
 
@@ -35,10 +41,15 @@ def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
     return decode_arrow(raw(records)).records
 
 
-def story(*writes: tuple[int, list[tuple[int, int, int, int]]], **changes: Any) -> list[tuple[bytes, bytes | None]]:
+def story(
+    *writes: tuple[int, list[tuple[int, int, int, int]]], **changes: Any
+) -> list[tuple[bytes, bytes | None]]:
     """A first snapshot, then an update for each further write."""
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
-    return [encode_record(kind, row(*write, **changes)) for kind, write in zip(kinds, writes, strict=True)]
+    return [
+        encode_record(kind, row(*write, **changes))
+        for kind, write in zip(kinds, writes, strict=True)
+    ]
 
 
 def column(history: pa.RecordBatch, name: str) -> list[Any]:
@@ -51,20 +62,30 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
     for _ in range(cases(60, 600)):
         records = decode(generators.sequence(random))
         for line in history_arrow(records).to_pylist():
-            then = replay_arrow(records.filter(pc.less_equal(records.column("offset"), line["record_offset"])))
-            window = next((w for w in then.to_pylist() if w["partition"] == line["partition"]), None)
+            then = replay_arrow(
+                records.filter(pc.less_equal(records.column("offset"), line["record_offset"]))
+            )
+            window = next(
+                (w for w in then.to_pylist() if w["partition"] == line["partition"]), None
+            )
             if window is None:
                 assert line["record_kind"] == "tombstone"
                 assert line["snapshot_epoch"] is None
                 continue
-            assert {ours: line[ours] for ours in STATE} == {ours: window[name] for ours, name in STATE.items()}
+            assert {ours: line[ours] for ours in STATE} == {
+                ours: window[name] for ours, name in STATE.items()
+            }
             runs = window["runs"]
             unfinished = [run for run in runs if run["delivery_state"] not in TERMINAL_STATES]
             if line["start_offset"] is not None:
                 assert line["runs"] == len(runs)
-                assert line["max_delivery_count"] == max((run["delivery_count"] for run in unfinished), default=0)
+                assert line["max_delivery_count"] == max(
+                    (run["delivery_count"] for run in unfinished), default=0
+                )
                 assert line["window_available"] == sum(
-                    run["last_offset"] - run["first_offset"] + 1 for run in runs if run["delivery_state"] == 0
+                    run["last_offset"] - run["first_offset"] + 1
+                    for run in runs
+                    if run["delivery_state"] == 0
                 )
 
 
@@ -84,7 +105,9 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
     for _ in range(cases(80, 800)):
         raw_records = generators.sequence(random, keys=1, length=14)
         numbered = [(100 + n, *record) for n, record in enumerate(raw_records)]
-        history = {line["record_offset"]: line for line in history_arrow(decode(raw_records)).to_pylist()}
+        history = {
+            line["record_offset"]: line for line in history_arrow(decode(raw_records)).to_pylist()
+        }
         for n in range(1, len(numbered)):
             before, after = replay(numbered[:n]), replay(numbered[: n + 1])
             line = history[100 + n]
@@ -93,13 +116,23 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
             seen += 1
             ((_, old),), ((_, new),) = before.items(), after.items()
             was, now = per_offset(old), per_offset(new)
-            done = [sum(s in TERMINAL_STATES for s, _ in offsets.values()) for offsets in (was, now)]
+            done = [
+                sum(s in TERMINAL_STATES for s, _ in offsets.values()) for offsets in (was, now)
+            ]
             begin = new.start_offset if old.start_offset == -1 else old.start_offset
             assert line["finished"] == new.start_offset + done[1] - begin - done[0]
-            assert line["archived"] == sum(s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items())
-            rises = {o: (s, c, was.get(o, (0, 0))[1]) for o, (s, c) in now.items() if c > was.get(o, (0, 0))[1]}
+            assert line["archived"] == sum(
+                s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items()
+            )
+            rises = {
+                o: (s, c, was.get(o, (0, 0))[1])
+                for o, (s, c) in now.items()
+                if c > was.get(o, (0, 0))[1]
+            }
             assert line["released"] == sum(s == 0 for s, _, _ in rises.values())
-            assert line["redelivered"] == sum(c - max(earlier, 1) for _, c, earlier in rises.values())
+            assert line["redelivered"] == sum(
+                c - max(earlier, 1) for _, c, earlier in rises.values()
+            )
     assert seen > cases(40, 400)
 
 
@@ -125,10 +158,15 @@ def test_deliveries_are_told_apart() -> None:
 
 def test_a_reset_is_a_new_state_and_a_later_snapshot_is_not() -> None:
     first = story((100, []), (100, [(100, 109, 2, 1)]))
-    later = encode_record(SHARE_SNAPSHOT, row(100, [(100, 119, 2, 1)], snapshot_epoch=1, create_timestamp=9))
-    reset = encode_record(SHARE_SNAPSHOT, row(20, [], snapshot_epoch=2, state_epoch=7, leader_epoch=0))
+    later = encode_record(
+        SHARE_SNAPSHOT, row(100, [(100, 119, 2, 1)], snapshot_epoch=1, create_timestamp=9)
+    )
+    reset = encode_record(
+        SHARE_SNAPSHOT, row(20, [], snapshot_epoch=2, state_epoch=7, leader_epoch=0)
+    )
     twice = encode_record(
-        SHARE_SNAPSHOT, row(10, [], snapshot_epoch=3, state_epoch=7, leader_epoch=0, create_timestamp=12)
+        SHARE_SNAPSHOT,
+        row(10, [], snapshot_epoch=3, state_epoch=7, leader_epoch=0, create_timestamp=12),
     )
     history = history_arrow(decode([*first, later, reset, twice]))
     assert column(history, "replaced") == [True, False, False, True, True]
@@ -150,9 +188,14 @@ def test_what_is_missing_is_never_bridged() -> None:
             encode_record(SHARE_UPDATE, row(120, [(120, 121, 2, 1)])),
         ]
     )
-    kept = records.filter(pa.array([True, True, False, False, True])).append_column("x", pa.array([0, 0, 0]))
+    kept = records.filter(pa.array([True, True, False, False, True])).append_column(
+        "x", pa.array([0, 0, 0])
+    )
     gaps = missing_offsets(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
-    place = {"topic": kept.column("topic")[0].as_py(), "partition": kept.column("record_partition")[0].as_py()}
+    place = {
+        "topic": kept.column("topic")[0].as_py(),
+        "partition": kept.column("record_partition")[0].as_py(),
+    }
     assert gaps.to_pylist() == [place | {"first_offset": 102, "end_offset": 104}]
     history = history_arrow(kept, gaps)
     assert column(history, "follows") == [True, True, False]
@@ -195,7 +238,9 @@ def test_a_history_made_piece_by_piece_has_the_same_rows(by_key: bool, size: int
     for _ in range(20):
         records = decode(generators.sequence(random, length=30))
         if by_key:
-            records = records.sort_by([(n, "ascending") for n in ("group_id", "topic_id", "partition", "offset")])
+            records = records.sort_by(
+                [(n, "ascending") for n in ("group_id", "topic_id", "partition", "offset")]
+            )
         pieces = [records.slice(at, size) for at in range(0, records.num_rows, size)]
         made = list(histories(pieces)) if by_key else _in_log_order(pieces)
         whole = pa.Table.from_batches([history_arrow(records)])
@@ -215,7 +260,10 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     records = pa.Table.from_batches([batch.records for batch in decoded(source)])
     history = history_arrow(records)
     assert history.num_rows == records.num_rows == 1780
-    for as_of in (datetime(2100, 1, 1, tzinfo=UTC), history.column("record_timestamp")[700].as_py()):
+    for as_of in (
+        datetime(2100, 1, 1, tzinfo=UTC),
+        history.column("record_timestamp")[700].as_py(),
+    ):
         known = up_to(records, as_of)
         last: dict[SharePartition, Any] = {}
         for line in history.to_pylist():
@@ -225,7 +273,9 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
         alive = {key: line for key, line in last.items() if line["record_kind"] != "tombstone"}
         assert len(windows) == len(alive) > 10
         for window in windows:
-            line = alive[SharePartition(window["group_id"], window["topic_id"], window["partition"])]
+            line = alive[
+                SharePartition(window["group_id"], window["topic_id"], window["partition"])
+            ]
             assert {name: line[name] for name in STATE} == {name: window[name] for name in STATE}
             assert line["follows"]
     # All that was ever finished and not reset again is the sum of the steps.
@@ -235,7 +285,11 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     ends = [line for line in replay_arrow(records).to_pylist() if line["group_id"] == "billing"]
     finished = sum(
         w["effective_start_offset"]
-        + sum(r["last_offset"] - r["first_offset"] + 1 for r in w["runs"] if r["delivery_state"] in TERMINAL_STATES)
+        + sum(
+            r["last_offset"] - r["first_offset"] + 1
+            for r in w["runs"]
+            if r["delivery_state"] in TERMINAL_STATES
+        )
         for w in ends
     )
     assert finished >= total > 0

@@ -21,12 +21,22 @@ CONDA_NAMES = {
     "prometheus-client": "prometheus_client",
 }
 #: What the extras of kafka-python and pyspark bring along; conda knows no extras.
-BROUGHT_ALONG = {"crc32c", "lz4", "python-snappy", "zstandard", "googleapis-common-protos", "grpcio", "grpcio-status"}
+BROUGHT_ALONG = {
+    "crc32c",
+    "lz4",
+    "python-snappy",
+    "zstandard",
+    "googleapis-common-protos",
+    "grpcio",
+    "grpcio-status",
+}
 
 
 def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
     code = "import sys, sharelag; print(*sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
     assert not loaded & {
         "pyspark",
@@ -41,8 +51,12 @@ def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
 
 
 def test_submodules_are_there_without_being_imported() -> None:
-    code = "import sharelag; print(sharelag.replay.replay([]), sharelag.wire.state_partition.__name__)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import sharelag; print(sharelag.replay.replay([]), sharelag.wire.state_partition.__name__)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout == "{} state_partition\n"
 
 
@@ -65,17 +79,25 @@ def test_the_conda_environment_has_the_same_dependencies() -> None:
     pip = {conda_form(text) for text in wanted if not text.startswith("sharelag")}
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     conda = {item.replace(" ", "") for item in listed if isinstance(item, str)}
-    assert conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | BROUGHT_ALONG
+    assert (
+        conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | BROUGHT_ALONG
+    )
     assert pip - conda == set()
 
 
 def conda_form(requirement: str) -> str:
-    name, rest = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[[^\]]*\])?(.*)", requirement.replace(" ", "").lower()).groups()  # type: ignore[union-attr]
+    name, rest = re.fullmatch(
+        r"([A-Za-z0-9_-]+)(?:\[[^\]]*\])?(.*)", requirement.replace(" ", "").lower()
+    ).groups()  # type: ignore[union-attr]
     return CONDA_NAMES.get(name, name) + rest
 
 
 def test_the_lock_file_pins_every_dependency() -> None:
-    locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
+    locked = {
+        line.partition("==")[0]
+        for line in (ROOT / "requirements.lock").read_text().splitlines()
+        if "==" in line
+    }
     wanted = [
         *PROJECT["dependencies"],
         *(d for extra in PROJECT["optional-dependencies"].values() for d in extra),
@@ -96,12 +118,18 @@ def test_the_wheel_holds_both_packages_and_their_data(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"sharelag/__init__.py", "sharelag/workbench/page.html.j2", "sharelag_widgets/__init__.py"} <= names
+    assert {
+        "sharelag/__init__.py",
+        "sharelag/workbench/page.html.j2",
+        "sharelag_widgets/__init__.py",
+    } <= names
     assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
 
 
 def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     texts = [ROOT / name for name in files if not name.endswith((".parquet", ".png"))]
     named = [
         str(path)
@@ -114,5 +142,9 @@ def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
 @pytest.mark.row("ASG-06")
 def test_what_is_not_modelled_is_listed() -> None:
     """Push-based delivery, which KIP-932 mentions as an alternative, with its status."""
-    (line,) = [line for line in (ROOT / "DECISIONS.md").read_text().splitlines() if "push-based" in line.lower()]
+    (line,) = [
+        line
+        for line in (ROOT / "DECISIONS.md").read_text().splitlines()
+        if "push-based" in line.lower()
+    ]
     assert "not modelled" in line

@@ -40,7 +40,13 @@ Lags = Sequence[int | None]
 def lag_table(groups: dict[str, dict[str, Lags]], end: int = 1000) -> pa.Table:
     """Lag by group, topic id and partition."""
     rows = [
-        {"group_id": group, "topic": NAMES[topic_id], "topic_id": topic_id, "partition": n, "lag": lag}
+        {
+            "group_id": group,
+            "topic": NAMES[topic_id],
+            "topic_id": topic_id,
+            "partition": n,
+            "lag": lag,
+        }
         | {"end_offset": end, "as_of": NOW}
         for group, topics in groups.items()
         for topic_id, lags in topics.items()
@@ -54,7 +60,9 @@ def member_table(group: str, *assigned: dict[str, list[int]]) -> pa.Table:
         {
             "group_id": group,
             "member_id": f"m{n}",
-            "assigned_partitions": [{"topic_id": t, "partitions": numbers} for t, numbers in topics.items()],
+            "assigned_partitions": [
+                {"topic_id": t, "partitions": numbers} for t, numbers in topics.items()
+            ],
         }
         for n, topics in enumerate(assigned)
     ]
@@ -63,8 +71,13 @@ def member_table(group: str, *assigned: dict[str, list[int]]) -> pa.Table:
 
 def group_table(group: str, **topics: int) -> pa.Table:
     ids = {name: topic_id for topic_id, name in NAMES.items()}
-    listed = [{"topic_id": ids[n], "topic_name": n, "partitions": list(range(count))} for n, count in topics.items()]
-    return pa.Table.from_pylist([{"group_id": group, "initialized_topics": listed}], schema=schemas.GROUPS)
+    listed = [
+        {"topic_id": ids[n], "topic_name": n, "partitions": list(range(count))}
+        for n, count in topics.items()
+    ]
+    return pa.Table.from_pylist(
+        [{"group_id": group, "initialized_topics": listed}], schema=schemas.GROUPS
+    )
 
 
 def past_table(ends: dict[str, Lags]) -> pa.Table:
@@ -76,13 +89,15 @@ def past_table(ends: dict[str, Lags]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-def row_of(table: pa.RecordBatch, over: str, measure: str, topic_id: str | None = None, group: str = "g") -> Any:
+def row_of(
+    table: pa.RecordBatch, over: str, measure: str, topic_id: str | None = None, group: str = "g"
+) -> Any:
     wanted = {"group_id": group, "topic_id": topic_id, "over": over, "measure": measure}
     (row,) = [row for row in table.to_pylist() if wanted.items() <= row.items()]
     return row
 
 
-# ---- figures --------------------------------------------------------------------------------------------
+# ---- figures -------------------------------------------------------------------------------------
 
 
 def spread(*values: float) -> dict[str, float]:
@@ -121,27 +136,46 @@ def test_even_lags_have_a_ratio_of_one_and_one_lagging_partition_of_three() -> N
     assert (one["total"], one["mean"], one["min"], one["max"], one["as_of"]) == (21, 7, 0, 21, NOW)
 
 
-_NUMBERS = st.lists(st.one_of(st.integers(0, 2**40), st.floats(1e-3, 1e12)), min_size=1, max_size=40)
+_NUMBERS = st.lists(
+    st.one_of(st.integers(0, 2**40), st.floats(1e-3, 1e12)), min_size=1, max_size=40
+)
 
 
 @given(st.lists(_NUMBERS, min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_many_segments_at_once_equal_the_closed_forms_one_by_one(groups: list[list[float]], random: Any) -> None:
+def test_many_segments_at_once_equal_the_closed_forms_one_by_one(
+    groups: list[list[float]], random: Any
+) -> None:
     pairs = [(value, n) for n, values in enumerate(groups) for value in values]
     random.shuffle(pairs)
-    values, segment = np.array([v for v, _ in pairs], float), np.array([n for _, n in pairs], np.int64)
+    values, segment = (
+        np.array([v for v, _ in pairs], float),
+        np.array([n for _, n in pairs], np.int64),
+    )
     figures = spread_columns(values, segment, len(groups))
     for n, numbers in enumerate(groups):
         x = np.array(numbers, float)
         if x.sum() == 0:
             assert all(np.isnan(getattr(figures, name)[n]) for name in RATIOS)
-            assert (figures.total[n], figures.mean[n], figures.max[n], figures.items[n]) == (0, 0, 0, len(x))
+            assert (figures.total[n], figures.mean[n], figures.max[n], figures.items[n]) == (
+                0,
+                0,
+                0,
+                len(x),
+            )
             continue
         for name, expected in closed_forms(x).items():
             assert getattr(figures, name)[n] == pytest.approx(expected, rel=1e-9, abs=1e-9), name
 
 
-@given(_NUMBERS.filter(any), st.randoms(use_true_random=False), st.sampled_from([1e-6, 3.0, 1000.0]), st.integers(2, 5))
-def test_neither_unit_nor_order_nor_repetition_changes_the_ratios(x: Any, random: Any, unit: float, times: int) -> None:
+@given(
+    _NUMBERS.filter(any),
+    st.randoms(use_true_random=False),
+    st.sampled_from([1e-6, 3.0, 1000.0]),
+    st.integers(2, 5),
+)
+def test_neither_unit_nor_order_nor_repetition_changes_the_ratios(
+    x: Any, random: Any, unit: float, times: int
+) -> None:
     same = spread(*x)
     scaled, shuffled, repeated = (
         spread(*np.array(x, float) * unit),
@@ -159,7 +193,9 @@ def test_neither_unit_nor_order_nor_repetition_changes_the_ratios(x: Any, random
 
 
 def test_what_is_unknown_is_counted_and_not_taken_for_zero() -> None:
-    assert spread(4, 4, np.nan) == pytest.approx(closed_forms(np.array([4.0, 4.0])) | {"items": 3, "unknown": 1})
+    assert spread(4, 4, np.nan) == pytest.approx(
+        closed_forms(np.array([4.0, 4.0])) | {"items": 3, "unknown": 1}
+    )
     none = spread(np.nan)
     assert (none["items"], none["unknown"]) == (1, 1)
     assert all(np.isnan(none[name]) for name in Spread._fields[2:])
@@ -180,7 +216,7 @@ def test_figures_hold_for_the_smallest_and_for_very_large_numbers() -> None:
         assert spread(1e300, 0, 1e300)["jain"] == pytest.approx(2 / 3)
 
 
-# ---- spreads of a group ---------------------------------------------------------------------------------
+# ---- spreads of a group --------------------------------------------------------------------------
 
 
 def test_each_measure_over_partitions_topics_and_members() -> None:
@@ -189,7 +225,13 @@ def test_each_measure_over_partitions_topics_and_members() -> None:
     past = past_table({ORDERS: [900, 1000, 2000], RETURNS: [400]})
     observed = pa.Table.from_pylist(
         [
-            {"group_id": "g", "topic_id": ORDERS, "partition": n, "begin": NOW, "end": NOW + timedelta(minutes=30)}
+            {
+                "group_id": "g",
+                "topic_id": ORDERS,
+                "partition": n,
+                "begin": NOW,
+                "end": NOW + timedelta(minutes=30),
+            }
             | {"finished": finished}
             for n, finished in enumerate([50, 0, None])
         ],
@@ -200,32 +242,62 @@ def test_each_measure_over_partitions_topics_and_members() -> None:
     whole = row_of(table, "partition", "lag")
     assert (whole["items"], whole["unknown"], whole["total"], whole["max"]) == (6, 2, 60, 30)
     orders = row_of(table, "partition", "lag", ORDERS)
-    assert (orders["topic"], orders["items"], orders["unknown"], orders["total"]) == ("orders", 3, 0, 40)
+    assert (orders["topic"], orders["items"], orders["unknown"], orders["total"]) == (
+        "orders",
+        3,
+        0,
+        40,
+    )
     topics = row_of(table, "topic", "lag")
     assert (topics["items"], topics["total"], topics["max"], topics["topic"]) == (2, 60, 40, None)
 
-    # Partition 0 of orders has two members, which carry half of its 30 each; the lag of returns 0 is not known.
+    # Partition 0 of orders has two members, which carry half of its 30 each; the lag of returns 0
+    # is not known.
     lags = row_of(table, "member", "lag")
-    assert (lags["items"], lags["unknown"], lags["total"], lags["max"], lags["min"]) == (4, 1, 60, 45, 0)
+    assert (lags["items"], lags["unknown"], lags["total"], lags["max"], lags["min"]) == (
+        4,
+        1,
+        60,
+        45,
+        0,
+    )
     shares = row_of(table, "member", "partitions")
     assert (shares["items"], shares["total"], shares["max"], shares["min"]) == (4, 5, 3, 0)
     # Two members, one, none; one, one, and none for the partition that has no state yet.
     counts = row_of(table, "partition", "members")
-    assert (counts["items"], counts["unknown"], counts["total"], counts["max"], counts["min"]) == (6, 0, 5, 2, 0)
+    assert (counts["items"], counts["unknown"], counts["total"], counts["max"], counts["min"]) == (
+        6,
+        0,
+        5,
+        2,
+        0,
+    )
 
     # An end offset that went back, or that was not known then, tells no arrivals.
     arrived = row_of(table, "partition", "arrived")
-    assert (arrived["items"], arrived["unknown"], arrived["total"], arrived["max"]) == (6, 3, 700, 600)
+    assert (arrived["items"], arrived["unknown"], arrived["total"], arrived["max"]) == (
+        6,
+        3,
+        700,
+        600,
+    )
     assert row_of(table, "topic", "arrived")["max"] == 600
     finished = row_of(table, "partition", "finished", ORDERS)
-    assert (finished["items"], finished["unknown"], finished["total"], finished["mean"]) == (3, 1, 100, 50)
+    assert (finished["items"], finished["unknown"], finished["total"], finished["mean"]) == (
+        3,
+        1,
+        100,
+        50,
+    )
 
 
 def test_rows_are_sorted_and_only_of_what_is_given() -> None:
     lag = lag_table({"g": {ORDERS: [1, 2], RETURNS: [3]}, "<b>:&'\n": {ORDERS: [1]}})
     table = imbalance_arrow(lag)
     assert table.schema.equals(schemas.IMBALANCE)
-    told = [(row["group_id"], row["topic"], row["over"], row["measure"]) for row in table.to_pylist()]
+    told = [
+        (row["group_id"], row["topic"], row["over"], row["measure"]) for row in table.to_pylist()
+    ]
     assert told == [
         ("<b>:&'\n", None, "partition", "lag"),
         ("<b>:&'\n", None, "topic", "lag"),
@@ -236,14 +308,19 @@ def test_rows_are_sorted_and_only_of_what_is_given() -> None:
         ("g", "returns", "partition", "lag"),
     ]
     assert {row["over"] for row in imbalance_arrow(lag, by="topic").to_pylist()} == {"topic"}
-    with pytest.raises(InputError, match="cannot show an imbalance by 'group': choose one of partition, topic, member"):
+    with pytest.raises(
+        InputError,
+        match="cannot show an imbalance by 'group': choose one of partition, topic, member",
+    ):
         imbalance_arrow(lag, by="group")
 
 
 def test_groups_whose_names_run_together_stay_apart() -> None:
     lag = lag_table({"g": {ORDERS: [8, 0]}, "0:g": {ORDERS: [0, 4]}, f"{ORDERS} g": {ORDERS: [1]}})
     table = imbalance_arrow(lag, member_table("0:g", {ORDERS: [1]}))
-    assert [row_of(table, "partition", "lag", group=g)["total"] for g in ("g", "0:g", f"{ORDERS} g")] == [8, 4, 1]
+    assert [
+        row_of(table, "partition", "lag", group=g)["total"] for g in ("g", "0:g", f"{ORDERS} g")
+    ] == [8, 4, 1]
     assert row_of(table, "partition", "members", group="0:g")["total"] == 1
     assert row_of(table, "partition", "members", group="g")["total"] == 0
     assert row_of(table, "member", "lag", group="0:g")["total"] == 4
@@ -254,7 +331,10 @@ def test_a_group_of_which_no_member_records_are_there_has_unknown_members() -> N
     table = imbalance_arrow(lag, member_table("g", {ORDERS: [1]}), group_table("g", orders=2))
     assert row_of(table, "partition", "members", group="h")["unknown"] == 1
     assert row_of(table, "partition", "members", group="g")["unknown"] == 0
-    verdicts = {row["group_id"]: row for row in skew_arrow(lag, member_table("x"), group_table("g")).to_pylist()}
+    verdicts = {
+        row["group_id"]: row
+        for row in skew_arrow(lag, member_table("x"), group_table("g")).to_pylist()
+    }
     assert (verdicts["g"]["verdict"], verdicts["g"]["members"]) == (NO_MEMBERS, 0)
     assert (verdicts["h"]["verdict"], verdicts["h"]["members"]) == (EVEN, None)
 
@@ -262,7 +342,9 @@ def test_a_group_of_which_no_member_records_are_there_has_unknown_members() -> N
 def test_nothing_gives_nothing() -> None:
     empty = schemas.LAG.empty_table()
     assert imbalance_arrow(empty).num_rows == trend({}).num_rows == skew_arrow(empty).num_rows == 0
-    only_groups = imbalance_arrow(empty, member_table("g", {ORDERS: [0]}), group_table("g", orders=2))
+    only_groups = imbalance_arrow(
+        empty, member_table("g", {ORDERS: [0]}), group_table("g", orders=2)
+    )
     assert row_of(only_groups, "partition", "members")["max_mean"] == 2
     assert row_of(only_groups, "member", "partitions")["total"] == 1
 
@@ -270,8 +352,13 @@ def test_nothing_gives_nothing() -> None:
 def test_the_trend_tells_each_moment_and_what_arrived_in_between() -> None:
     moments = [NOW + timedelta(hours=n) for n in range(3)]
     shapes = [([5, 5], 100), ([10, 0], 150), ([30, 10], 150)]
-    lags = {moment: lag_table({"g": {ORDERS: lag}}, end) for moment, (lag, end) in zip(moments, shapes, strict=True)}
-    rows = trend(dict(reversed(lags.items())), {moments[2]: member_table("g", {ORDERS: [0]})}).to_pylist()
+    lags = {
+        moment: lag_table({"g": {ORDERS: lag}}, end)
+        for moment, (lag, end) in zip(moments, shapes, strict=True)
+    }
+    rows = trend(
+        dict(reversed(lags.items())), {moments[2]: member_table("g", {ORDERS: [0]})}
+    ).to_pylist()
     whole = [row for row in rows if row["over"] == "partition" and row["topic_id"] is None]
     told = [(row["as_of"], row["measure"], row["total"], row["max_mean"]) for row in whole]
     assert told == [
@@ -285,12 +372,16 @@ def test_the_trend_tells_each_moment_and_what_arrived_in_between() -> None:
     assert [row["as_of"] for row in rows if row["over"] == "member"] == [moments[2]] * 2
 
 
-# ---- what it is that skews ------------------------------------------------------------------------------
+# ---- what it is that skews -----------------------------------------------------------------------
 
 
 def verdict(lags: Lags, *assigned: list[int], arrived: Lags | None = None) -> dict[str, Any]:
     members = member_table("g", *({ORDERS: numbers} if numbers else {} for numbers in assigned))
-    past = past_table({ORDERS: [None if n is None else 1000 - n for n in arrived]}) if arrived else None
+    past = (
+        past_table({ORDERS: [None if n is None else 1000 - n for n in arrived]})
+        if arrived
+        else None
+    )
     (row,) = skew_arrow(lag_table({"g": {ORDERS: lags}}), members, past=past).to_pylist()
     return dict(row)
 
@@ -313,9 +404,17 @@ def test_more_arrivals_where_the_lag_is_are_data_skew() -> None:
 def test_lag_where_fewer_members_are_is_starvation() -> None:
     row = verdict([0, 2, 0, 98], [0], [1], [2], arrived=[100] * 4)
     assert (row["verdict"], row["findings"]) == (STARVATION, [STARVATION])
-    assert (row["unattended_partitions"], row["starved_partitions"], row["starved_lag"]) == (1, 0.25, 0.98)
+    assert (row["unattended_partitions"], row["starved_partitions"], row["starved_lag"]) == (
+        1,
+        0.25,
+        0.98,
+    )
     fewer = verdict([5, 5, 90, 0], [0, 1, 2, 3], [0, 1, 3], [0, 1, 3], arrived=[100] * 4)
-    assert (fewer["verdict"], fewer["unattended_partitions"], fewer["starved_lag"]) == (STARVATION, 0, 0.9)
+    assert (fewer["verdict"], fewer["unattended_partitions"], fewer["starved_lag"]) == (
+        STARVATION,
+        0,
+        0.9,
+    )
 
 
 def test_lag_with_members_that_have_more_partitions_is_assignment_skew() -> None:
@@ -347,7 +446,22 @@ def test_an_even_lag_or_none_is_told_apart_from_what_is_not_known() -> None:
 def test_without_members_or_arrivals_nothing_is_made_up() -> None:
     (row,) = skew_arrow(lag_table({"g": {ORDERS: [9, 0, 0]}})).to_pylist()
     assert (row["verdict"], row["findings"]) == (UNEVEN, [])
-    for name in ("members", "idle_members", "unattended_partitions", "starved_lag", "loaded_lag", "busy_arrived"):
+    for name in (
+        "members",
+        "idle_members",
+        "unattended_partitions",
+        "starved_lag",
+        "loaded_lag",
+        "busy_arrived",
+    ):
         assert row[name] is None
-    assert set(VERDICTS) == {NO_MEMBERS, STARVATION, ASSIGNMENT_SKEW, DATA_SKEW, UNEVEN, EVEN, NO_LAG}
+    assert set(VERDICTS) == {
+        NO_MEMBERS,
+        STARVATION,
+        ASSIGNMENT_SKEW,
+        DATA_SKEW,
+        UNEVEN,
+        EVEN,
+        NO_LAG,
+    }
     assert skew_arrow(lag_table({"g": {ORDERS: [1]}})).schema.equals(SKEW)

@@ -39,7 +39,9 @@ def test_the_name_of_an_mbean() -> None:
     assert hostile.tags == {"group": 'a,b="c"\n', "partition": "0"}
 
 
-@pytest.mark.parametrize("text", ["", "kafka.server", "kafka.server:name=x", "kafka.server:type=a,,b=c", ":type=a"])
+@pytest.mark.parametrize(
+    "text", ["", "kafka.server", "kafka.server:name=x", "kafka.server:type=a,,b=c", ":type=a"]
+)
 def test_what_is_no_name_of_an_mbean(text: str) -> None:
     with pytest.raises(InputError, match="is no name of an MBean"):
         parse_mbean(text)
@@ -53,7 +55,9 @@ def test_three_partitions_of_two_groups_are_six() -> None:
     found = gauges(table)
     assert found["num-partitions", None] == 6
     assert found["group-count", None] == 2
-    assert found["group-count", "stable"] + found["group-count", "empty"] == found["group-count", None]
+    assert (
+        found["group-count", "stable"] + found["group-count", "empty"] == found["group-count", None]
+    )
     assert gauges(table.slice(0, 0)) == dict.fromkeys(found, 0)
 
 

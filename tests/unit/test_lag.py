@@ -36,17 +36,30 @@ def lag_of(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0)
 
 def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
     place = {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "as_of": NOW}
-    return pa.Table.from_pylist([place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS)
+    return pa.Table.from_pylist(
+        [place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS
+    )
 
 
 @pytest.mark.row("LAG-01", "LAG-02", "LAG-03", "LAG-04", "LAG-12")
 def test_gl_09_the_example_of_the_kip() -> None:
-    # 2 and 4 are acquired: not persisted with their state, so 2 and 4 are unknown or available at count 0.
-    batches = [(2, 2, AVAILABLE, 0), (3, 3, AVAILABLE, 2), (4, 4, AVAILABLE, 0), (5, 5, ACKNOWLEDGED, 1)]
+    # 2 and 4 are acquired: not persisted with their state, so 2 and 4 are unknown or available at
+    # count 0.
+    batches = [
+        (2, 2, AVAILABLE, 0),
+        (3, 3, AVAILABLE, 2),
+        (4, 4, AVAILABLE, 0),
+        (5, 5, ACKNOWLEDGED, 1),
+    ]
     batches += [(6, 6, ARCHIVED, 1), (7, 9, AVAILABLE, 0)]
     line = lag_of(row(2, batches, delivery_complete_count=2), end=11)
     assert line["lag"] == line["effective_lag"] == 7
-    assert (line["unread"], line["window_available"], line["window_unknown"], line["window_complete"]) == (
+    assert (
+        line["unread"],
+        line["window_available"],
+        line["window_unknown"],
+        line["window_complete"],
+    ) == (
         1,
         6,
         0,
@@ -60,7 +73,12 @@ def test_gl_10_only_what_is_durable_is_known() -> None:
     batches = [(3, 3, AVAILABLE, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]
     line = lag_of(row(2, batches, delivery_complete_count=2), end=9)
     assert line["lag"] == 5
-    assert (line["unread"], line["window_available"], line["window_unknown"], line["window_complete"]) == (
+    assert (
+        line["unread"],
+        line["window_available"],
+        line["window_unknown"],
+        line["window_complete"],
+    ) == (
         2,
         1,
         2,
@@ -68,8 +86,18 @@ def test_gl_10_only_what_is_durable_is_known() -> None:
     )
 
 
-#: GL-21: the count that is right for the start offset that is persisted after each write of the walk.
-GL_21 = {0: (0, 21), 2: (0, 11), 4: (0, 11), 5: (1, 10), 7: (1, 10), 8: (7, 4), 10: (8, 3), 11: (0, 1)}
+#: GL-21: the count that is right for the start offset that is persisted after each write of the
+#: walk.
+GL_21 = {
+    0: (0, 21),
+    2: (0, 11),
+    4: (0, 11),
+    5: (1, 10),
+    7: (1, 10),
+    8: (7, 4),
+    10: (8, 3),
+    11: (0, 1),
+}
 
 
 @pytest.mark.row("LAG-02", "LAG-10", "PSS-10")
@@ -96,7 +124,9 @@ def test_gl_21_the_trap_is_noticed() -> None:
         SHARE_SNAPSHOT,
         row(110, [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)], delivery_complete_count=7),
     )
-    line = lag_arrow(replay_arrow(decode_arrow(raw([*records, trap])).records), offsets(121)).to_pylist()[0]
+    line = lag_arrow(
+        replay_arrow(decode_arrow(raw([*records, trap])).records), offsets(121)
+    ).to_pylist()[0]
     assert (line["lag"], line["effective_lag"], line["notes"]) == (4, 3, [lags.COUNT_DIFFERS])
 
 
@@ -110,11 +140,23 @@ def test_gl_26_what_is_not_known_is_null_with_a_reason() -> None:
         9,
     )
     no_start = lag_of(row(-1, [], delivery_complete_count=-1), end=11)
-    assert (no_start["lag"], no_start["lag_reason"], no_start["unread"]) == (None, lags.NO_START_OFFSET, None)
+    assert (no_start["lag"], no_start["lag_reason"], no_start["unread"]) == (
+        None,
+        lags.NO_START_OFFSET,
+        None,
+    )
     no_end = lag_of(row(2, []), end=None)
-    assert (no_end["lag"], no_end["lag_reason"], no_end["unread"]) == (None, lags.NO_END_OFFSET, None)
+    assert (no_end["lag"], no_end["lag_reason"], no_end["unread"]) == (
+        None,
+        lags.NO_END_OFFSET,
+        None,
+    )
     elsewhere = lag_of(row(2, [], topic_id="B" * 22), end=11)
-    assert (elsewhere["lag"], elsewhere["lag_reason"], elsewhere["topic"]) == (None, lags.UNKNOWN_TOPIC, None)
+    assert (elsewhere["lag"], elsewhere["lag_reason"], elsewhere["topic"]) == (
+        None,
+        lags.UNKNOWN_TOPIC,
+        None,
+    )
     stale = lag_of(row(50, []), end=40)
     assert (stale["lag"], stale["notes"]) == (0, [lags.NEGATIVE_LAG])
 
@@ -122,7 +164,11 @@ def test_gl_26_what_is_not_known_is_null_with_a_reason() -> None:
 @pytest.mark.row("WIN-10")
 def test_gl_26_deleted_records_are_lag_to_kafka_but_not_effectively() -> None:
     line = lag_of(row(100, []), end=200, log_start=150)
-    assert (line["lag"], line["effective_lag"], line["notes"]) == (100, 50, [lags.START_BELOW_LOG_START])
+    assert (line["lag"], line["effective_lag"], line["notes"]) == (
+        100,
+        50,
+        [lags.START_BELOW_LOG_START],
+    )
     assert (line["start_offset"], line["effective_start_offset"]) == (100, 150)
 
 
@@ -137,7 +183,12 @@ def test_gl_27_a_gap_acknowledgement_takes_its_offsets_out() -> None:
 def test_gl_28_a_state_that_is_not_terminal_stays_lag() -> None:
     archiving = [(0, 4, int(DeliveryState.ARCHIVING), 3), (5, 6, int(DeliveryState.TX_PENDING), 1)]
     line = lag_of(row(0, archiving), end=10)
-    assert (line["lag"], line["window_unknown"], line["unread"], line["effective_start_offset"]) == (
+    assert (
+        line["lag"],
+        line["window_unknown"],
+        line["unread"],
+        line["effective_start_offset"],
+    ) == (
         10,
         7,
         3,
@@ -157,11 +208,15 @@ def test_the_terms_add_up_and_equal_a_count_of_the_offsets(seed: int) -> None:
     snapshot = row(start, [tuple(b) for b in batches])
     records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, snapshot)])).records
     window = replay_arrow(records).to_pylist()[0]
-    end = max(end, window["window_end_offset"])  # else the ends were read before the window, and nothing is unread
+    end = max(
+        end, window["window_end_offset"]
+    )  # else the ends were read before the window, and nothing is unread
     line = lag_arrow(replay_arrow(records), offsets(end, log_start)).to_pylist()[0]
     states: dict[int, int] = {}
     for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(range(batch.first_offset, batch.last_offset + 1), batch.delivery_state)
+        states |= dict.fromkeys(
+            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
+        )
     inside = range(start, window["window_end_offset"])
     complete = [offset for offset in inside if states.get(offset) in (ACKNOWLEDGED, ARCHIVED)]
     assert line["window_complete"] == len(complete)
@@ -176,15 +231,29 @@ def test_the_terms_add_up_and_equal_a_count_of_the_offsets(seed: int) -> None:
 def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
     def share(group: str, partition: int, **changes: Any) -> dict[str, Any]:
         empty: dict[str, Any] = dict.fromkeys(schemas.LAG.names)
-        return empty | {"group_id": group, "topic": "t", "topic_id": "A" * 22, "partition": partition} | changes
+        return (
+            empty
+            | {"group_id": group, "topic": "t", "topic_id": "A" * 22, "partition": partition}
+            | changes
+        )
 
     table = pa.Table.from_pylist(
-        [share("g", 0, lag=7, unread=5), share("g", 1), share("g", 2, lag=3, unread=1), share("h", 0)],
+        [
+            share("g", 0, lag=7, unread=5),
+            share("g", 1),
+            share("g", 2, lag=3, unread=1),
+            share("h", 0),
+        ],
         schema=schemas.LAG,
     )
     for by in ("group", "topic"):
         first, second = rollup_arrow(table, by).to_pylist()
-        assert (first["partitions"], first["unknown_lags"], first["lag"], first["max_lag"]) == (3, 1, 10, 7)
+        assert (first["partitions"], first["unknown_lags"], first["lag"], first["max_lag"]) == (
+            3,
+            1,
+            10,
+            7,
+        )
         assert (second["partitions"], second["unknown_lags"], second["lag"], second["unread"]) == (
             1,
             1,

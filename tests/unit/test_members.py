@@ -40,7 +40,12 @@ def partitions(*numbers: int) -> list[dict[str, Any]]:
 
 def record(kind: int, group: str, member: str | None = None, **value: Any) -> dict[str, Any]:
     """One row of the group records; without a value it is a tombstone."""
-    return {"record_type": kind, "tombstone": not value, "group_id": group, "member_id": member} | value
+    return {
+        "record_type": kind,
+        "tombstone": not value,
+        "group_id": group,
+        "member_id": member,
+    } | value
 
 
 def log(rows: list[dict[str, Any]], partition: int = 0) -> pa.Table:
@@ -55,7 +60,14 @@ def log(rows: list[dict[str, Any]], partition: int = 0) -> pa.Table:
 def join(group: str, member: str, epoch: int, *assigned: int) -> list[dict[str, Any]]:
     """What the coordinator writes when a member joins and is given partitions at once."""
     return [
-        record(MEMBER, group, member, client_id="c", client_host="/h", subscribed_topic_names=["orders"]),
+        record(
+            MEMBER,
+            group,
+            member,
+            client_id="c",
+            client_host="/h",
+            subscribed_topic_names=["orders"],
+        ),
         record(GROUP, group, epoch=epoch, metadata_hash=7),
         record(TARGET, group, member, topic_partitions=partitions(*assigned)),
         record(ASSIGNMENT_EPOCH, group, assignment_epoch=epoch),
@@ -79,7 +91,9 @@ def delete(group: str) -> list[dict[str, Any]]:
 
 def initialized(group: str, *numbers: int) -> dict[str, Any]:
     topics = [topic | {"topic_name": "orders"} for topic in partitions(*numbers)]
-    return record(TOPICS, group, initialized_topics=topics, initializing_topics=[], deleting_topics=[])
+    return record(
+        TOPICS, group, initialized_topics=topics, initializing_topics=[], deleting_topics=[]
+    )
 
 
 def one_member(table: pa.Table, as_of: Any = None) -> dict[str, Any]:
@@ -94,13 +108,23 @@ def one_group(table: pa.Table, as_of: Any = None) -> dict[str, Any]:
 
 def test_a_member_joins_is_told_more_and_leaves() -> None:
     rows = [*join("g", "m", 2), initialized("g", 0, 1)]
-    rows += [record(GROUP, "g", epoch=3, metadata_hash=7), record(TARGET, "g", "m", topic_partitions=partitions(0, 1))]
+    rows += [
+        record(GROUP, "g", epoch=3, metadata_hash=7),
+        record(TARGET, "g", "m", topic_partitions=partitions(0, 1)),
+    ]
     table = log([*rows, record(ASSIGNMENT_EPOCH, "g", assignment_epoch=3)])
     member, group = one_member(table), one_group(table)
     assert (member["member_epoch"], member["assigned_partitions"]) == (2, [])  # not told yet
     assert member["target_partitions"] == partitions(0, 1)
-    assert (group["group_epoch"], group["assignment_epoch"], group["state"], group["members"]) == (3, 3, "Stable", 1)
-    assert group["initialized_topics"] == [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}]
+    assert (group["group_epoch"], group["assignment_epoch"], group["state"], group["members"]) == (
+        3,
+        3,
+        "Stable",
+        1,
+    )
+    assert group["initialized_topics"] == [
+        {"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}
+    ]
     rows = [*table.to_pylist(), assign("g", "m", 3, 0, 1)]
     member = one_member(log(rows))
     assert (member["member_epoch"], member["previous_member_epoch"]) == (3, 2)
@@ -126,9 +150,17 @@ def test_between_its_tombstones_a_member_is_assigned_nothing() -> None:
 
 
 def test_who_comes_back_begins_anew() -> None:
-    rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), record(MEMBER, "g", "m", subscribed_topic_names=["orders"])]
+    rows = [
+        *join("g", "m", 2, 0),
+        *leave("g", "m", 3),
+        record(MEMBER, "g", "m", subscribed_topic_names=["orders"]),
+    ]
     member = one_member(log(rows))
-    assert (member["joined"], member["member_epoch"], member["assigned_partitions"]) == (at(9), None, None)
+    assert (member["joined"], member["member_epoch"], member["assigned_partitions"]) == (
+        at(9),
+        None,
+        None,
+    )
     assert one_group(log(rows))["emptied"] is None
     rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g"), initialized("g", 5)]
     group = one_group(log(rows))
@@ -139,7 +171,11 @@ def test_who_comes_back_begins_anew() -> None:
 def test_what_no_record_tells_is_null() -> None:
     table = log([assign("g", "m", 3, 1)])
     member, group = one_member(table), one_group(table)
-    assert (member["client_id"], member["target_partitions"], member["joined"]) == (None, None, None)
+    assert (member["client_id"], member["target_partitions"], member["joined"]) == (
+        None,
+        None,
+        None,
+    )
     assert (group["group_epoch"], group["initialized_topics"], group["members"]) == (None, None, 1)
     assert groups_arrow(log([record(MEMBER, "g", "m"), record(TARGET, "g", "m")])).num_rows == 0
     # A group takes its members with it, even if their own tombstones are missing.
@@ -148,7 +184,9 @@ def test_what_no_record_tells_is_null() -> None:
 
 
 def test_the_same_names_elsewhere_are_others() -> None:
-    both = pa.concat_tables([log(join("g", "m", 2, 0)), log(join("g", "m", 2, 0) + leave("g", "m", 3), partition=1)])
+    both = pa.concat_tables(
+        [log(join("g", "m", 2, 0)), log(join("g", "m", 2, 0) + leave("g", "m", 3), partition=1)]
+    )
     assert [row["members"] for row in groups_arrow(both).to_pylist()] in ([0, 1], [1, 0])
     hostile = log([*join("a:b", "c", 2, 0), *join("a", "b:c", 2, 1), *leave("a", "b:c", 3)])
     assert [row["group_id"] for row in members_arrow(hostile).to_pylist()] == ["a:b"]
@@ -156,7 +194,10 @@ def test_the_same_names_elsewhere_are_others() -> None:
 
 def test_no_records_no_rows_and_a_wrong_table_is_refused() -> None:
     empty = schemas.GROUP_RECORDS.empty_table()
-    assert (members_arrow(empty).schema, groups_arrow(empty).schema) == (schemas.MEMBERS, schemas.GROUPS)
+    assert (members_arrow(empty).schema, groups_arrow(empty).schema) == (
+        schemas.MEMBERS,
+        schemas.GROUPS,
+    )
     assert drop_superseded_group_records(empty).num_rows == 0
     with pytest.raises(InputError, match=r"group records: 1 of .* member_id: expected string"):
         members_arrow(empty.drop(["member_id"]))
@@ -169,9 +210,16 @@ def test_the_recorded_group_at_its_second_rebalance() -> None:
     told = {}
     for millisecond in (597, 600, 604):
         moment = datetime(2026, 11, 21, 11, 44, 30, millisecond * 1000, tzinfo=UTC)
-        members = [row for row in members_arrow(records, moment).to_pylist() if row["group_id"] == "billing"]
+        members = [
+            row
+            for row in members_arrow(records, moment).to_pylist()
+            if row["group_id"] == "billing"
+        ]
         told[millisecond] = {
-            row["member_id"][:2]: (row["member_epoch"], [len(t["partitions"]) for t in row["assigned_partitions"]])
+            row["member_id"][:2]: (
+                row["member_epoch"],
+                [len(t["partitions"]) for t in row["assigned_partitions"]],
+            )
             for row in members
         }
     assert told == {
@@ -197,7 +245,9 @@ def test_the_assignment_epoch_is_never_beyond_the_group_epoch() -> None:
     batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
     records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
     compared = 0
-    for partition, offset in zip(*(records.column(n).to_pylist() for n in ("record_partition", "offset")), strict=True):
+    for partition, offset in zip(
+        *(records.column(n).to_pylist() for n in ("record_partition", "offset")), strict=True
+    ):
         for row in groups_arrow(records, {partition: offset}).to_pylist():
             if row["assignment_epoch"] is not None:
                 compared += 1
@@ -211,9 +261,21 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     rows += [record(TARGET, "g", "m", topic_partitions=partitions(0)), *join("h", "m", 4, 0)]
     table = log(rows)
     drifting = drift_arrow(members_arrow(table), groups_arrow(table)).to_pylist()
-    behind = {"group_id": "g", "member_id": "m", "member_epoch": 4, "assignment_epoch": 5, "since": None}
+    behind = {
+        "group_id": "g",
+        "member_id": "m",
+        "member_epoch": 4,
+        "assignment_epoch": 5,
+        "since": None,
+    }
     assert drifting == [behind | {"missing": 0, "surplus": 1}]
-    told = log([*rows, assign("g", "m", 5, 0), record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2))])
+    told = log(
+        [
+            *rows,
+            assign("g", "m", 5, 0),
+            record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2)),
+        ]
+    )
     (more,) = drift_arrow(members_arrow(told), groups_arrow(told)).to_pylist()
     assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
     untold = log([*join("g", "m", 4, 0), record(ASSIGNMENT_EPOCH, "g", assignment_epoch=5)])
@@ -224,7 +286,7 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     assert drift_arrow(nobody, groups_arrow(table)).num_rows == 0
 
 
-# ---- against a coordinator that replays one record after the other -----------------------------------------
+# ---- against a coordinator that replays one record after the other -------------------------------
 
 
 def story(random: Random) -> list[dict[str, Any]]:
@@ -250,7 +312,11 @@ def story(random: Random) -> list[dict[str, Any]]:
             rows += leave(group, member, epochs[group])
             alive[group].remove(member)
         elif random.random() < 0.3:  # another subscription
-            rows.append(record(MEMBER, group, member, subscribed_topic_names=random.choice([["orders"], []])))
+            rows.append(
+                record(
+                    MEMBER, group, member, subscribed_topic_names=random.choice([["orders"], []])
+                )
+            )
         else:
             rows.append(assign(group, member, epochs[group], *some))
     return rows[: random.randint(1, len(rows))]  # may end in the middle of a write
@@ -277,12 +343,18 @@ def coordinator(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
         elif kind == MEMBER and row["tombstone"]:
             members.pop(key, None)
         elif kind != TOPICS and not (row["tombstone"] and key not in members):
-            member = members.setdefault(key, {"joined": row["timestamp"], "target": None, "told": None})
+            member = members.setdefault(
+                key, {"joined": row["timestamp"], "target": None, "told": None}
+            )
             member["changed"] = row["timestamp"]
             if kind == TARGET:
                 member["target"] = [] if row["tombstone"] else row["topic_partitions"]
             if kind == CURRENT:
-                told = (-1, []) if row["tombstone"] else (row["member_epoch"], row["assigned_partitions"])
+                told = (
+                    (-1, [])
+                    if row["tombstone"]
+                    else (row["member_epoch"], row["assigned_partitions"])
+                )
                 member["told"] = told
     for group, held in groups.items():
         held["topics"] = topics.get(group)
@@ -296,13 +368,21 @@ def ours(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
             "joined": row["joined"],
             "changed": row["changed"],
             "target": row["target_partitions"],
-            "told": None if row["member_epoch"] is None else (row["member_epoch"], row["assigned_partitions"]),
+            "told": None
+            if row["member_epoch"] is None
+            else (row["member_epoch"], row["assigned_partitions"]),
         }
         for row in members_arrow(table).to_pylist()
     }
-    names = {"group_epoch": "group_epoch", "assignment_epoch": "assignment_epoch", "members": "members"}
+    names = {
+        "group_epoch": "group_epoch",
+        "assignment_epoch": "assignment_epoch",
+        "members": "members",
+    }
     groups = {
-        row["group_id"]: {name: row[column] for name, column in (names | {"topics": "initialized_topics"}).items()}
+        row["group_id"]: {
+            name: row[column] for name, column in (names | {"topics": "initialized_topics"}).items()
+        }
         for row in groups_arrow(table).to_pylist()
     }
     return members, groups

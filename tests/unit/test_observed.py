@@ -34,7 +34,9 @@ def at(millisecond: int) -> datetime:
     return MIDNIGHT + millisecond * MS
 
 
-def line(millisecond: int, start: int | None = 0, head: int | None = None, **changes: Any) -> dict[str, Any]:
+def line(
+    millisecond: int, start: int | None = 0, head: int | None = None, **changes: Any
+) -> dict[str, Any]:
     """A row of history that follows the one before and changes nothing but what is said."""
     return {
         "group_id": "G1",
@@ -66,7 +68,7 @@ def only(*rows: dict[str, Any], end: datetime = END, over: timedelta = OVER) -> 
     return dict(row)
 
 
-# ---- what each column means ---------------------------------------------------------------------------
+# ---- what each column means ----------------------------------------------------------------------
 
 
 def test_sums_are_of_the_span_alone() -> None:
@@ -78,7 +80,12 @@ def test_sums_are_of_the_span_alone() -> None:
         line(1001, finished=40),
     ]
     row = only(*rows, over=500 * MS)
-    assert {name: row[name] for name in CHANGES} == {"finished": 30, "archived": 2, "released": 8, "redelivered": 4}
+    assert {name: row[name] for name in CHANGES} == {
+        "finished": 30,
+        "archived": 2,
+        "released": 8,
+        "redelivered": 4,
+    }
     assert (row["begin"], row["end"], row["records"], row["breaks"]) == (at(500), at(1000), 2, 0)
     assert row["finished_bins"] == [10, 0, 0, 0, 0, 0, 0, 0, 0, 20]
     assert (row["last_finished"], row["last_released"]) == (at(1000), at(1000))
@@ -92,20 +99,35 @@ def test_the_span_begins_where_the_history_does() -> None:
     assert only(line(300, **FIRST_SEEN), line(700, finished=4))["begin"] == at(300)
     assert only(line(300, **FIRST_SEEN), line(700, finished=4))["breaks"] == 0
     lone = only(line(1000, **FIRST_SEEN))
-    assert (lone["begin"], lone["end"], lone["finished"], lone["finished_bins"]) == (END, END, 0, [0] * BINS)
+    assert (lone["begin"], lone["end"], lone["finished"], lone["finished_bins"]) == (
+        END,
+        END,
+        0,
+        [0] * BINS,
+    )
 
 
 def test_a_state_without_its_snapshot_tells_nothing_until_the_next() -> None:
     blind = {"from_snapshot": False} | dict.fromkeys(CHANGES)
-    rows = [line(100, **blind | {"follows": False}), line(200, **blind), line(300, **dict.fromkeys(CHANGES))]
+    rows = [
+        line(100, **blind | {"follows": False}),
+        line(200, **blind),
+        line(300, **dict.fromkeys(CHANGES)),
+    ]
     row = only(*rows, line(400, finished=5))
     assert (row["begin"], row["finished"], row["breaks"], row["records"]) == (at(300), 5, 0, 4)
     later = only(line(50, **CREATED), *rows, line(400, finished=5))
-    assert (later["begin"], later["finished"], later["breaks"]) == (at(50), 5, 2)  # what they changed is missing
+    assert (later["begin"], later["finished"], later["breaks"]) == (
+        at(50),
+        5,
+        2,
+    )  # what they changed is missing
 
 
 def test_a_tombstone_takes_the_share_partition_away_and_a_snapshot_brings_it_back() -> None:
-    gone = line(300, None, record_kind="tombstone", snapshot_epoch=None, **FIRST_SEEN | {"follows": True})
+    gone = line(
+        300, None, record_kind="tombstone", snapshot_epoch=None, **FIRST_SEEN | {"follows": True}
+    )
     rows = [line(0, **CREATED), line(200, finished=5), gone]
     assert observe(table(rows), END, OVER).num_rows == 0
     assert only(*rows, end=at(299))["finished"] == 5
@@ -119,11 +141,18 @@ def test_how_often_offsets_are_given_back() -> None:
     assert only(line(0, **CREATED), *times[:2])["release_every_ms"] is None
     assert only(line(0, **CREATED), *times)["release_every_ms"] == 45
     assert only(line(0, **CREATED), *times, line(1000, released=9))["release_every_ms"] == 60
-    assert only(line(0, **CREATED), *times, line(195), over=900 * MS)["release_every_ms"] is None  # one is before
+    assert (
+        only(line(0, **CREATED), *times, line(195), over=900 * MS)["release_every_ms"] is None
+    )  # one is before
 
 
 def test_since_when_the_head_stands() -> None:
-    rows = [line(0, 0, **CREATED), line(100, 0, 4), line(200, 2, 4), line(300, 4, 4, head_delivery_count=3)]
+    rows = [
+        line(0, 0, **CREATED),
+        line(100, 0, 4),
+        line(200, 2, 4),
+        line(300, 4, 4, head_delivery_count=3),
+    ]
     row = only(*rows, over=100 * MS)
     assert (row["head_offset"], row["head_since"], row["head_is_older"]) == (4, at(100), False)
     assert row["head_delivery_count"] == 3
@@ -134,11 +163,19 @@ def test_since_when_the_head_stands() -> None:
     broken = only(line(100, 4, **CREATED), line(200, 4, follows=False), line(300, 4))
     assert (broken["head_since"], broken["head_is_older"], broken["breaks"]) == (at(200), True, 1)
     reset = only(line(100, 4, **CREATED), line(200, 4, **CREATED), line(300, 4))
-    assert (reset["head_since"], reset["head_is_older"], reset["replacements"]) == (at(200), False, 2)
+    assert (reset["head_since"], reset["head_is_older"], reset["replacements"]) == (
+        at(200),
+        False,
+        2,
+    )
     created = only(line(100, 4, **CREATED), line(200, 4))
     assert (created["head_since"], created["head_is_older"]) == (at(100), False)
     unknown = only(line(100, None, **CREATED))
-    assert (unknown["head_offset"], unknown["head_since"], unknown["head_is_older"]) == (None, None, None)
+    assert (unknown["head_offset"], unknown["head_since"], unknown["head_is_older"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_what_went_back_is_noticed_unless_it_was_asked_for() -> None:
@@ -150,13 +187,20 @@ def test_what_went_back_is_noticed_unless_it_was_asked_for() -> None:
     for excuse in (CREATED, FIRST_SEEN):
         row = only(*rows, line(200, 3, **excuse))
         assert (row["start_back"], row["count_back"], row["count_back_at"]) == (0, 0, None)
-    unknown = only(*rows, line(200, 20, delivery_complete_count=None), line(300, 20, delivery_complete_count=1))
+    unknown = only(
+        *rows, line(200, 20, delivery_complete_count=None), line(300, 20, delivery_complete_count=1)
+    )
     assert (unknown["count_back"], unknown["start_back_at"]) == (0, None)
 
 
 def test_a_row_that_a_clock_dates_later_is_missing() -> None:
     row = only(line(0, **CREATED), line(1500, 5, finished=5), line(900, 6, finished=1))
-    assert (row["finished"], row["breaks"], row["head_since"], row["head_is_older"]) == (1, 1, at(900), True)
+    assert (row["finished"], row["breaks"], row["head_since"], row["head_is_older"]) == (
+        1,
+        1,
+        at(900),
+        True,
+    )
 
 
 def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
@@ -168,7 +212,7 @@ def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
         observe(table([]).drop_columns(["follows"]), END, OVER)
 
 
-# ---- any history --------------------------------------------------------------------------------------
+# ---- any history ---------------------------------------------------------------------------------
 
 CHANGE = st.one_of(st.none(), st.integers(0, 9))
 ROW = st.fixed_dictionaries(
@@ -227,7 +271,9 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         if row["record_timestamp"] > end:
             skipped = True
             continue
-        seen.append(row | {"follows": row["follows"] and not skipped, "first": not seen, "number": number})
+        seen.append(
+            row | {"follows": row["follows"] and not skipped, "first": not seen, "number": number}
+        )
         skipped = False
     if not seen or seen[-1]["snapshot_epoch"] is None:
         return None
@@ -238,7 +284,9 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
     bins = [0] * BINS
     for row in span:
         width = (end - begin) / BINS
-        at_part = next((i for i in range(BINS) if row["record_timestamp"] <= begin + (i + 1) * width), BINS - 1)
+        at_part = next(
+            (i for i in range(BINS) if row["record_timestamp"] <= begin + (i + 1) * width), BINS - 1
+        )
         bins[at_part] += row["finished"] or 0
     given_back = [row["record_timestamp"] for row in span if row["released"]]
     distances = [abs(b - a) // MS for a, b in pairwise(given_back)]
@@ -265,7 +313,10 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         return next((row["record_timestamp"] for row in seen[::-1] if row[name]), None)
 
     return {
-        **{name: seen[-1][name] for name in ("group_id", "topic_id", "partition", "max_delivery_count")},
+        **{
+            name: seen[-1][name]
+            for name in ("group_id", "topic_id", "partition", "max_delivery_count")
+        },
         "begin": begin,
         "end": end,
         "records": len(span),
@@ -278,7 +329,9 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         "release_every_ms": int(median(distances)) if len(distances) > 1 else None,
         "head_offset": seen[-1]["effective_start_offset"],
         "head_since": head[-1]["record_timestamp"] if known else None,
-        "head_is_older": (not head[-1]["replaced"] and (head[-1]["first"] or not head[-1]["follows"]))
+        "head_is_older": (
+            not head[-1]["replaced"] and (head[-1]["first"] or not head[-1]["follows"])
+        )
         if known
         else None,
         "head_delivery_count": seen[-1]["head_delivery_count"],
@@ -312,7 +365,10 @@ def test_share_partitions_do_not_touch_each_other_nor_do_chunks(
     assert observe(few, at(end), over * MS).equals(together)
 
 
-@given(st.lists(ROW, min_size=1, max_size=12).map(lambda drawn: rows_of(0, drawn)), st.integers(1, 1500))
+@given(
+    st.lists(ROW, min_size=1, max_size=12).map(lambda drawn: rows_of(0, drawn)),
+    st.integers(1, 1500),
+)
 def test_two_spans_that_touch_sum_up_to_one(rows: list[dict[str, Any]], middle: int) -> None:
     early, late = (
         observe(table(rows), at(end), span * MS).to_pylist()
@@ -329,14 +385,20 @@ def test_two_spans_that_touch_sum_up_to_one(rows: list[dict[str, Any]], middle: 
 
 def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
     """What the last window has finished, and the first did not, was finished in between."""
-    records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE), STATE_TOPIC)])
+    records = pa.Table.from_batches(
+        [part.records for part in decoded(CaptureInput(CAPTURE), STATE_TOPIC)]
+    )
     history = history_arrow(records)
     end = max(history.column("record_timestamp").to_pylist())
     observed = observe(history, end, timedelta(days=1)).to_pylist()
-    windows = {(w["group_id"], w["topic_id"], w["partition"]): w for w in replay_arrow(records).to_pylist()}
+    windows = {
+        (w["group_id"], w["topic_id"], w["partition"]): w for w in replay_arrow(records).to_pylist()
+    }
     rows = {
         key: list(lines)
-        for key, lines in groupby(history.to_pylist(), lambda r: (r["group_id"], r["topic_id"], r["partition"]))
+        for key, lines in groupby(
+            history.to_pylist(), lambda r: (r["group_id"], r["topic_id"], r["partition"])
+        )
     }
     assert len(observed) == len(windows) > 10
     checked = 0
@@ -347,14 +409,26 @@ def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
         assert row["begin"] == lead_of(mine)["record_timestamp"]
         base, last = lead_of(mine), mine[-1]
         if base["start_offset"] is None:
-            base = next((r | {"window_complete": 0} for r in mine if r["start_offset"] is not None), base)
+            base = next(
+                (r | {"window_complete": 0} for r in mine if r["start_offset"] is not None), base
+            )
         if row["breaks"] or any(r["replaced"] for r in mine[1:]) or base["start_offset"] is None:
             continue
         inside = sum(
-            run["last_offset"] - run["first_offset"] + 1 for run in window["runs"] if run["delivery_state"] in (2, 4)
+            run["last_offset"] - run["first_offset"] + 1
+            for run in window["runs"]
+            if run["delivery_state"] in (2, 4)
         )
-        assert last["start_offset"] + last["window_complete"] == window["effective_start_offset"] + inside
-        done = window["effective_start_offset"] + inside - base["start_offset"] - base["window_complete"]
+        assert (
+            last["start_offset"] + last["window_complete"]
+            == window["effective_start_offset"] + inside
+        )
+        done = (
+            window["effective_start_offset"]
+            + inside
+            - base["start_offset"]
+            - base["window_complete"]
+        )
         assert row["finished"] == sum(row["finished_bins"]) == done
         checked += 1
     assert checked > 10

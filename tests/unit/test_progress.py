@@ -49,11 +49,30 @@ def ago(milliseconds: int) -> datetime:
     return NOON - milliseconds * MS
 
 
-def lag(left: int | None = 10, oldest: int | None = 90, end: int | None = 100, **changes: Any) -> dict[str, Any]:
+def lag(
+    left: int | None = 10, oldest: int | None = 90, end: int | None = 100, **changes: Any
+) -> dict[str, Any]:
     """A row of the lag table: that much is unfinished, from an offset on."""
-    terms = {"effective_lag": left, "effective_start_offset": oldest, "end_offset": end, "as_of": NOON}
-    window = {"start_offset": oldest, "window_end_offset": oldest, "window_complete": 0, "log_start_offset": 0}
-    return dict.fromkeys(schemas.LAG.names) | PLACE | {"group_id": "G1", "notes": []} | terms | window | changes
+    terms = {
+        "effective_lag": left,
+        "effective_start_offset": oldest,
+        "end_offset": end,
+        "as_of": NOON,
+    }
+    window = {
+        "start_offset": oldest,
+        "window_end_offset": oldest,
+        "window_complete": 0,
+        "log_start_offset": 0,
+    }
+    return (
+        dict.fromkeys(schemas.LAG.names)
+        | PLACE
+        | {"group_id": "G1", "notes": []}
+        | terms
+        | window
+        | changes
+    )
 
 
 def observed(bins: list[int], over: int = HOUR, **changes: Any) -> dict[str, Any]:
@@ -64,18 +83,26 @@ def observed(bins: list[int], over: int = HOUR, **changes: Any) -> dict[str, Any
 
 
 def end(offset: int | None, milliseconds: int, **changes: Any) -> dict[str, Any]:
-    return PLACE | {"log_start_offset": 0, "end_offset": offset, "as_of": ago(milliseconds)} | changes
+    return (
+        PLACE | {"log_start_offset": 0, "end_offset": offset, "as_of": ago(milliseconds)} | changes
+    )
 
 
-def time(asked: int, offset: int | None, timestamp: datetime | None, **changes: Any) -> dict[str, Any]:
+def time(
+    asked: int, offset: int | None, timestamp: datetime | None, **changes: Any
+) -> dict[str, Any]:
     return PLACE | {"asked_offset": asked, "offset": offset, "timestamp": timestamp} | changes
 
 
-def log(policy: str | None = "delete", retention: int | None = 7 * DAY, **changes: Any) -> dict[str, Any]:
+def log(
+    policy: str | None = "delete", retention: int | None = 7 * DAY, **changes: Any
+) -> dict[str, Any]:
     return PLACE | {"cleanup_policy": policy, "retention_ms": retention} | changes
 
 
-def progress(lags: Any, seen: Any = (), ends: Any = (), times: Any = (), logs: Any = (), **more: Any) -> pa.RecordBatch:
+def progress(
+    lags: Any, seen: Any = (), ends: Any = (), times: Any = (), logs: Any = (), **more: Any
+) -> pa.RecordBatch:
     given_ = {"LAG": lags, "OBSERVED": seen, "OFFSETS": ends, "TIMES": times, "LOGS": logs}
     tables = [
         rows
@@ -95,16 +122,26 @@ def age(line: dict[str, Any]) -> tuple[Any, ...]:
     return line["oldest_offset"], line["oldest_from"], line["age_ms"]
 
 
-# ---- age ----------------------------------------------------------------------------------------------
+# ---- age -----------------------------------------------------------------------------------------
 
 
 def test_the_age_is_that_of_the_oldest_unfinished_record() -> None:
     line = one(lag(), (), (), [time(90, 90, ago(5000))])
     assert age(line) == (90, "record", 5000)
     assert line["oldest_timestamp"] == ago(5000)
-    assert age(one(lag(), (), (), [time(90, 94, ago(4000))])) == (90, "record", 4000)  # 90 to 93 were compacted away
-    assert age(one(lag(), (), (), [time(90, 90, NOON + MINUTE * MS)])) == (90, "record", 0)  # a clock that is ahead
-    assert age(one(lag(), (), (), [time(91, 91, ago(4000)), time(90, 90, ago(1), partition=1)])) == (90, None, None)
+    assert age(one(lag(), (), (), [time(90, 94, ago(4000))])) == (
+        90,
+        "record",
+        4000,
+    )  # 90 to 93 were compacted away
+    assert age(one(lag(), (), (), [time(90, 90, NOON + MINUTE * MS)])) == (
+        90,
+        "record",
+        0,
+    )  # a clock that is ahead
+    assert age(
+        one(lag(), (), (), [time(91, 91, ago(4000)), time(90, 90, ago(1), partition=1)])
+    ) == (90, None, None)
 
 
 def test_nothing_left_has_no_age_and_nothing_known_no_number() -> None:
@@ -129,12 +166,28 @@ def test_a_marker_at_the_end_is_lag_and_waits_for_nobody() -> None:
 def test_a_record_that_came_after_the_moment_was_not_there_then() -> None:
     lags = lag(1, 99, 100)
     line = one(lags, (), (), [time(99, 100, ago(7))])  # its producer's clock is behind
-    assert (*age(line), line["oldest_timestamp"], line["drain"]) == (99, "record", 0, None, "drained")
-    assert age(one(lags | {"end_offset": 101}, (), (), [time(99, 100, ago(7))])) == (99, "record", 7)
+    assert (*age(line), line["oldest_timestamp"], line["drain"]) == (
+        99,
+        "record",
+        0,
+        None,
+        "drained",
+    )
+    assert age(one(lags | {"end_offset": 101}, (), (), [time(99, 100, ago(7))])) == (
+        99,
+        "record",
+        7,
+    )
 
 
 def test_without_the_record_its_time_lies_between_known_ends() -> None:
-    ends = [end(80, 10_000), end(None, 4000), end(60, 20_000), end(100, 2000), end(95, 1, partition=1)]
+    ends = [
+        end(80, 10_000),
+        end(None, 4000),
+        end(60, 20_000),
+        end(100, 2000),
+        end(95, 1, partition=1),
+    ]
     assert age(one(lag(), (), ends)) == (90, "interpolated", 6000)
     assert age(one(lag(oldest=80), (), ends))[2] == 10_000
     assert age(one(lag(oldest=59), (), ends)) == (59, None, None)  # older than all that is known
@@ -146,13 +199,21 @@ def test_without_the_record_its_time_lies_between_known_ends() -> None:
 
 
 def test_ends_that_fell_do_not_turn_time_around() -> None:
-    ends = [end(80, 10_000), end(120, 8000), end(70, 6000)]  # an unclean election at some time after
+    ends = [
+        end(80, 10_000),
+        end(120, 8000),
+        end(70, 6000),
+    ]  # an unclean election at some time after
     assert age(one(lag(oldest=90), (), ends))[2] == 9500
     line = one(lag(oldest=90), [observed([1] * BINS, 7000)], ends)
     assert line["arrival_rate"] is None  # it ends below where it ended before
 
 
-@given(st.lists(st.integers(0, 500), min_size=1, max_size=30), st.lists(st.integers(0, 520), max_size=6), st.data())
+@given(
+    st.lists(st.integers(0, 500), min_size=1, max_size=30),
+    st.lists(st.integers(0, 520), max_size=6),
+    st.data(),
+)
 def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
     arrivals: list[int], asked: list[int], data: st.DataObject
 ) -> None:
@@ -164,7 +225,10 @@ def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
     oldest = data.draw(st.integers(0, size - 1))
     # What is asked for now, at 0, are all that arrived before.
     points.append((-1, size))
-    lags = [lag(size - oldest, oldest, size, as_of=ago(-1)) | {"group_id": f"g{oldest}"} for oldest in range(size)]
+    lags = [
+        lag(size - oldest, oldest, size, as_of=ago(-1)) | {"group_id": f"g{oldest}"}
+        for oldest in range(size)
+    ]
     ends = [end(count, moment) for moment, count in points[:-1]]
     Random(size).shuffle(ends)
     lines = progress(lags, (), ends).to_pylist()
@@ -182,18 +246,33 @@ def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
 
 
 def test_each_offset_is_asked_for_once() -> None:
-    rows = [lag(), lag(group_id="G2"), lag(0, 100), lag(None, None), lag(oldest=91), lag(partition=7)]
+    rows = [
+        lag(),
+        lag(group_id="G2"),
+        lag(0, 100),
+        lag(None, None),
+        lag(oldest=91),
+        lag(partition=7),
+    ]
     asked = oldest_offsets(pa.Table.from_pylist(rows, schemas.LAG))
     assert asked.schema.equals(pa.schema(list(schemas.TIMES)[:4]))
-    assert sorted((row["partition"], row["asked_offset"]) for row in asked.to_pylist()) == [(0, 90), (0, 91), (7, 90)]
+    assert sorted((row["partition"], row["asked_offset"]) for row in asked.to_pylist()) == [
+        (0, 90),
+        (0, 91),
+        (7, 90),
+    ]
 
 
-# ---- rates and drain ----------------------------------------------------------------------------------
+# ---- rates and drain -----------------------------------------------------------------------------
 
 
 def test_rates_are_offsets_a_second_over_what_was_observed() -> None:
     line = one(lag(), [observed([36] * BINS, redelivered=18)], [end(28, HOUR)])
-    assert (line["observed_ms"], line["completion_rate"], line["redelivery_rate"]) == (HOUR, 0.1, 0.005)
+    assert (line["observed_ms"], line["completion_rate"], line["redelivery_rate"]) == (
+        HOUR,
+        0.1,
+        0.005,
+    )
     assert line["arrival_rate"] == pytest.approx(0.02)
     assert (line["drain"], line["drain_ms"]) == ("drains", 125_000)  # 10 offsets at 0.08 a second
     assert line["drain_low_ms"] == line["drain_high_ms"] == 125_000  # as much in each part
@@ -203,8 +282,15 @@ def test_arrivals_count_from_the_beginning_or_from_the_first_known_end() -> None
     seen = [observed([36] * BINS)]
     assert one(lag(), seen, [end(28, 2 * HOUR), end(100, 0)])["arrival_rate"] == pytest.approx(0.01)
     assert one(lag(), seen, [end(28, HOUR // 2)])["arrival_rate"] == pytest.approx(0.04)
-    assert one(lag(), seen, [end(0, 2 * HOUR), end(28, HOUR), end(98, MINUTE)])["arrival_rate"] == pytest.approx(0.02)
-    for unknown in ([], [end(None, HOUR)], [end(28, HOUR, as_of=None)], [end(28, HOUR, partition=1)]):
+    assert one(lag(), seen, [end(0, 2 * HOUR), end(28, HOUR), end(98, MINUTE)])[
+        "arrival_rate"
+    ] == pytest.approx(0.02)
+    for unknown in (
+        [],
+        [end(None, HOUR)],
+        [end(28, HOUR, as_of=None)],
+        [end(28, HOUR, partition=1)],
+    ):
         line = one(lag(), seen, unknown)
         assert (line["arrival_rate"], line["completion_rate"]) == (None, 0.1)
         assert (line["drain"], line["drain_ms"], line["drain_high_ms"]) == ("unknown", None, None)
@@ -214,18 +300,30 @@ def test_arrivals_count_from_the_beginning_or_from_the_first_known_end() -> None
 def test_what_was_not_observed_has_no_rates() -> None:
     nothing = [observed([0] * BINS, 0)]
     several = [observed([1] * BINS), observed([2] * BINS)]
-    for seen in ((), nothing, several, [observed([1] * BINS, partition=1)], [observed([1] * BINS, group_id="G")]):
+    for seen in (
+        (),
+        nothing,
+        several,
+        [observed([1] * BINS, partition=1)],
+        [observed([1] * BINS, group_id="G")],
+    ):
         line = one(lag(), seen, [end(28, HOUR)])
-        assert [line[name] for name in ("observed_ms", "arrival_rate", "completion_rate", "redelivery_rate")] == [
-            None
-        ] * 4
+        assert [
+            line[name]
+            for name in ("observed_ms", "arrival_rate", "completion_rate", "redelivery_rate")
+        ] == [None] * 4
         assert line["drain"] == "unknown"
 
 
 def test_arrivals_win() -> None:
     seen = [observed([36, 30, 42, 36, 36, 36, 36, 36, 36, 36])]
     line = one(lag(), seen, [end(100 - 720, HOUR)])
-    assert (line["drain"], line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == ("never", None, None, None)
+    assert (line["drain"], line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == (
+        "never",
+        None,
+        None,
+        None,
+    )
     even = one(lag(), seen, [end(100 - 360, HOUR)])
     assert (even["drain"], even["drain_ms"], even["drain_high_ms"]) == ("never", None, None)
     assert even["drain_low_ms"] > 0  # unless it goes as well as it can
@@ -241,7 +339,9 @@ def test_stalled_is_who_had_something_to_do_for_long() -> None:
     assert (line["drain"], line["drain_ms"], line["completion_rate"]) == ("stalled", None, 0)
     assert one(lag(), [idle], ())["drain"] == "stalled"
     assert one(lag(), [idle | {"breaks": 1}], ends, old)["drain"] == "unknown"
-    assert one(lag(), [idle], ends, [time(90, 90, ago(MINUTE))])["drain"] == "unknown"  # it has just come
+    assert (
+        one(lag(), [idle], ends, [time(90, 90, ago(MINUTE))])["drain"] == "unknown"
+    )  # it has just come
     assert one(lag(), [idle], ends, [time(90, 90, ago(6 * MINUTE))])["drain"] == "stalled"
     short = observed([0] * BINS, 20_000)
     assert one(lag(), [short], ends, old)["drain"] == "unknown"
@@ -260,39 +360,61 @@ def test_rates_of_those_who_have_left_foretell_nothing() -> None:
     assert (line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == (None, None, None)
     # Neither stalled nor never: that is known of who is there.
     for bins, arrived in (([0] * BINS, 72), ([36] * BINS, 720)):
-        assert one(lag(), [observed(bins)], [end(100 - arrived, HOUR)], groups=groups)["drain"] == "nobody"
-    assert one(lag(0, 100), seen, ends, groups=groups)["drain"] == "drained"  # nobody is missed there
+        assert (
+            one(lag(), [observed(bins)], [end(100 - arrived, HOUR)], groups=groups)["drain"]
+            == "nobody"
+        )
+    assert (
+        one(lag(0, 100), seen, ends, groups=groups)["drain"] == "drained"
+    )  # nobody is missed there
     assert one(lag(None, None), seen, ends, groups=groups)["drain"] == "unknown"
     for members in (1, None):
-        others = pa.Table.from_pylist([groups.to_pylist()[0] | {"members": members}], schemas.GROUPS)
+        others = pa.Table.from_pylist(
+            [groups.to_pylist()[0] | {"members": members}], schemas.GROUPS
+        )
         assert one(lag(), seen, ends, groups=others)["drain"] == "drains"
-    assert one(lag(group_id="G2"), [seen[0] | {"group_id": "G2"}], ends, groups=groups)["drain"] == "drains"
+    assert (
+        one(lag(group_id="G2"), [seen[0] | {"group_id": "G2"}], ends, groups=groups)["drain"]
+        == "drains"
+    )
 
 
 def test_where_nothing_was_finished_lately_there_is_no_forecast() -> None:
     ends, old = [end(28, HOUR)], [time(90, 90, ago(HOUR))]
 
     def told(since: int, *times: dict[str, Any], **more: Any) -> dict[str, Any]:
-        return one(lag(), [observed([36] * BINS, last_finished=ago(since))], ends, times or old, **more)
+        return one(
+            lag(), [observed([36] * BINS, last_finished=ago(since))], ends, times or old, **more
+        )
 
     assert told(29_000)["drain"] == "drains"
     line = told(31_000)
     assert (line["drain"], line["completion_rate"]) == ("paused", 0.1)
     assert (line["drain_ms"], line["drain_low_ms"], line["drain_high_ms"]) == (None, None, None)
     assert told(31_000, patience=MINUTE * MS)["drain"] == "drains"
-    assert told(31_000, time(90, 90, ago(20_000)))["drain"] == "drains"  # it has just come, nothing was to do before
+    assert (
+        told(31_000, time(90, 90, ago(20_000)))["drain"] == "drains"
+    )  # it has just come, nothing was to do before
     assert told(31_000, time(90, 90, None))["drain"] == "paused"
     # For a tenth of the span: nobody calls that a pause.
     assert told(6 * MINUTE)["drain"] == "stalled"
     assert told(6 * MINUTE, time(90, 90, ago(5 * MINUTE)))["drain"] == "paused"
     # That arrivals win holds all the more.
     arriving = [end(100 - 720, HOUR)]
-    assert one(lag(), [observed([36] * BINS, last_finished=ago(MINUTE))], arriving, old)["drain"] == "never"
+    assert (
+        one(lag(), [observed([36] * BINS, last_finished=ago(MINUTE))], arriving, old)["drain"]
+        == "never"
+    )
 
 
 def test_a_quiet_topic_with_nothing_to_do_is_no_alarm() -> None:
     """A stopped consumer, a clock that is ahead or behind, no evidence at all: nothing waits."""
-    for seen in ((), [observed([0] * BINS)], [observed([0] * BINS, 0)], [observed([0] * BINS, breaks=3)]):
+    for seen in (
+        (),
+        [observed([0] * BINS)],
+        [observed([0] * BINS, 0)],
+        [observed([0] * BINS, breaks=3)],
+    ):
         for shift in (-DAY, 0, DAY):
             line = one(lag(0, 100, as_of=ago(shift)), seen, [end(100, DAY)], (), [log(retention=1)])
             assert (line["drain"], line["drain_ms"], line["age_ms"]) == ("drained", 0, 0)
@@ -317,7 +439,9 @@ def test_what_takes_longer_than_anybody_waits_is_never() -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(0, 500), st.integers(1, 500))
-def test_a_drain_lasts_as_long_as_working_it_off_second_by_second(left: int, arrive: int, finish: int) -> None:
+def test_a_drain_lasts_as_long_as_working_it_off_second_by_second(
+    left: int, arrive: int, finish: int
+) -> None:
     assume(left <= 2000 * abs(finish - arrive) or finish <= arrive)
     seen = observed([finish * 360] * BINS)
     line = one(lag(left, 0, 10**7), [seen], [end(10**7 - arrive * 3600, HOUR)])
@@ -330,17 +454,31 @@ def test_a_drain_lasts_as_long_as_working_it_off_second_by_second(left: int, arr
     else:
         assert line["drain"] == "drains"
         assert (seconds - 1) * 1000 <= line["drain_ms"] <= seconds * 1000
-        assert line["drain_low_ms"] <= line["drain_ms"] <= line["drain_high_ms"] <= line["drain_low_ms"] + 1
+        assert (
+            line["drain_low_ms"]
+            <= line["drain_ms"]
+            <= line["drain_high_ms"]
+            <= line["drain_low_ms"] + 1
+        )
 
 
-@given(st.lists(st.integers(0, 5000), min_size=BINS, max_size=BINS), st.integers(1, 10**6), st.integers(0, 30_000))
-def test_the_interval_follows_from_the_parts_of_the_span(bins: list[int], left: int, arrived: int) -> None:
+@given(
+    st.lists(st.integers(0, 5000), min_size=BINS, max_size=BINS),
+    st.integers(1, 10**6),
+    st.integers(0, 30_000),
+)
+def test_the_interval_follows_from_the_parts_of_the_span(
+    bins: list[int], left: int, arrived: int
+) -> None:
     assume(sum(bins) > 0)
     line = one(lag(left, 0, 10**7), [observed(bins)], [end(10**7 - arrived, HOUR)])
     a_part = HOUR // BINS / 1000
     rates, arrival = [count / a_part for count in bins], arrived / 3600
     wide = STUDENT_T * stdev(rates) / math.sqrt(BINS)
-    possible = {name: mean(rates) + sign * wide - arrival for name, sign in (("low", 1), ("point", 0), ("high", -1))}
+    possible = {
+        name: mean(rates) + sign * wide - arrival
+        for name, sign in (("low", 1), ("point", 0), ("high", -1))
+    }
     assume(all(abs(net) > 1e-6 for net in possible.values()))
     expected = {name: left * 1000 / net if net > 0 else None for name, net in possible.items()}
     names = {"low": "drain_low_ms", "point": "drain_ms", "high": "drain_high_ms"}
@@ -373,10 +511,12 @@ def test_the_quantile_is_students() -> None:
     density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
     weights = np.where(np.arange(steps + 1) % 2, 4, 2)
     weights[[0, -1]] = 1
-    assert 0.5 + (density * weights).sum() * STUDENT_T / steps / 3 == pytest.approx(0.975, abs=1e-12)
+    assert 0.5 + (density * weights).sum() * STUDENT_T / steps / 3 == pytest.approx(
+        0.975, abs=1e-12
+    )
 
 
-# ---- retention ----------------------------------------------------------------------------------------
+# ---- retention -----------------------------------------------------------------------------------
 
 
 def test_how_long_the_oldest_record_will_be_kept() -> None:
@@ -403,10 +543,14 @@ def test_how_long_the_oldest_record_will_be_kept() -> None:
     assert (ahead["age_ms"], ahead["margin_ms"]) == (0, 8 * DAY)  # Kafka goes by the record's time
 
 
-def lag_of(state: dict[str, Any], end_offset: int | None, log_start: int | None = 0) -> dict[str, Any]:
+def lag_of(
+    state: dict[str, Any], end_offset: int | None, log_start: int | None = 0
+) -> dict[str, Any]:
     records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, state)])).records
     ends = [PLACE | {"end_offset": end_offset, "log_start_offset": log_start, "as_of": NOON}]
-    line: dict[str, Any] = lag_arrow(replay_arrow(records), pa.Table.from_pylist(ends, schemas.OFFSETS)).to_pylist()[0]
+    line: dict[str, Any] = lag_arrow(
+        replay_arrow(records), pa.Table.from_pylist(ends, schemas.OFFSETS)
+    ).to_pylist()[0]
     return line
 
 
@@ -435,7 +579,10 @@ def test_what_was_finished_before_is_not_lost() -> None:
 @pytest.mark.row("WIN-13")
 def test_retention_of_a_topic_concerns_all_its_groups() -> None:
     groups = {"A": 40, "B": 120}
-    lags = [lag_of(snapshot(start, [], group_id=name), 200, log_start=100) for name, start in groups.items()]
+    lags = [
+        lag_of(snapshot(start, [], group_id=name), 200, log_start=100)
+        for name, start in groups.items()
+    ]
     times = [time(100, 100, ago(2 * HOUR)), time(120, 120, ago(HOUR))]
     first, second = progress(lags, (), (), times, [log(retention=3 * HOUR)]).to_pylist()
     assert [row["effective_start_offset"] for row in lags] == [100, 120]
@@ -452,23 +599,31 @@ def test_what_is_not_known_is_not_said_to_be_kept() -> None:
 @given(st.integers(0, 10**6))
 def test_lost_is_a_count_of_the_offsets(seed: int) -> None:
     random = Random(seed)
-    start, end_offset, log_start = random.randint(0, 30), random.randint(46, 70), random.randint(0, 45)
+    start, end_offset, log_start = (
+        random.randint(0, 30),
+        random.randint(46, 70),
+        random.randint(0, 45),
+    )
     batches = generators.state_batches(random)
     states: dict[int, int] = {}
     for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(range(batch.first_offset, batch.last_offset + 1), batch.delivery_state)
+        states |= dict.fromkeys(
+            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
+        )
     deleted = [offset for offset in range(start, log_start) if states.get(offset) not in (2, 4)]
     line = one(lag_of(snapshot(start, [tuple(b) for b in batches]), end_offset, log_start))
     assert line["lost"] == len(deleted)
 
 
-# ---- all together -------------------------------------------------------------------------------------
+# ---- all together --------------------------------------------------------------------------------
 
 
 def test_rows_keep_their_order_whatever_the_chunks() -> None:
     hostile = ["", "a:b", "a", "<b>", "グループ", "a:b:" + ID]
     lags = [lag(i, 100 - i, group_id=name, partition=i % 2) for i, name in enumerate(hostile)]
-    seen = [observed([i] * BINS, group_id=name, partition=i % 2) for i, name in enumerate(hostile)][::-1]
+    seen = [observed([i] * BINS, group_id=name, partition=i % 2) for i, name in enumerate(hostile)][
+        ::-1
+    ]
     ends = [end(90, HOUR), end(95, HOUR, partition=1)]
     table = pa.Table.from_pylist(lags, schemas.LAG)
     whole = progress(table, seen, ends)
@@ -476,13 +631,17 @@ def test_rows_keep_their_order_whatever_the_chunks() -> None:
     assert whole.schema.equals(schemas.PROGRESS)
     rates = [row["completion_rate"] for row in whole.to_pylist()]
     assert rates == pytest.approx([i * BINS / 3600 for i in range(len(hostile))])
-    assert progress(pa.concat_tables([table.slice(i, 1) for i in range(6)]), seen, ends).equals(whole)
+    assert progress(pa.concat_tables([table.slice(i, 1) for i in range(6)]), seen, ends).equals(
+        whole
+    )
     apart = [row for i in range(6) for row in progress(table.slice(i, 1), seen, ends).to_pylist()]
     assert apart == whole.to_pylist()
 
 
 def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
-    assert progress([], [observed([1] * BINS)], [end(1, 1)], [time(1, 1, NOON)], [log()]).num_rows == 0
+    assert (
+        progress([], [observed([1] * BINS)], [end(1, 1)], [time(1, 1, NOON)], [log()]).num_rows == 0
+    )
     with pytest.raises(InputError, match=r"times: .*asked_offset"):
         progress([lag()], (), (), pa.table({"topic": ["t"]}))
 
@@ -491,30 +650,44 @@ def test_the_recorded_run_as_of_every_noted_moment() -> None:
     """Ages between the moments that the recording noted, and rates that explain how the ends and the lag moved."""
     records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE))])
     history = history_arrow(records)
-    noted = [json.loads(path.read_text()) for path in sorted((CAPTURE / "expected" / "moments").glob("*.json"))]
+    noted = [
+        json.loads(path.read_text())
+        for path in sorted((CAPTURE / "expected" / "moments").glob("*.json"))
+    ]
     moments = [datetime.fromtimestamp(note["as_of_ms"] / 1000, UTC) for note in noted]
     ends = [
-        pa.Table.from_pylist([row | {"as_of": moment} for row in noted_ends(note).to_pylist()], schemas.OFFSETS)
+        pa.Table.from_pylist(
+            [row | {"as_of": moment} for row in noted_ends(note).to_pylist()], schemas.OFFSETS
+        )
         for note, moment in zip(noted, moments, strict=True)
     ]
-    past, nothing = pa.concat_tables(ends), {name: getattr(schemas, name).empty_table() for name in ("TIMES", "LOGS")}
+    past, nothing = (
+        pa.concat_tables(ends),
+        {name: getattr(schemas, name).empty_table() for name in ("TIMES", "LOGS")},
+    )
     seen: set[str] = set()
     for number, moment in enumerate(moments):
-        windows = engine.windows(CaptureInput(CAPTURE), "local", moment).table.select(schemas.WINDOWS.names)
+        windows = engine.windows(CaptureInput(CAPTURE), "local", moment).table.select(
+            schemas.WINDOWS.names
+        )
         lags = lag_arrow(windows, ends[number])
         over = observe(history, moment, moment - moments[max(number - 1, 0)] + MS)
         lines = progress_arrow(lags, over, past, *nothing.values(), moment).to_pylist()
         assert len(lines) == over.num_rows
         for was, line in zip(lags.to_pylist(), lines, strict=True):
             empty = was["end_offset"] == was["log_start_offset"]
-            assert was["effective_lag"] is not None or line["drain"] == ("drained" if empty else "unknown")
+            assert was["effective_lag"] is not None or line["drain"] == (
+                "drained" if empty else "unknown"
+            )
             if was["effective_lag"] == 0:
                 assert (line["drain"], line["age_ms"]) == ("drained", 0)
             if line["oldest_from"] == "interpolated":
                 bracket = [
                     earlier
                     for earlier, later in pairwise(range(number + 1))
-                    if end_of(noted[earlier], was) <= was["effective_start_offset"] < end_of(noted[later], was)
+                    if end_of(noted[earlier], was)
+                    <= was["effective_start_offset"]
+                    < end_of(noted[later], was)
                 ]
                 assert moments[bracket[0]] <= line["oldest_timestamp"] <= moments[bracket[0] + 1]
             seen |= {line["drain"], line["oldest_from"] or "none"}

@@ -40,18 +40,43 @@ def only(*rows: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.row("FUT-03")
 def test_the_group_that_is_furthest_back_holds_the_log() -> None:
     row = only(share("G1", 120), share("G2", 90))
-    assert (row["reclaimable"], row["start_offset"], row["group_id"], row["groups"]) == (90, 90, "G2", 2)
-    assert (row["topic"], row["partition"], row["log_start_offset"], row["as_of"]) == ("orders", 0, 0, NOON)
+    assert (row["reclaimable"], row["start_offset"], row["group_id"], row["groups"]) == (
+        90,
+        90,
+        "G2",
+        2,
+    )
+    assert (row["topic"], row["partition"], row["log_start_offset"], row["as_of"]) == (
+        "orders",
+        0,
+        0,
+        NOON,
+    )
     assert only(share("G1", 120))["reclaimable"] == 120
-    assert only(share("G1", 120, log_start_offset=70), share("G2", 90, log_start_offset=70))["reclaimable"] == 20
+    assert (
+        only(share("G1", 120, log_start_offset=70), share("G2", 90, log_start_offset=70))[
+            "reclaimable"
+        ]
+        == 20
+    )
     # Retention was faster than the second group.
-    assert only(share("G1", 120, log_start_offset=100), share("G2", 90, log_start_offset=100))["reclaimable"] == 0
+    assert (
+        only(share("G1", 120, log_start_offset=100), share("G2", 90, log_start_offset=100))[
+            "reclaimable"
+        ]
+        == 0
+    )
 
 
 def test_what_is_not_known_could_hold_everything() -> None:
     """One group has fetched nothing yet, or the leader of the partition does not answer."""
     row = only(share("G1", 120), share("G2", None))
-    assert (row["reclaimable"], row["start_offset"], row["group_id"], row["groups"]) == (None, None, None, 2)
+    assert (row["reclaimable"], row["start_offset"], row["group_id"], row["groups"]) == (
+        None,
+        None,
+        None,
+        2,
+    )
     row = only(share("G1", 120, log_start_offset=None), share("G2", 90, log_start_offset=None))
     assert (row["reclaimable"], row["start_offset"], row["group_id"]) == (None, 90, "G2")
     assert reclaimable() == []
@@ -83,7 +108,9 @@ def test_each_topic_partition_by_itself(seed: int) -> None:
         starts = [row["start_offset"] for row in mine]
         low = None if None in starts else min(starts)
         reclaim = None if low is None else max(low - 3 * key[1], 0)
-        expected.append((*key, len(mine), low, None if low is None else mine[0]["group_id"], reclaim))
+        expected.append(
+            (*key, len(mine), low, None if low is None else mine[0]["group_id"], reclaim)
+        )
     columns = (*place, "groups", "start_offset", "group_id", "reclaimable")
     assert [tuple(row[name] for name in columns) for row in reclaimable(*rows)] == expected
 
@@ -99,5 +126,7 @@ def test_the_recorded_cluster() -> None:
             if (line["topic_id"], line["partition"]) == (row["topic_id"], row["partition"])
         ]
         assert row["groups"] == len(starts)
-        assert row["reclaimable"] == (None if None in starts else min(starts) - row["log_start_offset"])
+        assert row["reclaimable"] == (
+            None if None in starts else min(starts) - row["log_start_offset"]
+        )
     assert {row["reclaimable"] is None for row in rows} == {True, False}

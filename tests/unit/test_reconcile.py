@@ -28,7 +28,11 @@ from tests.unit.test_replay import KEY, row
 from tests.unit.test_wire import raw
 
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
-EXAMPLE = [(3, 3, 0, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]  # GL-09: starts at 2, offset 10 is the last
+EXAMPLE = [
+    (3, 3, 0, 2),
+    (5, 5, ACKNOWLEDGED, 1),
+    (6, 6, ARCHIVED, 1),
+]  # GL-09: starts at 2, offset 10 is the last
 
 
 def lag_table(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> pa.Table:
@@ -40,7 +44,9 @@ def example(end: int = 11) -> pa.Table:
     return lag_table(row(2, EXAMPLE, delivery_complete_count=2), end)
 
 
-def printed(lag: int | str, start: int | str = 2, as_of: datetime | None = NOW, group: str = KEY.group_id) -> pa.Table:
+def printed(
+    lag: int | str, start: int | str = 2, as_of: datetime | None = NOW, group: str = KEY.group_id
+) -> pa.Table:
     return described_offsets(f"\n{HEADER}\n{group}  orders  0  0  {start}  {lag}\n", as_of)
 
 
@@ -74,7 +80,7 @@ def sums(line: dict[str, Any]) -> dict[str, int]:
     return total
 
 
-# ---- worked examples ------------------------------------------------------------------------------------
+# ---- worked examples -----------------------------------------------------------------------------
 
 
 @pytest.mark.row("LAG-05")
@@ -114,25 +120,45 @@ def test_why_kafka_said_otherwise(theirs: pa.Table, reason: tuple[str, int | Non
 
 def test_what_only_kafka_knows_is_a_row_too() -> None:
     other, ours = reconcile_arrow(example(), printed(3, group="A: b")).to_pylist()
-    assert (other["group_id"], other["described_lag"], other["lag"], other["matches"]) == ("A: b", 3, None, False)
+    assert (other["group_id"], other["described_lag"], other["lag"], other["matches"]) == (
+        "A: b",
+        3,
+        None,
+        False,
+    )
     assert (other["topic"], other["topic_id"], other["as_of"]) == ("orders", None, NOW)
     assert reasons(other) == [(why.DESCRIBED_LAG, why.NO_STATE, None)]
     assert ours["lag"] == 7
 
 
 def test_neither_knows() -> None:
-    line = only(reconcile_arrow(lag_table(row(-1, [], delivery_complete_count=-1), 11), printed("-", start="-")))
-    assert (line["lag"], line["described_lag"], line["matches"], reasons(line)) == (None, None, True, [])
+    line = only(
+        reconcile_arrow(
+            lag_table(row(-1, [], delivery_complete_count=-1), 11), printed("-", start="-")
+        )
+    )
+    assert (line["lag"], line["described_lag"], line["matches"], reasons(line)) == (
+        None,
+        None,
+        True,
+        [],
+    )
 
 
 def test_each_reason_by_itself() -> None:
     line = only(reconcile_arrow(lag_table(row(100, []), 200, log_start=150)))
     assert reasons(line) == [(why.EFFECTIVE, why.BELOW_LOG_START, -50)]
     line = only(reconcile_arrow(lag_table(row(2, EXAMPLE, delivery_complete_count=3), 11)))
-    assert reasons(line) == [(why.NAIVE, why.COMPLETE_IN_WINDOW, 3), (why.EFFECTIVE, why.COUNT_DIFFERS, 1)]
+    assert reasons(line) == [
+        (why.NAIVE, why.COMPLETE_IN_WINDOW, 3),
+        (why.EFFECTIVE, why.COUNT_DIFFERS, 1),
+    ]
     line = only(reconcile_arrow(lag_table(row(50, []), 40), printed("-", start=50)))
     assert (line["naive_lag"], line["lag"], line["effective_lag"]) == (-10, 0, 0)
-    assert reasons(line) == [(why.NAIVE, why.STALE_END_OFFSET, -10), (why.DESCRIBED_LAG, why.STALE_END_OFFSET, None)]
+    assert reasons(line) == [
+        (why.NAIVE, why.STALE_END_OFFSET, -10),
+        (why.DESCRIBED_LAG, why.STALE_END_OFFSET, None),
+    ]
 
 
 @pytest.mark.row("WIN-15")
@@ -147,31 +173,47 @@ def test_a_scan_of_something_else_is_not_passed_off_as_explained() -> None:
     assert reasons(line)[1:] == [(why.TRUE, why.ABORTED, -1), (why.TRUE, why.UNKNOWN, -2)]
     later = scanned(records=6).set_column(7, "aborted", pa.array([0], pa.int64()))
     later = later.set_column(
-        later.schema.names.index("as_of"), "as_of", pa.array([NOW + timedelta(1)]).cast(schemas.TIMESTAMP)
+        later.schema.names.index("as_of"),
+        "as_of",
+        pa.array([NOW + timedelta(1)]).cast(schemas.TIMESTAMP),
     )
-    assert reasons(only(reconcile_arrow(example(), None, later)))[1:] == [(why.TRUE, why.ANOTHER_MOMENT, -1)]
+    assert reasons(only(reconcile_arrow(example(), None, later)))[1:] == [
+        (why.TRUE, why.ANOTHER_MOMENT, -1)
+    ]
 
 
 def test_every_reason_has_its_words() -> None:
-    names = {value for name, value in vars(why).items() if name.isupper() and isinstance(value, str)}
+    names = {
+        value for name, value in vars(why).items() if name.isupper() and isinstance(value, str)
+    }
     assert names - set(why.REASONS) == {why.DESCRIBED_LAG, why.NAIVE, why.EFFECTIVE, why.TRUE}
 
 
 def test_nothing_to_reconcile() -> None:
-    assert reconcile_arrow(schemas.LAG.empty_table(), printed(7).slice(0, 0), scanned().slice(0, 0)).num_rows == 0
+    assert (
+        reconcile_arrow(
+            schemas.LAG.empty_table(), printed(7).slice(0, 0), scanned().slice(0, 0)
+        ).num_rows
+        == 0
+    )
     with pytest.raises(InputError, match="described"):
         reconcile_arrow(example(), offsets(11))
 
 
-# ---- always ---------------------------------------------------------------------------------------------
+# ---- always --------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10**6))
 def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
     random = Random(seed)
     start, end, log_start = random.randint(0, 40), random.randint(30, 70), random.randint(0, 60)
-    batches, count = generators.state_batches(random), random.choice([-1, 0, 3, random.randint(0, 60)])
-    table = lag_table(row(start, [tuple(b) for b in batches], delivery_complete_count=count), end, log_start)
+    batches, count = (
+        generators.state_batches(random),
+        random.choice([-1, 0, 3, random.randint(0, 60)]),
+    )
+    table = lag_table(
+        row(start, [tuple(b) for b in batches], delivery_complete_count=count), end, log_start
+    )
     lag = table.to_pylist()[0]
     kinds = [random.randint(0, lag["effective_lag"]) for _ in range(4)]
     cuts = [0, *sorted(kinds), lag["effective_lag"]]
@@ -190,8 +232,12 @@ def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
     # The terms are what their names say, by counting the offsets one by one.
     states: dict[int, int] = {}
     for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(range(batch.first_offset, batch.last_offset + 1), batch.delivery_state)
-    finished = {o for o, state in states.items() if state in (ACKNOWLEDGED, ARCHIVED) and o >= start}
+        states |= dict.fromkeys(
+            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
+        )
+    finished = {
+        o for o, state in states.items() if state in (ACKNOWLEDGED, ARCHIVED) and o >= start
+    }
     found = {(number, reason): size for number, reason, size in reasons(line)}
     assert (why.EFFECTIVE, why.UNKNOWN) not in found
     if count >= 0:
@@ -202,7 +248,13 @@ def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
         assert found.get((why.EFFECTIVE, why.COUNT_DIFFERS), 0) == count - len(finished)
 
 
-@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1))))
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1)
+        )
+    )
+)
 def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[tuple[str]]) -> None:
     groups = sorted({name for (name,) in names} | {"0:t", "t:0", ":"})
     place = {"topic": "orders", "partition": 0, "as_of": NOW, "leader_epoch": 0, "start_offset": 0}
@@ -211,12 +263,15 @@ def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[tup
         schema=described_offsets("").schema,
     )
     empty = dict.fromkeys(schemas.LAG.names)
-    ours = [empty | place | {"group_id": g, "topic_id": "A" * 22, "lag": n} for n, g in enumerate(groups)]
+    ours = [
+        empty | place | {"group_id": g, "topic_id": "A" * 22, "lag": n}
+        for n, g in enumerate(groups)
+    ]
     table = reconcile_arrow(pa.Table.from_pylist(ours[::-1], schema=schemas.LAG), theirs)
     assert table.column("matches").to_pylist() == [True] * len(groups)
 
 
-# ---- what the command prints ----------------------------------------------------------------------------
+# ---- what the command prints ---------------------------------------------------------------------
 
 LAYOUTS = {
     "GROUP TOPIC PARTITION START-OFFSET": ("g t 0 2", (None, 2, None)),
@@ -232,7 +287,12 @@ def test_old_and_new_layouts(header: str) -> None:
     line, (epoch, start, lag) = LAYOUTS[header]
     (found,) = described_offsets(f"\n{header}\n{line}\n").to_pylist()
     assert (found["leader_epoch"], found["start_offset"], found["lag"]) == (epoch, start, lag)
-    assert (found["group_id"], found["topic"], found["partition"], found["as_of"]) == ("g", "t", 0, None)
+    assert (found["group_id"], found["topic"], found["partition"], found["as_of"]) == (
+        "g",
+        "t",
+        0,
+        None,
+    )
 
 
 @pytest.mark.row("LAG-13", "LAG-14")
@@ -253,7 +313,9 @@ Share group 'it's empty' has no offset information.
  GROUP TOPIC PARTITION x      pay.ments_-1    12         3             10000000000   0
 """
     rows = described_offsets(text, datetime(2026, 11, 21, tzinfo=UTC)).to_pylist()
-    assert [(r["group_id"], r["topic"], r["partition"], r["start_offset"], r["lag"]) for r in rows] == [
+    assert [
+        (r["group_id"], r["topic"], r["partition"], r["start_offset"], r["lag"]) for r in rows
+    ] == [
         ("a group of us", "orders", 0, 2, 7),
         ("a group of us", "orders", 1, None, None),
         (" GROUP TOPIC PARTITION x", "pay.ments_-1", 12, 10**10, 0),
@@ -272,5 +334,7 @@ Share group 'it's empty' has no offset information.
     ],
 )
 def test_what_is_no_offset_is_refused_with_its_line(text: str) -> None:
-    with pytest.raises(InputError, match=f"line {len(text.splitlines())} is no share group offset|line 1 is no"):
+    with pytest.raises(
+        InputError, match=f"line {len(text.splitlines())} is no share group offset|line 1 is no"
+    ):
         described_offsets(text)

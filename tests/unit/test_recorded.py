@@ -31,11 +31,16 @@ def golden() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_golden_records_read_and_write_as_kafkas_classes_do(topic: str, golden: list[dict[str, Any]]) -> None:
+def test_golden_records_read_and_write_as_kafkas_classes_do(
+    topic: str, golden: list[dict[str, Any]]
+) -> None:
     lines = [line for line in golden if line["topic"] == topic]
     rows = [
         {name: line[name] for name in ("topic", "partition", "offset")}
-        | {"key": bytes.fromhex(line["key"]), "value": line["value"] and bytes.fromhex(line["value"])}
+        | {
+            "key": bytes.fromhex(line["key"]),
+            "value": line["value"] and bytes.fromhex(line["value"]),
+        }
         for line in lines
     ]
     raw = pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)

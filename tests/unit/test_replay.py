@@ -62,7 +62,12 @@ def walk_records(last_step: int) -> list[tuple[int, bytes, bytes | None]]:
 
 
 def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
-    fields = {"snapshot_epoch": 0, "state_epoch": 1, "leader_epoch": 2, "delivery_complete_count": 0}
+    fields = {
+        "snapshot_epoch": 0,
+        "state_epoch": 1,
+        "leader_epoch": 2,
+        "delivery_complete_count": 0,
+    }
     fields |= {"create_timestamp": 5, "write_timestamp": 5, "start_offset": start}
     named = [StateBatch(*batch)._asdict() for batch in batches]
     return KEY._asdict() | fields | {"state_batches": named} | changes
@@ -114,13 +119,17 @@ def test_a_reset_discards_batches_and_counts() -> None:
     window = replay([*walk_records(8), reset])[KEY]
     assert (window.start_offset, window.batches, window.state_epoch) == (100, (), 4)
     assert window.delivery_complete_count == 0
-    assert 121 - window.start_offset - window.delivery_complete_count == 21  # the lag that Kafka will print
+    assert (
+        121 - window.start_offset - window.delivery_complete_count == 21
+    )  # the lag that Kafka will print
 
 
 def test_state_of_another_cluster_stays_apart() -> None:
     mirrored = pa.Table.from_batches([raw([r[1:] for r in walk_records(8)])])
     original = raw([r[1:] for r in walk_records(2)])
-    mirrored = mirrored.set_column(2, "topic", pa.array(["eu.__share_group_state"] * mirrored.num_rows))
+    mirrored = mirrored.set_column(
+        2, "topic", pa.array(["eu.__share_group_state"] * mirrored.num_rows)
+    )
     both = pa.concat_tables([mirrored, pa.Table.from_batches([original])])
     table = replay_arrow(decode_arrow(both).records).to_pylist()
     assert {row["record_topic"]: row["window_end_offset"] for row in table} == {
@@ -132,12 +141,17 @@ def test_state_of_another_cluster_stays_apart() -> None:
 def test_strict_refuses_a_merge_that_would_never_end() -> None:
     endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
     with pytest.raises(ReplayError, match="would not finish loading"):
-        replay([(0, *encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)]))), (1, *endless)], strict=True)
+        replay(
+            [(0, *encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)]))), (1, *endless)],
+            strict=True,
+        )
 
 
 def test_the_greatest_offset_does_not_wrap() -> None:
     last = 2**63 - 1
-    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, [(last - 1, last, 0, 1)]))])).records
+    records = decode_arrow(
+        raw([encode_record(SHARE_SNAPSHOT, row(0, [(last - 1, last, 0, 1)]))])
+    ).records
     assert replay_arrow(records).column("window_end_offset").to_pylist() == [last]
 
 
@@ -145,7 +159,9 @@ def test_strict_names_the_record_and_the_default_leaves_it_out() -> None:
     bad = (6, walk_records(0)[0][1], b"\0\0\1")
     records = [*walk_records(5), bad]
     assert replay(records) == replay(walk_records(5))
-    with pytest.raises(ReplayError, match=r"offset 6: the value ends before or inside SnapshotEpoch"):
+    with pytest.raises(
+        ReplayError, match=r"offset 6: the value ends before or inside SnapshotEpoch"
+    ):
         replay(records, strict=True)
 
 
@@ -222,7 +238,9 @@ def test_combine_keeps_the_highest_rank_of_every_offset(seed: int) -> None:
 
 
 def test_as_of_a_time_and_as_of_offsets() -> None:
-    records = decode_arrow(raw([r[1:] for r in walk_records(11)])).records  # offsets 100.., timestamps 0 ms..
+    records = decode_arrow(
+        raw([r[1:] for r in walk_records(11)])
+    ).records  # offsets 100.., timestamps 0 ms..
     early = up_to(records, datetime.fromtimestamp(0.003, UTC))
     assert early.column("offset").to_pylist() == [100, 101, 102, 103]
     assert replay_arrow(early).column("effective_start_offset").to_pylist() == [110]

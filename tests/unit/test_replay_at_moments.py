@@ -25,14 +25,20 @@ from tests.unit.told_input import ToldInput, Write
 
 def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
     column = pa.array(times, pa.int64()).view(schemas.TIMESTAMP)
-    return records.set_column(records.schema.get_field_index("timestamp"), records.schema.field("timestamp"), column)
+    return records.set_column(
+        records.schema.get_field_index("timestamp"), records.schema.field("timestamp"), column
+    )
 
 
 def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:
     parts = [WINDOWS_AT.empty_table()]
     for at in pa.array(moments).view(schemas.TIMESTAMP).to_pylist():
         then = as_table(replay_arrow(up_to(records, at)))
-        parts.append(then.append_column(WINDOWS_AT.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)))
+        parts.append(
+            then.append_column(
+                WINDOWS_AT.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)
+            )
+        )
     return pa.concat_tables(parts)
 
 
@@ -90,7 +96,9 @@ def test_a_question_waits_for_no_other_and_is_asked_once() -> None:
     bench.evidence()
     source.may = threading.Event()
     answers: list[Any] = []
-    slow = [threading.Thread(target=lambda: answers.append(bench.moments("billing"))) for _ in range(2)]
+    slow = [
+        threading.Thread(target=lambda: answers.append(bench.moments("billing"))) for _ in range(2)
+    ]
     quick = threading.Thread(target=lambda: answers.append(bench.lag()))
     try:
         for thread in (*slow, quick):

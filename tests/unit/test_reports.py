@@ -87,8 +87,12 @@ def test_what_changed_since_the_night_before(month: tuple[Path, list[Any]]) -> N
             assert rows[name]["lag_change"] == lag_of(name, number) - lag_of(name, number - 1)
             # What arrived and is not lag was finished.
             assert rows[name]["finished"] == nightly.DAILY - rows[name]["lag_change"]
-        assert [cause["cause"] for cause in changes["new_causes"]] == ["head_of_line"] * (number == HELD_FROM)
-        assert [cause["cause"] for cause in changes["gone_causes"]] == ["head_of_line"] * (number == HELD_TO)
+        assert [cause["cause"] for cause in changes["new_causes"]] == ["head_of_line"] * (
+            number == HELD_FROM
+        )
+        assert [cause["cause"] for cause in changes["gone_causes"]] == ["head_of_line"] * (
+            number == HELD_TO
+        )
         assert len(changes["lasting_causes"]) == (HELD_FROM < number < HELD_TO)
     levels = [groups(made.verdict)["billing"]["level"] for made in month[1]]
     assert {number for number, level in enumerate(levels) if level == "warning" and number} == set(
@@ -101,9 +105,9 @@ def test_the_ledger_has_every_night_by_the_clock(month: tuple[Path, list[Any]]) 
     runs = ledger.read(out)
     assert runs == [one.run for one in made]
     for number, run in enumerate(runs):
-        assert run.started == (night(number) + timedelta(minutes=5)).isoformat(timespec="milliseconds").replace(
-            "+00:00", "Z"
-        )
+        assert run.started == (night(number) + timedelta(minutes=5)).isoformat(
+            timespec="milliseconds"
+        ).replace("+00:00", "Z")
         assert run.as_of == night(number).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         assert (run.version, run.seconds > 0, len(run.notebook)) == (__version__, True, 64)
     assert len({run.run_id for run in runs}) == NIGHTS
@@ -184,12 +188,14 @@ def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> Non
     assert "there are billing" not in (made.run.error or "")
 
 
-# ---- what it says ---------------------------------------------------------------------------------------
+# ---- what it says --------------------------------------------------------------------------------
 
 
 def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     """Without times some share partitions of `billing` are known to have nothing left, and of the others no age is."""
-    shutil.copytree(CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True)
+    shutil.copytree(
+        CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True
+    )
     told = verdict(read(capture=str(tmp_path), engine="local"))
     ages = {name: group["age_ms"] for name, group in groups(told).items()}
     assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
@@ -201,7 +207,9 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     # To one group records came, and nobody fetched any; to the other nothing was ever sent.
     assert (told["analytics"]["level"], told["refunds"]["level"]) == ("warning", "ok")
     assert told["analytics"]["why"].startswith("nothing was finished yet")
-    assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [("lag", "warning")]
+    assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [
+        ("lag", "warning")
+    ]
     assert told["refunds"]["why"] == "nothing came that could be fetched (2 share partitions)"
     assert told["billing"]["why"] == "nobody is in the group"
     assert whole["headline"] == (
@@ -218,7 +226,9 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     half = verdict(read(capture=str(tmp_path), engine="local"))
     (group,) = half["groups"]
     assert (half["level"], group["level"]) == ("unknown", "unknown")
-    assert group["why"].startswith("lag: the end offset could not be read from the partition's leader (")
+    assert group["why"].startswith(
+        "lag: the end offset could not be read from the partition's leader ("
+    )
 
 
 def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
@@ -226,7 +236,8 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
         settings = {"share.auto.offset.reset": reset}
         source = ToldInput(writes, partitions_of_topic=2, group_settings=settings, **more)
         return [
-            (level, words.split(" (")[0]) for level, words in unknown_lags(gather(source, "local")).get("billing", [])
+            (level, words.split(" (")[0])
+            for level, words in unknown_lags(gather(source, "local")).get("billing", [])
         ]
 
     never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
@@ -236,26 +247,44 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     assert told(never, rate=0.0, reset="earliest") == [("ok", "nothing came that could be fetched")]
     dark = told(never, known, unreachable=frozenset({0}))
     assert dark == [("unknown", "nothing was ever fetched, and whether records came is not known")]
-    before = ToldInput([never], rate=0.0).past_offsets([], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)])
-    with pytest.MonkeyPatch.context() as patched:  # nothing came until a minute ago; the leader is gone since
+    before = ToldInput([never], rate=0.0).past_offsets(
+        [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
+    )
+    with (
+        pytest.MonkeyPatch.context() as patched
+    ):  # nothing came until a minute ago; the leader is gone since
         patched.setattr(ToldInput, "past_offsets", lambda *_: before)
         assert told(never, rate=0.0, unreachable=frozenset({0})) == dark
     unread = told(never, known, unreachable=frozenset({1}))
-    assert unread == [came, ("unknown", "the end offset could not be read from the partition's leader")]
+    assert unread == [
+        came,
+        ("unknown", "the end offset could not be read from the partition's leader"),
+    ]
 
 
 def test_there_is_no_forecast_where_nobody_works() -> None:
     """In no part of a report: verdict, table of progress, chart."""
     case = read(capture=str(CAPTURE), engine="local")
-    told, alone = verdict(case), {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
-    assert {name for name, group in groups(told).items() if group["drain"] == "nobody is there"} == alone
-    rows = [row for row in case.evidence.progress.to_pylist() if row["drain"] not in ("drained", "unknown")]
-    assert {(row["drain"], row["drain_ms"], row["drain_low_ms"], row["drain_high_ms"]) for row in rows} == {
-        ("nobody", None, None, None)
-    }
+    told, alone = (
+        verdict(case),
+        {"billing", "clickstream", "fraud-check", "notifications", "shipping"},
+    )
+    assert {
+        name for name, group in groups(told).items() if group["drain"] == "nobody is there"
+    } == alone
+    rows = [
+        row
+        for row in case.evidence.progress.to_pylist()
+        if row["drain"] not in ("drained", "unknown")
+    ]
+    assert {
+        (row["drain"], row["drain_ms"], row["drain_low_ms"], row["drain_high_ms"]) for row in rows
+    } == {("nobody", None, None, None)}
     assert {row["group_id"] for row in rows} == alone
     nothing = '</td><td class="sr-n"><bdi>-</bdi>'
-    assert story.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
+    assert (
+        story.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
+    )
     figure = story.drain(case).light
     assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
     assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
@@ -269,7 +298,10 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
 
 def test_a_table_leaves_out_what_has_no_value() -> None:
     made = table(
-        [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}], {"A": "a", "B": "b", "N": "n"}, "c.", ""
+        [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}],
+        {"A": "a", "B": "b", "N": "n"},
+        "c.",
+        "",
     )
     assert "Columns without any value: B." in made.html
     headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
@@ -281,7 +313,9 @@ def test_a_table_leaves_out_what_has_no_value() -> None:
 def test_a_proposal_says_whether_it_is_enough() -> None:
     case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600, engine="local")
     made = propose(case, members=[4, 40], minutes=1, seeds=5)
-    few, many = (next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40))
+    few, many = (
+        next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40)
+    )
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
     assert made.words.startswith("slow: take 40 members, better than all others tried: ")
     assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
@@ -300,7 +334,10 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
     assert made.words.startswith(
         "notifications: what is best rests on an assumption (1 ms of work for each record). If it holds, "
     )
-    assert "1 ms of work for each record, since nobody is in the group who could be timed" in made.assumed
+    assert (
+        "1 ms of work for each record, since nobody is in the group who could be timed"
+        in made.assumed
+    )
     its = story.only(case, made.group)
     told = story.verdict(its)
     assert [group["group_id"] for group in told["groups"]] == ["notifications"]
@@ -317,20 +354,39 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
     assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
     assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
     assert "partitions 0-5; holds 2\u202f390 offsets" in shown
-    assert (deleted["level"], deleted["title"]) == ("warning", "offsets were deleted before anybody finished them")
+    assert (deleted["level"], deleted["title"]) == (
+        "warning",
+        "offsets were deleted before anybody finished them",
+    )
     # How bad that is says the report itself, and what to do the cause.
     assert (never["level"], never["title"][:24]) == ("warning", "nothing was finished yet")
-    rule = {"rule": "big", "level": "critical", "topic": "orders", "partition": 1, "summary": "lag 9 > 5"}
+    rule = {
+        "rule": "big",
+        "level": "critical",
+        "topic": "orders",
+        "partition": 1,
+        "summary": "lag 9 > 5",
+    }
     own = rule | {"rule": "drain", "summary": "nothing is finished any more", "is_own": True}
     many = troubles([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
     assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
         ("big", True, 2),
         ("nothing is finished any more", False, 2),
     ]
-    changed = {"since": told["as_of"], "comparable": True, "groups": [], "new_causes": [], "gone_causes": []}
+    changed = {
+        "since": told["as_of"],
+        "comparable": True,
+        "groups": [],
+        "new_causes": [],
+        "gone_causes": [],
+    }
     changed["lasting_causes"] = worst["places"]
     assert story.changes({"changes": changed}).html.count("nobody is in the group") == 1
-    assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == ["0-2, 5, 7, 8", "4", "0-2, ..."]
+    assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == [
+        "0-2, 5, 7, 8",
+        "4",
+        "0-2, ...",
+    ]
 
 
 def test_a_review_of_capacity_says_who_keeps_up() -> None:
@@ -340,7 +396,14 @@ def test_a_review_of_capacity_says_who_keeps_up() -> None:
         "1 of 7 share groups finished less than arrived: notifications 9.99 of 16.7 records a second. "
         "Now nobody is in billing and 4 more, which lag."
     )
-    row = {"group_id": "g", "members": 2, "arrival_rate": 2.0, "completion_rate": 2.0, "lag": 3, "falls_behind": "no"}
+    row = {
+        "group_id": "g",
+        "members": 2,
+        "arrival_rate": 2.0,
+        "completion_rate": 2.0,
+        "lag": 3,
+        "falls_behind": "no",
+    }
     assert keeping_up([row]) == "1 share group finished no less than arrived."
     assert keeping_up([row, row]) == "All 2 share groups finished no less than arrived."
     slow = row | {"completion_rate": 0.5, "falls_behind": "clearly"}
@@ -363,7 +426,9 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
         return pa.concat_tables([table, other])
 
     known = case.evidence
-    both = replace(case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members)))
+    both = replace(
+        case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members))
+    )
     shown = story.assignments(both)
     assert isinstance(shown, Chart)
     assert shown.light.layout.meta["title"].startswith("another: ")
@@ -372,13 +437,25 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
     assert nobody.text == "Nobody is in any of the groups."
 
 
-# ---- the shelf ------------------------------------------------------------------------------------------
+# ---- the shelf -----------------------------------------------------------------------------------
 
 
-def made_run(out: Path, number: int, error: str | None = None, cluster: str | None = None, **asked: Any) -> Run:
+def made_run(
+    out: Path, number: int, error: str | None = None, cluster: str | None = None, **asked: Any
+) -> Run:
     at = night(number)
     run = Run(
-        f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}", "daily", asked, "1", "", at.isoformat(), 1.0, "ok", "", None, error
+        f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}",
+        "daily",
+        asked,
+        "1",
+        "",
+        at.isoformat(),
+        1.0,
+        "ok",
+        "",
+        None,
+        error,
     )
     run = replace(run, cluster_id=cluster)
     folder = out / "daily"
@@ -413,7 +490,10 @@ def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
 def test_retention_counts_what_was_asked_the_same(tmp_path: Path) -> None:
     """Of a second group, and of another cluster, as many stay."""
     asked: list[dict[str, Any]] = [{"group": ["billing"]}, {"group": ["shipping"]}, {}]
-    runs = [made_run(tmp_path, number, cluster="a", as_of=str(number), **asked[number % 3]) for number in range(9)]
+    runs = [
+        made_run(tmp_path, number, cluster="a", as_of=str(number), **asked[number % 3])
+        for number in range(9)
+    ]
     runs += [made_run(tmp_path, 9, cluster="b", capture="/b"), made_run(tmp_path, 10, "no broker")]
     shelf.retain(tmp_path / "daily", night(10), 2, None)
     # The failed one was asked as the last of cluster b, and the last good one of each stays anyway.
@@ -429,7 +509,9 @@ def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
     latest = tmp_path / "daily" / "latest"
     assert latest.exists()
     assert latest.resolve().name == kept(tmp_path)[0]
-    with shelf.reserved(tmp_path, "daily", False, print):  # the next run does not turn it to the later clock
+    with shelf.reserved(
+        tmp_path, "daily", False, print
+    ):  # the next run does not turn it to the later clock
         assert latest.resolve().name == kept(tmp_path)[0]
 
 
@@ -465,18 +547,34 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
     capture = nightly.record_nights(tmp_path / "capture")
 
     def made(number: int, **more: Any) -> Any:
-        parameters = {"capture": str(capture), "engine": "local", "as_of": night(number).isoformat(), **more}
+        parameters = {
+            "capture": str(capture),
+            "engine": "local",
+            "as_of": night(number).isoformat(),
+            **more,
+        }
         return report(
-            "daily", parameters, tmp_path, figures=False, run=without_kernel, now=lambda: night(number)
+            "daily",
+            parameters,
+            tmp_path,
+            figures=False,
+            run=without_kernel,
+            now=lambda: night(number),
         ).verdict
 
     first = made(3)
     assert made(4, group=["billing"])["changes"] is None
     assert made(5)["changes"]["since"] == first["as_of"]
     with pytest.raises(AssertionError, match="nothing"):
-        assert made(2)["changes"]["comparable"], "nothing to compare: the one before is of a later moment"
+        assert made(2)["changes"]["comparable"], (
+            "nothing to compare: the one before is of a later moment"
+        )
     failed = report(
-        "daily", {"capture": str(tmp_path / "none"), "engine": "local"}, tmp_path, figures=False, run=without_kernel
+        "daily",
+        {"capture": str(tmp_path / "none"), "engine": "local"},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
     )
     assert failed.run.error is not None
     other = shutil.copytree(capture, tmp_path / "other")
@@ -486,18 +584,26 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
     named = min((tmp_path / "daily" / "runs").iterdir())
     told = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]
     assert (told["comparable"], told["why"]) == (False, "it is of another cluster")
-    assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace(
+        "+00:00", "Z"
+    )
 
 
 def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
     capture = nightly.record_nights(tmp_path / "capture")
-    made = report("daily", {"capture": str(capture), "engine": "local"}, tmp_path, figures=False, run=without_kernel)
+    made = report(
+        "daily",
+        {"capture": str(capture), "engine": "local"},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
+    )
     given = {"capture": str(capture), "engine": "local", "previous": str(made.folder / "run.json")}
     failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
     assert (failed.run.error or "").startswith("previous names no verdict of this version")
 
 
-# ---- two at once ----------------------------------------------------------------------------------------
+# ---- two at once ---------------------------------------------------------------------------------
 
 _HOLDER = """
 import sys
@@ -518,7 +624,9 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process in the middle of a report into ``tmp_path/out``."""
     capture = nightly.record_nights(tmp_path / "capture")
     command = [sys.executable, "-c", _HOLDER, str(capture), str(tmp_path / "out")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         yield process
@@ -526,7 +634,14 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_of_two_at_once_one_says_so(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    command = ("report", "daily", "--capture", str(tmp_path / "capture"), "--out", str(tmp_path / "out"))
+    command = (
+        "report",
+        "daily",
+        "--capture",
+        str(tmp_path / "capture"),
+        "--out",
+        str(tmp_path / "out"),
+    )
     done = sharelag(*command, "--overlap", "fail")
     assert done.returncode == 1
     assert "another run of report 'daily' is under way" in done.stderr
@@ -548,7 +663,9 @@ def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str])
         run=without_kernel,
         tell=tell,
     )
-    assert said == [f"another run of report 'daily' is under way in {tmp_path / 'out'}: waiting for its end"]
+    assert said == [
+        f"another run of report 'daily' is under way in {tmp_path / 'out'}: waiting for its end"
+    ]
     runs = ledger.read(tmp_path / "out")
     assert len(runs) == 2
     assert runs[1] == made.run
@@ -566,7 +683,9 @@ def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[s
     assert made.run.error is None
 
 
-def test_a_kernel_leaves_nothing_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_leaves_nothing_where_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its sockets lie in a folder of their own: in the working folder two runs would take each other's."""
     place = tmp_path / "work"
     place.mkdir()
@@ -585,12 +704,19 @@ def test_a_kernel_leaves_nothing_where_it_runs(tmp_path: Path, monkeypatch: pyte
     assert ran.error is None
     assert ran.notebook.cells[-2].outputs[0].text == f"[]\n{place}\n"
     transport, together, folder, mode = ran.notebook.cells[-1].outputs[0].text.split()
-    assert (transport, together, mode[-3:]) == ("ipc", "True", "700")  # no port that everybody could connect to
+    assert (transport, together, mode[-3:]) == (
+        "ipc",
+        "True",
+        "700",
+    )  # no port that everybody could connect to
     assert Path(folder).name.startswith(".k-")
-    assert ([*place.iterdir()], [path.name for path in (tmp_path / "out").iterdir()]) == ([], ["x.ipynb"])
+    assert ([*place.iterdir()], [path.name for path in (tmp_path / "out").iterdir()]) == (
+        [],
+        ["x.ipynb"],
+    )
 
 
-# ---- which notebooks, which parameters --------------------------------------------------------------------
+# ---- which notebooks, which parameters -----------------------------------------------------------
 
 
 def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
@@ -651,11 +777,27 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         "group": ["a", "b"],
         "as_of": "2026-06-01T00:00:00Z",
     }
-    for value in ("orders", "123", "null", "'", "a: b", "- x", '"q"', ["a", "1"], 3, 2.5, True, "2026-06-01T00:00:00Z"):
+    for value in (
+        "orders",
+        "123",
+        "null",
+        "'",
+        "a: b",
+        "- x",
+        '"q"',
+        ["a", "1"],
+        3,
+        2.5,
+        True,
+        "2026-06-01T00:00:00Z",
+    ):
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
     daily = notebooks.notebook("daily")
-    assert notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))["as_of"] == "2026-06-01T00:00:00.000Z"
+    assert (
+        notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))["as_of"]
+        == "2026-06-01T00:00:00.000Z"
+    )
     assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     (tmp_path / "p.yaml").write_text("password: {hunter22")
     with pytest.raises(InputError, match="is no YAML") as raised:

@@ -20,7 +20,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(), re.MULTILINE | re.DOTALL
+    )
 
 
 def keys_of(name: str) -> set[str]:
@@ -41,7 +43,10 @@ def test_every_measure_and_key_is_documented() -> None:
     assert set(Measure.__args__) <= named  # type: ignore[attr-defined]
     fields = {field.alias or name for name, field in Rule.model_fields.items()}
     text = (DOCS / "checks.md").read_text()
-    assert {key for key in fields if f"`{key}`" not in text and f"`{key}:" not in text} == {"name", "measure"} - named
+    assert {key for key in fields if f"`{key}`" not in text and f"`{key}:" not in text} == {
+        "name",
+        "measure",
+    } - named
     assert all(f"`{finding}`" in text for finding in FINDINGS)
 
 
@@ -76,7 +81,9 @@ def test_every_option_in_it_is_there(name: str) -> None:
 def test_the_example_of_a_mail_sends_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     latest = tmp_path / "reports" / "daily" / "latest"
     latest.mkdir(parents=True)
-    (latest / "verdict.json").write_text('{"level": "warning", "headline": "billing: lags \\u2026"}')
+    (latest / "verdict.json").write_text(
+        '{"level": "warning", "headline": "billing: lags \\u2026"}'
+    )
     (latest / "mail.html").write_text("<p>lags</p>")
     (latest / "report.html").write_text("<html>")
     sent: list[EmailMessage] = []

@@ -45,12 +45,19 @@ def test_an_incident_is_what_has_happened_since() -> None:
     assert pc.sum(mine.column("lag")).as_py() == 2882
     late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z", engine="local")
     said = happened(late, verdict(late))
-    assert f"the lag of no share group whose lag is known grew; of 2 it is not known. N{NOTHING}" in said
+    assert (
+        f"the lag of no share group whose lag is known grew; of 2 it is not known. N{NOTHING}"
+        in said
+    )
     assert said.endswith(verdict(late)["headline"]), "nothing began since then"
     reset = read(capture=str(CAPTURE), group=["shipping"], engine="local")
-    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(reset, verdict(reset))
+    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(
+        reset, verdict(reset)
+    )
     figures = [story.window_heat(case), story.deliveries(case), story.lag_over_time(case)]
-    assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {"As of 2026-11-21 11:45:03 UTC"}
+    assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {
+        "As of 2026-11-21 11:45:03 UTC"
+    }
     assert "4 deliveries below the limit" in figures[1].light.layout.meta["title"]
     shown = story.signs(case).html
     assert "All times are of 2026-11-21, UTC." in shown
@@ -58,29 +65,46 @@ def test_an_incident_is_what_has_happened_since() -> None:
     assert "trial" not in shown, "nothing of it happened there"
 
 
-# ---- how the lag moved ------------------------------------------------------------------------------------
+# ---- how the lag moved ---------------------------------------------------------------------------
 
 
 def moved(
-    *lags: tuple[str, int, list[int | str | None]], born: tuple[tuple[str, int], ...] = (), begin: datetime = BEGIN
+    *lags: tuple[str, int, list[int | str | None]],
+    born: tuple[tuple[str, int], ...] = (),
+    begin: datetime = BEGIN,
 ) -> str:
     """Lags of share partitions minute by minute; a dash: it is not there."""
     rows = [
-        {"group_id": group, "topic_id": "T", "partition": partition, "as_of": BEGIN + timedelta(minutes=n), "lag": lag}
+        {
+            "group_id": group,
+            "topic_id": "T",
+            "partition": partition,
+            "as_of": BEGIN + timedelta(minutes=n),
+            "lag": lag,
+        }
         for group, partition, known in lags
         for n, lag in enumerate(known)
         if lag != "-"
     ]
-    named = [{"group_id": group, "topic_id": "T", "partition": partition} for group, partition in born]
-    keys = pa.Table.from_pylist(named, schema=pa.schema([schemas.TIMELINE.field(name) for name in past.KEY]))
+    named = [
+        {"group_id": group, "topic_id": "T", "partition": partition} for group, partition in born
+    ]
+    keys = pa.Table.from_pylist(
+        named, schema=pa.schema([schemas.TIMELINE.field(name) for name in past.KEY])
+    )
     names = sorted({group for group, *_ in lags})
     return _moved(pa.Table.from_pylist(rows, schema=schemas.TIMELINE), names, keys, begin)
 
 
 def test_a_lag_that_is_not_known_now_has_not_grown() -> None:
     assert moved(("g", 0, [100, 900, None])) == "nobody knows how the lag changed"
-    assert moved(("g", 0, [100, 900, 900]), ("g", 1, [1, 1, None])) == "nobody knows how the lag changed"
-    assert moved(("g", 0, [None, None, 900])) == "nobody knows how the lag changed", "known only once"
+    assert (
+        moved(("g", 0, [100, 900, 900]), ("g", 1, [1, 1, None]))
+        == "nobody knows how the lag changed"
+    )
+    assert moved(("g", 0, [None, None, 900])) == "nobody knows how the lag changed", (
+        "known only once"
+    )
     assert moved(("g", 0, [None, None, None])) == "nobody knows how the lag changed"
 
 
@@ -94,32 +118,48 @@ def test_what_is_born_begins_without_lag() -> None:
     lags = (("g", 0, [7, 7, 7, 7, 7]), ("g", 1, ["-", "-", "-", 5000, 5010]))
     assert moved(*lags, born=(("g", 1),)) == "the lag of g grew by 5,010 to 5,017"
     # Not seen to be created: its records before are gone.
-    assert moved(*lags) == "the lag of g grew by 10 to 5,017 (since 11:03:00 UTC, when it was first known)"
+    assert (
+        moved(*lags)
+        == "the lag of g grew by 10 to 5,017 (since 11:03:00 UTC, when it was first known)"
+    )
     whole = (("g", 0, ["-", "-", "-", 5000, 5010]), ("h", 0, [1, 1, 1, 1, 1]))
     new = "the lag of g grew by 10 to 5,010 (since 11:03:00 UTC, when it was first known)"
-    assert moved(*whole, born=(("g", 0),)) == new, "a group that was not there had no lag, rather than none left"
+    assert moved(*whole, born=(("g", 0),)) == new, (
+        "a group that was not there had no lag, rather than none left"
+    )
 
 
 def test_of_whom_the_lag_is_not_known_is_told() -> None:
     steady, dark = ("g", 0, [10, 10, 10]), ("h", 0, [None, None, None])
-    assert moved(steady, dark) == "the lag of no share group whose lag is known grew; of 1 it is not known"
-    assert moved(("g", 0, [10, 10, 12]), dark) == "the lag of g grew by 2 to 12; of 1 it is not known"
+    assert (
+        moved(steady, dark)
+        == "the lag of no share group whose lag is known grew; of 1 it is not known"
+    )
+    assert (
+        moved(("g", 0, [10, 10, 12]), dark) == "the lag of g grew by 2 to 12; of 1 it is not known"
+    )
     assert moved(steady) == "the lag of no share group grew"
 
 
 def test_since_when_a_lag_is_known_is_told() -> None:
     late = ("h", 0, [None, None, None, 5, 5])
-    assert moved(("g", 0, [3, 3, 3, 3, 3]), late) == "the lag of no share group grew since it was first known"
+    assert (
+        moved(("g", 0, [3, 3, 3, 3, 3]), late)
+        == "the lag of no share group grew since it was first known"
+    )
     grew = ("h", 0, [None, None, None, 5, 6])
     two = "the lag of g grew by 9 to 9, and that of 1 more, since it was first known"
     assert moved(("g", 0, [0, 3, 3, 3, 9]), grew) == two
     # What share partitions that are gone were before is not looked at.
     gone = ("g", 1, [900, "-", "-", "-", "-"])
     begin = BEGIN + timedelta(minutes=1)
-    assert moved(("g", 0, ["-", 0, 3, 3, 9]), gone, born=(("g", 0),), begin=begin) == "the lag of g grew by 9 to 9"
+    assert (
+        moved(("g", 0, ["-", 0, 3, 3, 9]), gone, born=(("g", 0),), begin=begin)
+        == "the lag of g grew by 9 to 9"
+    )
 
 
-# ---- the first sign, and that there was none --------------------------------------------------------------
+# ---- the first sign, and that there was none -----------------------------------------------------
 
 
 def kept(folder: Path, of: Path, keep: Callable[[pa.Table], Any]) -> Case:
@@ -151,7 +191,9 @@ def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
         case = kept(tmp_path / name, HEALTHY, keep)
         assert bool(case.evidence.gaps.num_rows) == (name == "gap")
         assert f" {AS_FAR}n{NOTHING}" in happened(case, verdict(case)), name
-        assert f"{AS_FAR}no offset was given back or archived since then" in story.signs(case).html, name
+        assert (
+            f"{AS_FAR}no offset was given back or archived since then" in story.signs(case).html
+        ), name
 
 
 def test_a_step_that_is_not_known_may_be_a_sign() -> None:
@@ -170,10 +212,16 @@ def test_a_step_that_is_not_known_may_be_a_sign() -> None:
     place = history.schema.get_field_index("follows")
     after = history.set_column(place, "follows", pa.repeat(pa.scalar(False), history.num_rows))
     assert not past.is_whole(case, signs(after))
-    assert not past.is_whole(replace(case, evidence=replace(case.evidence, rejected=1)), signs(history))
+    assert not past.is_whole(
+        replace(case, evidence=replace(case.evidence, rejected=1)), signs(history)
+    )
     # Nothing of a share partition need come after a gap.
-    gap = pa.Table.from_pylist([{"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}], schemas.GAPS)
-    assert not past.is_whole(replace(case, evidence=replace(case.evidence, gaps=gap)), signs(history))
+    gap = pa.Table.from_pylist(
+        [{"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}], schemas.GAPS
+    )
+    assert not past.is_whole(
+        replace(case, evidence=replace(case.evidence, gaps=gap)), signs(history)
+    )
     # Before its first write there is no start offset, and nothing that could be given back.
     never = read(capture=str(CAPTURE), group=["refunds"], engine="local")
     since = never.evidence.as_of - never.known_span
@@ -183,13 +231,17 @@ def test_a_step_that_is_not_known_may_be_a_sign() -> None:
 
 
 def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
-    whole = kept(tmp_path / "whole", CAPTURE, lambda records: pc.greater_equal(records.column("offset"), 0))
+    whole = kept(
+        tmp_path / "whole", CAPTURE, lambda records: pc.greater_equal(records.column("offset"), 0)
+    )
     assert " First sign at 11:43:34 UTC" in happened(whole, verdict(whole))
     shown = story.signs(whole)
     assert " Nothing of it happened in " in shown.html
     later = datetime(2026, 11, 21, 11, 44, 10, tzinfo=UTC)
     pruned = kept(
-        tmp_path / "pruned", CAPTURE, lambda records: pc.greater_equal(records.column("timestamp"), pa.scalar(later))
+        tmp_path / "pruned",
+        CAPTURE,
+        lambda records: pc.greater_equal(records.column("timestamp"), pa.scalar(later)),
     )
     assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
     assert f" {AS_FAR}nothing of it happened in " in story.signs(pruned).html
@@ -205,15 +257,20 @@ def test_a_state_that_was_created_is_no_reset() -> None:
     resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
     assert resets == {("shipping", partition) for partition in range(6)}
     assert {row["group_id"] for row in rows} > {"shipping", "billing"}
-    first = [min(row[n] or "9" for n in ("first_released", "first_archived", "first_reset")) for row in rows]
+    first = [
+        min(row[n] or "9" for n in ("first_released", "first_archived", "first_reset"))
+        for row in rows
+    ]
     assert first == sorted(first)
     assert past.born(found).num_rows == len(rows), "the recording begins before the first group"
 
 
-# ---- what began -------------------------------------------------------------------------------------------
+# ---- what began ----------------------------------------------------------------------------------
 
 
-def cause(group: str, since: str | None, severity: str = "critical", words: str = "nobody is in the group") -> Any:
+def cause(
+    group: str, since: str | None, severity: str = "critical", words: str = "nobody is in the group"
+) -> Any:
     one = {"cause": "x", "severity": severity, "summary": words, "advice": None, "since": since}
     return {"group_id": group, "causes": [one], "rules": []}
 
@@ -221,31 +278,47 @@ def cause(group: str, since: str | None, severity: str = "critical", words: str 
 @pytest.mark.parametrize(
     ("causes", "said"),
     [
-        ([cause("a", "2026-11-21T10:59:00Z"), cause("b", "2026-11-21T11:05:00Z")], "Since 11:05:00 UTC, b: {}"),
+        (
+            [cause("a", "2026-11-21T10:59:00Z"), cause("b", "2026-11-21T11:05:00Z")],
+            "Since 11:05:00 UTC, b: {}",
+        ),
         ([cause("a", None), cause("b", "2026-11-21T11:05:00Z")], "Since 11:05:00 UTC, b: {}"),
         ([cause("a", None), cause("b", "2026-11-21T10:05:00Z")], None),
-        ([cause(name, "2026-11-21T11:05:00Z") for name in "abc"], "Since 11:05:00 UTC, a and 2 more: {}"),
+        (
+            [cause(name, "2026-11-21T11:05:00Z") for name in "abc"],
+            "Since 11:05:00 UTC, a and 2 more: {}",
+        ),
         (
             [cause("a", "2026-11-21T11:06:00Z"), cause("b", "2026-11-21T11:05:00Z")],
             "From 11:05:00 UTC on, first b, then 1 more: {}",
         ),
         (
-            [cause(name, f"2026-11-21T11:0{minute}:00Z") for name, minute in (("a", 5), ("b", 5), ("c", 6))],
+            [
+                cause(name, f"2026-11-21T11:0{minute}:00Z")
+                for name, minute in (("a", 5), ("b", 5), ("c", 6))
+            ],
             "From 11:05:00 UTC on, first a and 1 more, then 1 more: {}",
         ),
         # The worst first, however late it began.
         (
-            [cause("a", "2026-11-21T11:01:00Z", "warning", "slow"), cause("b", "2026-11-21T11:05:00Z")],
+            [
+                cause("a", "2026-11-21T11:01:00Z", "warning", "slow"),
+                cause("b", "2026-11-21T11:05:00Z"),
+            ],
             "Since 11:05:00 UTC, b: {}",
         ),
     ],
 )
 def test_what_began_since_then_and_where(causes: list[Any], said: str | None) -> None:
-    assert _began({"groups": causes, "rules": []}, BEGIN) == (said and said.format("nobody is in the group"))
+    assert _began({"groups": causes, "rules": []}, BEGIN) == (
+        said and said.format("nobody is in the group")
+    )
 
 
 def test_a_cause_that_is_older_elsewhere() -> None:
     case = read(capture=str(CAPTURE), since="2026-11-21T11:44:20Z", engine="local")
     said = happened(case, verdict(case))
     # Of clickstream everybody left at 11:44:17.
-    assert said.endswith(" From 11:44:32 UTC on, first billing, then 3 more: nobody is in the group.")
+    assert said.endswith(
+        " From 11:44:32 UTC on, first billing, then 3 more: nobody is in the group."
+    )

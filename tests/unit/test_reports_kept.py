@@ -30,7 +30,10 @@ def case(*writes: Write, choice: Choice | None = None, **more: Any) -> Case:
 
 def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
     shown = story.reclaimable(case())
-    rows = [(row["partition"], row["groups"], row["group_id"], row["reclaimable"]) for row in kept.reclaimable(case())]
+    rows = [
+        (row["partition"], row["groups"], row["group_id"], row["reclaimable"])
+        for row in kept.reclaimable(case())
+    ]
     assert rows == [(1, 1, "billing", 6900), (0, 2, HOSTILE, 6600)]
     assert "6900" in shown.text
     assert "<img" not in shown.html
@@ -48,16 +51,25 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     assert "another one may be further back" not in story.reclaimable(case()).html
     chosen = case(choice=Choice(frozenset({"billing"})))
     assert [row["reclaimable"] for row in kept.reclaimable(chosen)] == [7000, 6900]
-    assert "Of the chosen groups only: another one may be further back." in story.reclaimable(chosen).html
+    assert (
+        "Of the chosen groups only: another one may be further back."
+        in story.reclaimable(chosen).html
+    )
     nothing = story.reclaimable(case(Write(600, 0))).text
     assert nothing == "Every log begins where a share group still needs it."
-    assert "-" in story.reclaimable(case(Write(600, -1, count=-1))).text  # not known is told, not left out
+    assert (
+        "-" in story.reclaimable(case(Write(600, -1, count=-1))).text
+    )  # not known is told, not left out
 
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     """The source is asked where the logs ended 300.5 seconds ago: at 6,899, so that nothing is left to estimate."""
     (first, second) = kept.archived(case(), timedelta(seconds=300.5))
-    assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (HOSTILE, 600, 500)
+    assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
+        HOSTILE,
+        600,
+        500,
+    )
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (299, 299, 299)
     assert second["archived"] == 0  # it has finished all that is so old
     shown = story.archived(case(), 300.5)
@@ -74,7 +86,9 @@ def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() ->
     assert second["archived_low"] == 99
 
 
-def test_the_times_of_records_count_as_the_group_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_times_of_records_count_as_the_group_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A read_committed group's are asked for apart; no earlier end is known, but its oldest record is 600 s old."""
     monkeypatch.setattr(ToldInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
@@ -89,9 +103,11 @@ def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
         notebooks.checked(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="give a positive one"):
         story.archived(case(), 0)
-    assert [name for name in notebooks.names() if "record_ttl" in notebooks.declared(notebooks.notebook(name))] == [
-        "capacity"
-    ]
+    assert [
+        name
+        for name in notebooks.names()
+        if "record_ttl" in notebooks.declared(notebooks.notebook(name))
+    ] == ["capacity"]
 
 
 def test_its_cells_are_in_the_notebook_that_is_shipped() -> None:

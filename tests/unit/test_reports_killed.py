@@ -21,7 +21,8 @@ from sharelag.reports import ledger, report
 from tests import nightly
 from tests.nightly import without_kernel
 
-# One that has imported everything, and makes each report in a fork: it is killed while it works, not while it imports.
+# One that has imported everything, and makes each report in a fork: it is killed while it works,
+# not while it imports.
 _MAKER = """
 import os, shutil, sys
 import css_inline, nbformat, papermill
@@ -53,12 +54,18 @@ class Runner:
         self.out = folder / "out"
         self.capture = nightly.record_nights(folder / "capture")
         first = report(
-            "daily", {"capture": str(self.capture), "engine": "local"}, self.out, figures=False, run=without_kernel
+            "daily",
+            {"capture": str(self.capture), "engine": "local"},
+            self.out,
+            figures=False,
+            run=without_kernel,
         )
         # Quick: a notebook that was executed before.
         how = how or str(shutil.copy(first.folder / "notebook.ipynb", folder / "executed.ipynb"))
         command = [sys.executable, "-c", _MAKER, str(self.capture), str(self.out), how]
-        self.maker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.maker = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
 
     def run(self, seconds: float | None = None) -> float:
         """Make a report, killed after so many seconds; how long it took."""
@@ -128,14 +135,22 @@ def test_killed_at_random_moments(runner: Runner) -> None:
     assert len(noted) == len(set(noted))
     assert set(runs) | {made.run.run_id} <= set(noted)
     assert {place.name for place in (runner.out / "daily" / "runs").iterdir()} <= set(noted)
-    assert sorted(path.name for path in (runner.out / "daily").iterdir()) == [".lock", "latest", "runs"]
+    assert sorted(path.name for path in (runner.out / "daily").iterdir()) == [
+        ".lock",
+        "latest",
+        "runs",
+    ]
     assert made.verdict is not None
     assert made.verdict["changes"] is not None
     assert "old" in outcomes
 
 
-@pytest.mark.parametrize("step", ["publish", "rename", "append", "point_latest", "write_index", "retain"])
-def test_ended_right_at_each_step(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "step", ["publish", "rename", "append", "point_latest", "write_index", "retain"]
+)
+def test_ended_right_at_each_step(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The moments that chance hits too seldom: just before each of the last steps."""
     from sharelag.reports import run as running
     from sharelag.reports import shelf
@@ -144,7 +159,11 @@ def test_ended_right_at_each_step(step: str, tmp_path: Path, monkeypatch: pytest
 
     def make() -> Any:
         return report(
-            "daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False, run=without_kernel
+            "daily",
+            {"capture": str(capture), "engine": "local"},
+            tmp_path / "out",
+            figures=False,
+            run=without_kernel,
         )
 
     old = make()
@@ -162,9 +181,13 @@ def test_ended_right_at_each_step(step: str, tmp_path: Path, monkeypatch: pytest
             make()
     latest = (tmp_path / "out" / "daily" / "latest").resolve()
     check_whole(latest)
-    assert (latest == old.folder.resolve()) == (step in ("publish", "rename", "append", "point_latest"))
+    assert (latest == old.folder.resolve()) == (
+        step in ("publish", "rename", "append", "point_latest")
+    )
     new = make()
     noted = [run.run_id for run in ledger.read(tmp_path / "out")]
-    assert len(noted) == len(set(noted)) == len(list((tmp_path / "out" / "daily" / "runs").iterdir()))
+    assert (
+        len(noted) == len(set(noted)) == len(list((tmp_path / "out" / "daily" / "runs").iterdir()))
+    )
     assert noted[-1] == new.run.run_id
     assert (tmp_path / "out" / "daily" / "latest").resolve() == new.folder.resolve()

@@ -75,13 +75,21 @@ def lags(told: dict[str, Any]) -> dict[str, int]:
     return {group["group_id"]: group["lag"] for group in told["groups"]}
 
 
-# ---- by the command, by papermill -----------------------------------------------------------------------
+# ---- by the command, by papermill ----------------------------------------------------------------
 
 
 def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     """With a file of parameters, over which the command line wins."""
     (tmp_path / "p.yaml").write_text("over: 172800\ngroup: [nobody]\n")
-    given = ["--capture", str(archive), "-f", str(tmp_path / "p.yaml"), "-p", "group", "[billing, shipping]"]
+    given = [
+        "--capture",
+        str(archive),
+        "-f",
+        str(tmp_path / "p.yaml"),
+        "-p",
+        "group",
+        "[billing, shipping]",
+    ]
     done = sharelag(
         "report",
         "daily",
@@ -97,7 +105,9 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "daily" / "latest"
     assert done.stdout.splitlines()[1] == str(place.resolve() / "report.html")
-    assert lags(json.loads((place / "verdict.json").read_text())) == {n: lag_of(n, 0) for n in nightly.FINISHED}
+    assert lags(json.loads((place / "verdict.json").read_text())) == {
+        n: lag_of(n, 0) for n in nightly.FINISHED
+    }
     (run,) = ledger.read(tmp_path)
     assert run.parameters == {
         "capture": str(archive),
@@ -113,7 +123,13 @@ def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path, remote: str) 
     command = [*PAPERMILL, str(notebook("daily")), str(out), "-p", "capture", str(archive)]
     environment = no_session() | {"SPARK_REMOTE": remote}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180, check=False
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert lags(verdict_in(out)) == {name: lag_of(name, 1) for name in nightly.FINISHED}
@@ -135,7 +151,9 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
         return done.stdout
 
     homes = "import sharelag, sharelag_widgets as w; print(sharelag.__file__, w.__file__)"
-    assert all(home.startswith(f"{installed}/") for home in run(sys.executable, "-c", homes).split())
+    assert all(
+        home.startswith(f"{installed}/") for home in run(sys.executable, "-c", homes).split()
+    )
     path = installed / "sharelag" / "reports" / "notebooks" / "daily.ipynb"
     assert str(path) in run(*COMMAND, "report", "list")
     run(*PAPERMILL, str(path), "out.ipynb", "-p", "capture", str(CAPTURE))
@@ -144,7 +162,10 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
     told = json.loads((place / "verdict.json").read_text())
     assert told["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
     # The examples that help and documentation name are there, too.
-    assert run(*COMMAND, "check", "--example") == (ROOT / "data" / "examples" / "rules.yaml").read_text()
+    assert (
+        run(*COMMAND, "check", "--example")
+        == (ROOT / "data" / "examples" / "rules.yaml").read_text()
+    )
     names = {path.name for path in (installed / "sharelag" / "examples").iterdir()}
     assert names == {path.name for path in (ROOT / "data" / "examples").iterdir()}
     page = (place / "report.html").read_text()
@@ -153,7 +174,7 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
     assert "data-widget=" in page
 
 
-# ---- how a run fails ------------------------------------------------------------------------------------
+# ---- how a run fails -----------------------------------------------------------------------------
 
 
 def own(folder: Path, *sources: str) -> str:
@@ -176,13 +197,20 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
 )
 def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
     """A notebook of one's own may show anything: then the report says so, and the notebook is kept."""
-    path = own(tmp_path, "a = 1", f"from IPython.display import display; display({{{mime!r}: {shown!r}}}, raw=True)")
+    path = own(
+        tmp_path,
+        "a = 1",
+        f"from IPython.display import display; display({{{mime!r}: {shown!r}}}, raw=True)",
+    )
     made = report(path, out=tmp_path / "out", figures=False)
     assert mime in (made.folder / "notebook.ipynb").read_text()
     if mime == "application/json":
         assert made.run.error is None
         return
-    assert (made.run.level, json.loads((made.folder / "verdict.json").read_text())["level"]) == ("failed", "failed")
+    assert (made.run.level, json.loads((made.folder / "verdict.json").read_text())["level"]) == (
+        "failed",
+        "failed",
+    )
     assert "cannot be put on a page" in (made.run.error or "")
     for name in ("report.html", "mail.html"):
         assert "This report could not be made." in (made.folder / name).read_text()
@@ -192,6 +220,8 @@ def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
 def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "papermill", None)
-        with pytest.raises(SetupError, match=r"reports need papermill: pip install 'sharelag\[report\]'"):
+        with pytest.raises(
+            SetupError, match=r"reports need papermill: pip install 'sharelag\[report\]'"
+        ):
             importlib.reload(reports)
     importlib.reload(reports)

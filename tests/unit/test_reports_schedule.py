@@ -26,7 +26,9 @@ HOSTILE = """a$b%c"d'e\\f {{ g }} {% h %} $(i) #j; k: - l 🦜"""
 CRON = "30 6 * * 1-5"
 
 
-def defined(kind: str, cron: str = CRON, zone: str | None = None, out: str = "/var/re ports", **more: Any) -> str:
+def defined(
+    kind: str, cron: str = CRON, zone: str | None = None, out: str = "/var/re ports", **more: Any
+) -> str:
     return schedule("daily", cron, kind, {"group": [HOSTILE], **more}, out, zone=zone)
 
 
@@ -69,15 +71,22 @@ def test_systemd() -> None:
     unquoted = shlex.split(command.replace("$$", "$").replace("%%", "%"))
     assert unquoted[1:] == [*words(), "/var/re ports"]
     assert re.search(r"(?<!%)%(?!%)|(?<!\$)\$(?!\$)", command) is None
-    assert found["sharelag-daily.service"]["Service"]["Type"] == "oneshot"  # the timer waits for its end
+    assert (
+        found["sharelag-daily.service"]["Service"]["Type"] == "oneshot"
+    )  # the timer waits for its end
     timer = found["sharelag-daily.timer"]["Timer"]
-    assert (timer["OnCalendar"], timer["Persistent"]) == ("Mon,Tue,Wed,Thu,Fri *-*-* 06:30:00", "true")
+    assert (timer["OnCalendar"], timer["Persistent"]) == (
+        "Mon,Tue,Wed,Thu,Fri *-*-* 06:30:00",
+        "true",
+    )
     assert "loginctl enable-linger" in defined("systemd")
     there = units(defined("systemd", zone="Europe/Berlin"))["sharelag-daily.timer"]["Timer"]
     assert there["OnCalendar"] == f"{timer['OnCalendar']} Europe/Berlin"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine"
+)
 @pytest.mark.parametrize(
     "cron",
     [
@@ -98,16 +107,28 @@ def test_systemds_calendar_says_the_same_as_cron(cron: str) -> None:
     wanted = [ours.get_next(datetime) for _ in range(12)]
     told: set[str] = set()
     for line in lines:
-        command = ["systemd-analyze", "calendar", "--iterations=12", f"--base-time={begin:%Y-%m-%d %H:%M:%S}", line]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}).stdout
-        told |= set(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", answer.partition("Next elapse")[2]))
+        command = [
+            "systemd-analyze",
+            "calendar",
+            "--iterations=12",
+            f"--base-time={begin:%Y-%m-%d %H:%M:%S}",
+            line,
+        ]
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}
+        ).stdout
+        told |= set(
+            re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", answer.partition("Next elapse")[2])
+        )
     assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in wanted] == sorted(told)[:12]
 
 
 def test_airflow() -> None:
     tree = ast.parse(defined("airflow"))
     calls = {
-        call.func.id: call for call in ast.walk(tree) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        call.func.id: call
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     }
     task = {word.arg: word.value for word in calls["PapermillOperator"].keywords}
     assert Path(ast.literal_eval(task["input_nb"])).is_file()
@@ -116,9 +137,14 @@ def test_airflow() -> None:
 
     assert jinja2.Template(group).render() == HOSTILE  # as Airflow renders it
     dag = {word.arg: word.value for word in calls["DAG"].keywords}
-    told = {name: ast.literal_eval(dag[name]) for name in ("schedule", "catchup", "max_active_runs")}
+    told = {
+        name: ast.literal_eval(dag[name]) for name in ("schedule", "catchup", "max_active_runs")
+    }
     assert told == {"schedule": CRON, "catchup": False, "max_active_runs": 1}
-    assert jinja2.Template(ast.literal_eval(task["output_nb"])).render(ts_nodash="T") == "/var/re ports/daily-T.ipynb"
+    assert (
+        jinja2.Template(ast.literal_eval(task["output_nb"])).render(ts_nodash="T")
+        == "/var/re ports/daily-T.ipynb"
+    )
     assert "tz='Etc/UTC'" in defined("airflow")
     assert "tz='Europe/Berlin'" in defined("airflow", zone="Europe/Berlin")
 
@@ -131,14 +157,27 @@ def test_airflow_writes_where_it_was_told(tmp_path: Path, monkeypatch: pytest.Mo
     for out in ("reports", "{{ ds }}"):
         output = re.search(r"output_nb=(.+),", defined("airflow", out=out))
         assert output
-        assert jinja2.Template(ast.literal_eval(output[1])).render(ts_nodash="T") == f"{tmp_path}/{out}/daily-T.ipynb"
+        assert (
+            jinja2.Template(ast.literal_eval(output[1])).render(ts_nodash="T")
+            == f"{tmp_path}/{out}/daily-T.ipynb"
+        )
 
 
 def test_kubernetes() -> None:
     job = yaml.safe_load(defined("kubernetes"))
-    assert (job["spec"]["timeZone"], job["spec"]["jobTemplate"]["spec"]["backoffLimit"]) == ("Etc/UTC", 0)
-    assert yaml.safe_load(defined("kubernetes", zone="Europe/Berlin"))["spec"]["timeZone"] == "Europe/Berlin"
-    assert (job["kind"], job["spec"]["schedule"], job["spec"]["concurrencyPolicy"]) == ("CronJob", CRON, "Forbid")
+    assert (job["spec"]["timeZone"], job["spec"]["jobTemplate"]["spec"]["backoffLimit"]) == (
+        "Etc/UTC",
+        0,
+    )
+    assert (
+        yaml.safe_load(defined("kubernetes", zone="Europe/Berlin"))["spec"]["timeZone"]
+        == "Europe/Berlin"
+    )
+    assert (job["kind"], job["spec"]["schedule"], job["spec"]["concurrencyPolicy"]) == (
+        "CronJob",
+        CRON,
+        "Forbid",
+    )
     (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert [text.replace("$$", "$") for text in container["args"]] == [*words(), "/reports"]
     assert "$(" not in "".join(container["args"]).replace("$$", "")
@@ -147,7 +186,9 @@ def test_kubernetes() -> None:
 
 def test_kubernetes_gets_files_by_mounts(tmp_path: Path) -> None:
     rules, settings = tmp_path / "r.yaml", tmp_path / "client.secret"
-    text = defined("kubernetes", rules=str(rules), command_config=str(settings), bootstrap_server="b:1")
+    text = defined(
+        "kubernetes", rules=str(rules), command_config=str(settings), bootstrap_server="b:1"
+    )
     pod = yaml.safe_load(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     args = container["args"]
@@ -170,7 +211,9 @@ def test_kubernetes_gets_files_by_mounts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["capture", "segments", "previous", "raw"])
 def test_kubernetes_has_nothing_of_this_machine(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a place of this machine, which the container does not have"):
+    with pytest.raises(
+        InputError, match="a place of this machine, which the container does not have"
+    ):
         defined("kubernetes", **{name: str(tmp_path)})
     assert "s3://bucket/raw" in defined("kubernetes", raw="s3://bucket/raw")
 
@@ -180,13 +223,26 @@ def test_jupyter_scheduler() -> None:
     assert definition["parameters"] == {"group": HOSTILE}
     told = (definition["schedule"], definition["timezone"], definition["input_uri"])
     assert told == (CRON, "Etc/UTC", "daily.ipynb")
-    assert json.loads(defined("jupyter-scheduler", zone="Europe/Berlin"))["timezone"] == "Europe/Berlin"
+    assert (
+        json.loads(defined("jupyter-scheduler", zone="Europe/Berlin"))["timezone"]
+        == "Europe/Berlin"
+    )
     with pytest.raises(InputError, match="single values only"):
         schedule("daily", CRON, "jupyter-scheduler", {"group": ["a", "b"]})
 
 
 @pytest.mark.parametrize(
-    "cron", ["", "61 * * * *", "* * * *", "0 0 6 * * *", "@daily", "0 6 * * mon; rm -rf /", "0 6 * *\n*", "x"]
+    "cron",
+    [
+        "",
+        "61 * * * *",
+        "* * * *",
+        "0 0 6 * * *",
+        "@daily",
+        "0 6 * * mon; rm -rf /",
+        "0 6 * *\n*",
+        "x",
+    ],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_cron_expression(kind: str, cron: str) -> None:
@@ -228,7 +284,9 @@ def test_what_schedulers_read_in_different_ways(kind: str, cron: str, why: str) 
     ],
 )
 def test_all_of_them_read_the_same(kind: str, cron: str, plain: str) -> None:
-    assert f"{plain} " in defined(kind, cron) or plain in re.split(r"[\"'\n]|schedule: ", defined(kind, cron))
+    assert f"{plain} " in defined(kind, cron) or plain in re.split(
+        r"[\"'\n]|schedule: ", defined(kind, cron)
+    )
     begin = datetime(2026, 6, 1, tzinfo=UTC)
     ours, theirs = (croniter(one, begin) for one in (cron, plain))
     assert [ours.get_next() for _ in range(50)] == [theirs.get_next() for _ in range(50)]
@@ -269,24 +327,49 @@ def test_a_notebook_of_ones_own_with_any_name(kind: str, tmp_path: Path) -> None
 
 
 def test_on_the_command_line() -> None:
-    given: tuple[Any, ...] = ("--bootstrap-server", "b:9092", "--group", "orders", "--keep", "30", "--cron", CRON)
+    given: tuple[Any, ...] = (
+        "--bootstrap-server",
+        "b:9092",
+        "--group",
+        "orders",
+        "--keep",
+        "30",
+        "--cron",
+        CRON,
+    )
     done = sharelag("report", "schedule", "daily", *given, "--as", "kubernetes")
     assert done.returncode == 0, done.stderr
-    args = yaml.safe_load(done.stdout)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    args = yaml.safe_load(done.stdout)["spec"]["jobTemplate"]["spec"]["template"]["spec"][
+        "containers"
+    ][0]["args"]
     told = {args[n + 1]: from_word(args[n + 2]) for n, word in enumerate(args) if word == "-p"}
     assert told == {"bootstrap_server": "b:9092", "group": ["orders"]}
     assert args[-4:] == ["--keep", "30", "--out", "/reports"]
-    done = sharelag("report", "schedule", "daily", *given, "--command-property", "sasl.password=hunter22")
+    done = sharelag(
+        "report", "schedule", "daily", *given, "--command-property", "sasl.password=hunter22"
+    )
     assert done.returncode == 2
     assert "--command-config" in done.stderr
     assert "hunter22" not in done.stderr
 
 
-def test_paths_are_whole_wherever_they_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_whole_wherever_they_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A scheduler has another working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text("rules: rules.yaml\n")
-    given = ("-p", "capture", "demo", "-f", "p.yaml", "--command-config", "c.properties", "--cron", CRON)
+    given = (
+        "-p",
+        "capture",
+        "demo",
+        "-f",
+        "p.yaml",
+        "--command-config",
+        "c.properties",
+        "--cron",
+        CRON,
+    )
     done = sharelag("report", "schedule", "daily", *given)
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout.splitlines()[1])
@@ -297,8 +380,29 @@ def test_paths_are_whole_wherever_they_were_given(tmp_path: Path, monkeypatch: p
 
 
 def test_how_a_report_is_made_goes_along() -> None:
-    how = ["--overlap", "fail", "--keep", "3", "--keep-days", "2.5", "--cell-timeout", "60", "--no-figures"]
-    given = ("--bootstrap-server", "b:1", "--cron", CRON, "--overlap", "fail", "--keep", "3", "--keep-days", "2.5")
+    how = [
+        "--overlap",
+        "fail",
+        "--keep",
+        "3",
+        "--keep-days",
+        "2.5",
+        "--cell-timeout",
+        "60",
+        "--no-figures",
+    ]
+    given = (
+        "--bootstrap-server",
+        "b:1",
+        "--cron",
+        CRON,
+        "--overlap",
+        "fail",
+        "--keep",
+        "3",
+        "--keep-days",
+        "2.5",
+    )
     done = sharelag("report", "schedule", "daily", *given, "--cell-timeout", "60", "--no-figures")
     line = shlex.split(done.stdout.splitlines()[1])
     assert line[line.index("--overlap") : -2] == how
@@ -312,6 +416,8 @@ def test_what_the_command_says_besides() -> None:
     done = sharelag("report", "schedule", "daily", *given, "--as", "jupyter-scheduler")
     assert json.loads(done.stdout)["input_uri"] == "daily.ipynb"
     assert "in the root folder of the Jupyter server: copy /" in done.stderr
-    done = sharelag("report", "schedule", "daily", "--cron", CRON, env={"KAFKA_BOOTSTRAP_SERVERS": "b:1"})
+    done = sharelag(
+        "report", "schedule", "daily", "--cron", CRON, env={"KAFKA_BOOTSTRAP_SERVERS": "b:1"}
+    )
     assert done.returncode == 2
     assert "name an input" in done.stderr

@@ -67,10 +67,16 @@ def own(tmp_path: Path) -> Path:
 def leaks(folder: Path, *more: str) -> list[tuple[str, str]]:
     """Which secrets are in which files, also in what a page has packed."""
     found = []
-    texts = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    texts = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert texts
     for name, content in list(texts.items()):
-        for number, packed in enumerate(re.findall(rb'<script type="text/plain"[^>]*>([^<]+)<', content)):
+        for number, packed in enumerate(
+            re.findall(rb'<script type="text/plain"[^>]*>([^<]+)<', content)
+        ):
             texts[f"{name}#{number}"] = gzip.decompress(base64.b64decode(packed))
     texts |= {f"output {number}": text.encode() for number, text in enumerate(more)}
     for name, content in texts.items():
@@ -110,13 +116,25 @@ def test_of_a_notebook_that_tells_everything(
     assert leaks(tmp_path / "out", *said, repr(made)) == []
 
 
-def test_of_the_command_against_a_cluster_that_does_not_answer(properties: Path, tmp_path: Path) -> None:
-    given = ["--command-config", str(properties), "--command-property", f"ssl.key.password={IN_OPTION}", "-v"]
+def test_of_the_command_against_a_cluster_that_does_not_answer(
+    properties: Path, tmp_path: Path
+) -> None:
+    given = [
+        "--command-config",
+        str(properties),
+        "--command-property",
+        f"ssl.key.password={IN_OPTION}",
+        "-v",
+    ]
     out = ["--out", str(tmp_path / "out"), "--no-figures"]
-    done = sharelag("report", "daily", "--engine", "local", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT})
+    done = sharelag(
+        "report", "daily", "--engine", "local", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
+    )
     assert done.returncode == 1
     assert done.stdout.startswith("FAILED: ")
-    refused = sharelag("report", "daily", "--engine", "local", "-p", "sasl_password", IN_PARAMETER, *out)
+    refused = sharelag(
+        "report", "daily", "--engine", "local", "-p", "sasl_password", IN_PARAMETER, *out
+    )
     assert refused.returncode == 1
     assert "looks like a secret" in refused.stderr
     assert leaks(tmp_path / "out", done.stdout, done.stderr, refused.stdout, refused.stderr) == []
@@ -127,10 +145,15 @@ def test_what_counts_as_a_secret(properties: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("DB_PASSWORD", "eight-or-more")
     monkeypatch.setenv("USE_TOKEN", "true")
     monkeypatch.setenv("TOKEN_FILE", str(properties))
-    found = secrets_of(properties, {"sasl.oauthbearer.client.secret": "abcd", "client.id": "not-secret"})
+    found = secrets_of(
+        properties, {"sasl.oauthbearer.client.secret": "abcd", "client.id": "not-secret"}
+    )
     assert {IN_FILE, "abcd", "eight-or-more"} <= found
     assert not {"true", "not-secret", str(properties), "PLAIN", "u"} & found
-    assert scrubbed({"a": ["x abcd y", 3], "abcd": None}, found) == {"a": [f"x {MASK} y", 3], MASK: None}
+    assert scrubbed({"a": ["x abcd y", 3], "abcd": None}, found) == {
+        "a": [f"x {MASK} y", 3],
+        MASK: None,
+    }
     assert scrubbed("untouched", frozenset()) == "untouched"
 
 
@@ -142,9 +165,13 @@ STRUCTURE = (
 )  # fmt: skip
 
 
-def test_a_secret_that_is_called_like_a_part_of_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_that_is_called_like_a_part_of_the_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is taken out of texts; the notebook, the page, its windows and its charts stay whole."""
-    monkeypatch.setattr("sharelag.reports.run.secrets_of", lambda *_: frozenset([*STRUCTURE, "shipping"]))
+    monkeypatch.setattr(
+        "sharelag.reports.run.secrets_of", lambda *_: frozenset([*STRUCTURE, "shipping"])
+    )
     made = report("daily", {"capture": str(CAPTURE), "engine": "local"}, tmp_path, figures=False)
     assert made.run.error is None
     assert made.run.level in LEVELS[:-1]
@@ -164,9 +191,14 @@ def test_a_secret_that_is_called_like_a_part_of_the_notebook(tmp_path: Path, mon
 def test_texts_are_masked_and_structure_is_not() -> None:
     shown = {"application/json": {"data": ["data"]}, "text/plain": "some data", "image/png": "data"}
     shown |= {PLOTLY_MIME: {"data": [{"type": "data", "name": "data"}]}}
-    outputs = [new_output("display_data", shown), new_output("stream", name="stdout", text="data\n")]
+    outputs = [
+        new_output("display_data", shown),
+        new_output("stream", name="stdout", text="data\n"),
+    ]
     outputs += [new_output("error", ename="data", evalue="no data", traceback=["data"])]
-    notebook = new_notebook(cells=[new_code_cell("data = 1", outputs=outputs, metadata={"data": "data", "tags": []})])
+    notebook = new_notebook(
+        cells=[new_code_cell("data = 1", outputs=outputs, metadata={"data": "data", "tags": []})]
+    )
     notebook.cells[0].id = "data"
     clean = scrubbed_notebook(notebook, ["data"])
     nbformat.validate(clean)
@@ -179,4 +211,8 @@ def test_texts_are_masked_and_structure_is_not() -> None:
         PLOTLY_MIME: {"data": [{"type": "data", "name": MASK}]},
     }
     assert cell.outputs[1].text == f"{MASK}\n"
-    assert [cell.outputs[2][name] for name in ("ename", "evalue", "traceback")] == [MASK, f"no {MASK}", [MASK]]
+    assert [cell.outputs[2][name] for name in ("ename", "evalue", "traceback")] == [
+        MASK,
+        f"no {MASK}",
+        [MASK],
+    ]

@@ -26,7 +26,19 @@ from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_record
 from sharelag.workbench.investigate import gather
 from tests.unit.told_input import NOW, ToldInput, Write
 
-RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1.0, "ok", "", None, None)
+RUN = Run(
+    "20261121T000000000Z-0",
+    "daily",
+    {},
+    "1",
+    "",
+    "2026-11-21T00:00:00.000Z",
+    1.0,
+    "ok",
+    "",
+    None,
+    None,
+)
 NEVER_STARTED = next(cause for cause in CAUSES if cause.name == "not_started")
 
 
@@ -38,12 +50,20 @@ def reviewed(case: Case) -> str:
     return str(story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"])
 
 
-def rated(group: str, arrival: float | None, completion: float | None, how: str | None, **more: Any) -> dict[str, Any]:
-    row = {"group_id": group, "arrival_rate": arrival, "completion_rate": completion, "members": 1, "lag": 5}
+def rated(
+    group: str, arrival: float | None, completion: float | None, how: str | None, **more: Any
+) -> dict[str, Any]:
+    row = {
+        "group_id": group,
+        "arrival_rate": arrival,
+        "completion_rate": completion,
+        "members": 1,
+        "lag": 5,
+    }
     return row | {"falls_behind": how} | more
 
 
-# ---- who keeps up ---------------------------------------------------------------------------------------
+# ---- who keeps up --------------------------------------------------------------------------------
 
 
 def test_groups_whose_rates_are_not_known_are_counted() -> None:
@@ -55,9 +75,14 @@ def test_groups_whose_rates_are_not_known_are_counted() -> None:
     assert keeping_up([slow, dark]) == (
         "c finished less than arrived: 0.5 of 2 records a second. Of 1 more the rates are not known."
     )
-    assert keeping_up([dark]) == "How fast records arrive and are finished is not known of any share group."
+    assert (
+        keeping_up([dark])
+        == "How fast records arrive and are finished is not known of any share group."
+    )
     alone = rated("a", 1.0, 2.0, "no", members=0)
-    assert keeping_up([alone, dark]).endswith(" Of 1 more the rates are not known. Now nobody is in a, which lags.")
+    assert keeping_up([alone, dark]).endswith(
+        " Of 1 more the rates are not known. Now nobody is in a, which lags."
+    )
     assert keeping_up([alone, alone]).endswith(" Now nobody is in a and 1 more, which lag.")
 
 
@@ -107,11 +132,13 @@ def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
     progress = case.evidence.progress
     place = progress.schema.get_field_index("breaks")
     broken = pa.array([1] * progress.num_rows, progress.schema.field(place).type)
-    gap = replace(case, evidence=replace(case.evidence, progress=progress.set_column(place, "breaks", broken)))
+    gap = replace(
+        case, evidence=replace(case.evidence, progress=progress.set_column(place, "breaks", broken))
+    )
     assert [row["falls_behind"] for row in headroom(gap)] == [None]
 
 
-# ---- what is wrong, and where ---------------------------------------------------------------------------
+# ---- what is wrong, and where --------------------------------------------------------------------
 
 
 def never(group: str, topic: str) -> dict[str, Any]:
@@ -143,10 +170,17 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
         return type(table).from_pylist(rows, schema=table.schema)
 
     tables = {field.name: getattr(case.evidence, field.name) for field in fields(case.evidence)}
-    made = {name: halved(one) for name, one in tables.items() if isinstance(one, (pa.Table, pa.RecordBatch))}
+    made = {
+        name: halved(one)
+        for name, one in tables.items()
+        if isinstance(one, (pa.Table, pa.RecordBatch))
+    }
     told = verdict(replace(case, evidence=replace(case.evidence, **made)))
     (one,) = troubles(told["groups"])
-    assert (one["level"], [at["topic"] for at in one["places"]]) == ("warning", ["not-started-orders", "second"])
+    assert (one["level"], [at["topic"] for at in one["places"]]) == (
+        "warning",
+        ["not-started-orders", "second"],
+    )
 
 
 def test_a_warning_beside_what_is_not_known() -> None:
@@ -156,12 +190,19 @@ def test_a_warning_beside_what_is_not_known() -> None:
         partitions_of_topic=2,
         unreachable=frozenset({1}),
     )
-    told = verdict(replace(read(capture=str(CAPTURE), engine="local"), evidence=gather(source, "local")))
+    told = verdict(
+        replace(read(capture=str(CAPTURE), engine="local"), evidence=gather(source, "local"))
+    )
     (group,) = told["groups"]
-    assert [(one["rule"], one["level"]) for one in group["rules"]] == [("lag", "warning"), ("lag", "unknown")]
+    assert [(one["rule"], one["level"]) for one in group["rules"]] == [
+        ("lag", "warning"),
+        ("lag", "unknown"),
+    ]
     first, *others = troubles(told["groups"])
     assert (first["level"], first["title"]) == ("warning", NEVER_STARTED.summary)
-    assert [(one["level"], one["title"][:28]) for one in others] == [("unknown", "the end offset could not be ")]
+    assert [(one["level"], one["title"][:28]) for one in others] == [
+        ("unknown", "the end offset could not be ")
+    ]
 
 
 def test_a_judgement_stays_where_no_cause_tells_it() -> None:
@@ -175,7 +216,10 @@ def test_a_judgement_stays_where_no_cause_tells_it() -> None:
         {"group_id": "c", "causes": [], "rules": [judged("warning")]},
         {"group_id": "d", "causes": [never("d", "t")], "rules": [judged("warning", is_own=False)]},
     ]
-    found = {(one["level"], one["title"]): [at["group_id"] for at in one["places"]] for one in troubles(groups)}
+    found = {
+        (one["level"], one["title"]): [at["group_id"] for at in one["places"]]
+        for one in troubles(groups)
+    }
     assert found == {
         ("warning", NEVER_STARTED.summary): ["a", "a"],
         ("warning", "warning words"): ["c"],
@@ -195,7 +239,7 @@ def test_a_mail_names_groups_that_differ_in_case_only() -> None:
     assert places == "notifications, billing, Billing, clickstream, fraud-check"
 
 
-# ---- rules of no group ----------------------------------------------------------------------------------
+# ---- rules of no group ---------------------------------------------------------------------------
 
 
 def ruled(tmp_path: Path, rule: str, name: str = "healthy", **asked: Any) -> Case:
@@ -209,12 +253,26 @@ STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings a
 def test_a_rule_of_no_group_is_told_once_and_of_no_group(tmp_path: Path) -> None:
     case = ruled(tmp_path, STATE)
     told = verdict(case)
-    assert [(group["level"], group["rules"], group["why"]) for group in told["groups"]] == [("ok", [], None)]
+    assert [(group["level"], group["rules"], group["why"]) for group in told["groups"]] == [
+        ("ok", [], None)
+    ]
     (rule,) = told["rules"]
-    assert (told["level"], rule["rule"], rule["level"], rule["is_own"]) == ("critical", "state", "critical", False)
-    assert told["headline"] == f"Nothing is wrong with 1 share group. The cluster: state: {rule['summary']}."
+    assert (told["level"], rule["rule"], rule["level"], rule["is_own"]) == (
+        "critical",
+        "state",
+        "critical",
+        False,
+    )
+    assert (
+        told["headline"]
+        == f"Nothing is wrong with 1 share group. The cluster: state: {rule['summary']}."
+    )
     (one,) = troubles(told["groups"], told["rules"])
-    assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == ("state", True, [CLUSTER])
+    assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == (
+        "state",
+        True,
+        [CLUSTER],
+    )
     assert story.causes(told).html.count("<bdi>the cluster</bdi></strong>: ") == 1
     assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, told))) == 1
     assert reviewed(case) == f"1 share group finished no less than arrived. {told['headline']}"
@@ -248,15 +306,24 @@ def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) ->
     assert (told["changes"]["comparable"], told["rules"]) == (True, [])
 
 
-# ---- a chart --------------------------------------------------------------------------------------------
+# ---- a chart -------------------------------------------------------------------------------------
 
 
 def test_lines_that_are_not_drawn_need_not_have_less_lag() -> None:
     names = schemas.TIMELINE.names
 
     def moment(partition: int, lag: int | None) -> dict[str, Any]:
-        row = dict.fromkeys(names) | {"group_id": "g", "topic_id": "A" * 22, "topic": "t", "partition": partition}
-        return row | {"as_of": NOW, "lag": lag, "lag_reason": None if lag is not None else NO_START_OFFSET}
+        row = dict.fromkeys(names) | {
+            "group_id": "g",
+            "topic_id": "A" * 22,
+            "topic": "t",
+            "partition": partition,
+        }
+        return row | {
+            "as_of": NOW,
+            "lag": lag,
+            "lag_reason": None if lag is not None else NO_START_OFFSET,
+        }
 
     def told(*lags: int | None) -> str:
         rows = [moment(partition, lag) for partition, lag in enumerate(lags)]

@@ -68,7 +68,9 @@ def ten(behaviour: Behaviour = ACCEPTS, poison: tuple[Poison, ...] = (), **more:
 
 @pytest.mark.row("ACK-03")
 def test_implicit_acknowledgement_accepts_all_with_the_next_poll() -> None:
-    five = ten(Behaviour(acknowledgement="implicit"), topics=(Topic("t", 1, backlog=5, batch_records=5),))
+    five = ten(
+        Behaviour(acknowledgement="implicit"), topics=(Topic("t", 1, backlog=5, batch_records=5),)
+    )
     result = simulate(five, requests=True)
     polls = [row for row in result.requests.to_pylist() if row["time_ms"] < 700]
     assert {row["request"] for row in polls} == {"fetch"}
@@ -95,7 +97,11 @@ def test_what_is_not_acknowledged_yet_stays_in_the_same_delivery() -> None:
 def test_who_closes_commits_what_it_has_done_and_gives_back_nothing_else() -> None:
     """It finishes the batch at hand, and says so as it leaves."""
     result = simulate(ten(members=(Member(service=Service(100), leave_ms=500),)), requests=True)
-    assert [row["request"] for row in result.requests.to_pylist()] == ["fetch", "acknowledge", "close"]
+    assert [row["request"] for row in result.requests.to_pylist()] == [
+        "fetch",
+        "acknowledge",
+        "close",
+    ]
     assert only(result.summary)["acknowledged"] == 10
     assert result.members.column("ended").to_pylist() == ["left"]
 
@@ -106,7 +112,9 @@ def test_gl_20_a_batch_that_ends_at_an_error(case: str) -> None:
     stops = Behaviour(commit="error")
     if case == "empty":
         result = simulate(ten(stops, topics=(Topic("t", 1),)), requests=True)
-        assert {row["request"] for row in result.requests.to_pylist()} == {"fetch"}  # nothing to commit
+        assert {row["request"] for row in result.requests.to_pylist()} == {
+            "fetch"
+        }  # nothing to commit
         assert result.records().num_rows == 1
         return
     bad = (Poison("t", 0, 4, "reject"),) if case == "error" else ()
@@ -115,11 +123,17 @@ def test_gl_20_a_batch_that_ends_at_an_error(case: str) -> None:
     assert (row["deliveries"], row["redeliveries"]) == (10, 0)
     if case == "accepted":
         assert row["acknowledged"] == 10
-        assert "acknowledge" not in result.requests.column("request").to_pylist()  # it goes with the next poll
+        assert (
+            "acknowledge" not in result.requests.column("request").to_pylist()
+        )  # it goes with the next poll
         return
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
     between = at(result, 700)
-    assert (between["start_offset"], between["in_flight"], between["lag"]) == (5, 5, 5)  # 0-3 accepted, 4 rejected
+    assert (between["start_offset"], between["in_flight"], between["lag"]) == (
+        5,
+        5,
+        5,
+    )  # 0-3 accepted, 4 rejected
     assert at(result, 400)["in_flight"] == 10
 
 
@@ -133,9 +147,10 @@ def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_comm
     (part,) = client._todo
     (said,) = part.acknowledgements[0]
     assert said.types == (ACCEPT,) * 6 + (3,) + (ACCEPT,) * 3
-    assert [(one.first_offset, one.last_offset, int(one.delivery_state)) for one in served.share.in_flight()] == [
-        (0, 9, ACQUIRED)
-    ]
+    assert [
+        (one.first_offset, one.last_offset, int(one.delivery_state))
+        for one in served.share.in_flight()
+    ] == [(0, 9, ACQUIRED)]
     result = simulate(scenario)
     (write,) = history_arrow(decode_arrow(result.records()).records).slice(1).to_pylist()
     assert (write["finished"], write["archived"]) == (10, 1)
@@ -147,7 +162,10 @@ def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_comm
 def test_what_failed_for_good_and_what_failed_for_now_are_two_numbers() -> None:
     behaviour = Behaviour(0.6, release=0.3, reject=0.1)
     scenario = ten(
-        behaviour, topics=(Topic("t", 1, backlog=2000, batch_records=10),), duration_ms=600_000, step_ms=1000
+        behaviour,
+        topics=(Topic("t", 1, backlog=2000, batch_records=10),),
+        duration_ms=600_000,
+        step_ms=1000,
     )
     quick = (Member(service=Service(1), behaviour=behaviour),)
     settings = Settings(Limits(delivery_count_limit=10))
@@ -192,7 +210,13 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
 def test_gl_15_epochs_of_sessions_are_consecutive() -> None:
     def gaps(*epochs: int, broker: int = 0) -> list[tuple[int, int, str]]:
         rows = [
-            {"time_ms": float(n), "member": "m", "broker": broker, "session_epoch": epoch, "request": "fetch"}
+            {
+                "time_ms": float(n),
+                "member": "m",
+                "broker": broker,
+                "session_epoch": epoch,
+                "request": "fetch",
+            }
             for n, epoch in enumerate(epochs)
         ]
         told = session_gaps(pa.Table.from_pylist(rows, schema=REQUESTS)).to_pylist()
@@ -214,7 +238,9 @@ def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
     assert session_gaps(asked).num_rows == 0
     lossy = asked.take(pa.array([n for n in range(asked.num_rows) if n != 2]))
     assert session_gaps(lossy).num_rows == 1
-    busy = simulate(named("crash-loop"), requests=True).requests  # a name has several lives, each with its sessions
+    busy = simulate(
+        named("crash-loop"), requests=True
+    ).requests  # a name has several lives, each with its sessions
     assert session_gaps(busy).num_rows == 0
 
 
@@ -224,7 +250,9 @@ def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
 @pytest.mark.row("FUT-07")
 def test_a_sparse_window_costs_by_its_runs() -> None:
     billion = 10**9
-    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, [(0, 0, 0, 1), (billion, billion, 2, 1)]))]))
+    records = decode_arrow(
+        raw([encode_record(SHARE_SNAPSHOT, row(0, [(0, 0, 0, 1), (billion, billion, 2, 1)]))])
+    )
     table = replay_arrow(records.records)
     (runs,) = table.column("runs").to_pylist()
     assert [tuple(run.values())[:2] for run in runs] == [(0, 0), (billion, billion)]
@@ -243,7 +271,10 @@ def test_gl_12_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
     assert only(result.summary)["archived"] == 1
     history = history_arrow(decode_arrow(result.records(), STATE_TOPIC).records).to_pylist()
     assert sum(row["archived"] or 0 for row in history) == 1
-    stuck = [Wrote(90, 100, 0), Wrote(80, 100, 50, [(100, 100, 0, 1), (101, 149, 2, 1), (150, 150, 4, 5)])]
+    stuck = [
+        Wrote(90, 100, 0),
+        Wrote(80, 100, 50, [(100, 100, 0, 1), (101, 149, 2, 1), (150, 150, 4, 5)]),
+    ]
     line = only_cause("poison_records", *stuck, end=200)
     assert line["evidence"]["archived at the limit"] == "1"
     assert line["evidence"]["limit"] == "5"
@@ -255,7 +286,9 @@ def test_gl_12_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
 @pytest.mark.row("PRS-03")
 def test_gl_02_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
     """Of the KIP's walk: ten records for one write, ten for six, and the one that makes the state."""
-    history = history_arrow(decode_arrow(raw([record[1:] for record in walk_records(11)])).records).to_pylist()
+    history = history_arrow(
+        decode_arrow(raw([record[1:] for record in walk_records(11)])).records
+    ).to_pylist()
     assert len(history) == 8
     ends = [line["effective_start_offset"] for line in history]
     batched = [n for n, end in enumerate(ends) if 100 < end <= 110][:1]
@@ -267,7 +300,15 @@ def test_gl_02_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
 def test_gl_02_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
     """Where locks of 111 and 112 run out, the walk has one write and Kafka two."""
     walk = Walk()
-    assert {step: len(made) for step, made in walk.writes.items()} == {2: 1, 4: 1, 5: 1, 7: 2, 8: 1, 10: 1, 11: 1}
+    assert {step: len(made) for step, made in walk.writes.items()} == {
+        2: 1,
+        4: 1,
+        5: 1,
+        7: 2,
+        8: 1,
+        10: 1,
+        11: 1,
+    }
 
 
 @pytest.mark.row("MET-05", "MET-06")
@@ -281,7 +322,9 @@ def test_gl_01_what_members_said_and_what_only_ran_out() -> None:
     told = dict(zip(COUNTS, tally.counts[0, 0], strict=True))
     assert (told["acknowledged"], told["released"], told["rejected"]) == (20, 1, 0)
     assert (tally.expired, tally.archived) == ([2], [0])
-    bean = parse_mbean("kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=Release")
+    bean = parse_mbean(
+        "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=Release"
+    )
     assert bean.tags == {"ackType": "Release"}
 
 
@@ -292,13 +335,23 @@ def test_gl_02_fillers_leave_no_holes() -> None:
     def window(*batches: tuple[int, int, int, int]) -> dict[str, Any]:
         rows = [encode_record(SHARE_SNAPSHOT, row(110, [(110, 110, 0, 1)]))]
         rows.append(encode_record(SHARE_UPDATE, row(-1, list(batches))))
-        line: dict[str, Any] = lag_arrow(replay_arrow(decode_arrow(raw(rows)).records), offsets(121)).to_pylist()[0]
+        line: dict[str, Any] = lag_arrow(
+            replay_arrow(decode_arrow(raw(rows)).records), offsets(121)
+        ).to_pylist()[0]
         return line
 
     filled = window((111, 118, 0, 0), (119, 119, 2, 1))
-    assert (filled["window_end_offset"], filled["window_unknown"], filled["window_available"]) == (120, 0, 9)
+    assert (filled["window_end_offset"], filled["window_unknown"], filled["window_available"]) == (
+        120,
+        0,
+        9,
+    )
     holes = window((119, 119, 2, 1))
-    assert (holes["window_end_offset"], holes["window_unknown"], holes["window_available"]) == (120, 8, 1)
+    assert (holes["window_end_offset"], holes["window_unknown"], holes["window_available"]) == (
+        120,
+        8,
+        1,
+    )
     assert filled["effective_lag"] == holes["effective_lag"] == 10
 
 
@@ -333,11 +386,15 @@ def test_gl_27_offsets_without_a_record_are_in_flight_until_they_are_told() -> N
     assert (share.in_flight_span, share.delivery_complete_count) == (10, 0)
     say(share, "c", 1, (3, 4, GAP_TYPE))
     assert share.delivery_complete_count == 2
-    assert sum(one.last_offset - one.first_offset + 1 for one in share.in_flight() if one.member) == 8
+    assert (
+        sum(one.last_offset - one.first_offset + 1 for one in share.in_flight() if one.member) == 8
+    )
     result = simulate(named("gaps"))
     assert at(result, 400)["in_flight"] == 10
     assert only(result.summary)["acknowledged"] == 8
 
 
-def _numbered(start: int, batches: list[tuple[int, int, int, int]]) -> list[tuple[int, bytes, bytes | None]]:
+def _numbered(
+    start: int, batches: list[tuple[int, int, int, int]]
+) -> list[tuple[int, bytes, bytes | None]]:
     return [(0, *encode_record(SHARE_SNAPSHOT, row(start, batches)))]

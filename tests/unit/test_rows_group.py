@@ -71,11 +71,20 @@ def test_a_member_in_one_of_two_racks_matches_half() -> None:
 def test_members_ask_the_leaders_only() -> None:
     """Where the leader is, wherever the member is."""
     scenario = Scenario(
-        (Topic("t", 3, backlog=30),), (Member(rack="a", max_poll_records=5),), brokers=3, duration_ms=20_000
+        (Topic("t", 3, backlog=30),),
+        (Member(rack="a", max_poll_records=5),),
+        brokers=3,
+        duration_ms=20_000,
     )
-    result = simulate(replace(scenario, faults=(Fault(8000, "leader_change", topic="t"),)), requests=True)
+    result = simulate(
+        replace(scenario, faults=(Fault(8000, "leader_change", topic="t"),)), requests=True
+    )
     late = {row["broker"] for row in result.requests.to_pylist() if row["time_ms"] > 9000}
-    assert {row["broker"] for row in result.requests.to_pylist() if row["time_ms"] < 8000} == {0, 1, 2}
+    assert {row["broker"] for row in result.requests.to_pylist() if row["time_ms"] < 8000} == {
+        0,
+        1,
+        2,
+    }
     assert late == {1, 2}
 
 
@@ -83,12 +92,19 @@ def test_members_ask_the_leaders_only() -> None:
 def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
     """4 partitions, 12 members: where each partition has one member, as in a consumer group, 8 have nothing to do."""
     shared = replace(named("idle-members"), settings=Settings(assignment_interval_ms=0))
-    owned = with_assignment(shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)})
-    rows = {name: only(simulate(scenario).summary) for name, scenario in (("shared", shared), ("owned", owned))}
+    owned = with_assignment(
+        shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)}
+    )
+    rows = {
+        name: only(simulate(scenario).summary)
+        for name, scenario in (("shared", shared), ("owned", owned))
+    }
     assert (rows["shared"]["idle_members"], rows["owned"]["idle_members"]) == (0, 8)
     assert rows["shared"]["drain_ms"] == pytest.approx(rows["owned"]["drain_ms"] / 3, rel=0.1)
     assert rows["shared"]["lag_end"] == rows["owned"]["lag_end"] == 0
-    drains = [only(simulate(shared.with_members(count)).summary)["drain_ms"] for count in (2, 4, 8, 12)]
+    drains = [
+        only(simulate(shared.with_members(count)).summary)["drain_ms"] for count in (2, 4, 8, 12)
+    ]
     assert drains == sorted(drains, reverse=True)
 
 
@@ -101,7 +117,12 @@ def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() 
 
     def raw(kind: int, offset: int) -> dict[str, Any]:
         group = b"\0\1g"
-        return {"key": kind.to_bytes(2, "big") + group, "value": None, "topic": GROUP_TOPIC, "offset": offset}
+        return {
+            "key": kind.to_bytes(2, "big") + group,
+            "value": None,
+            "topic": GROUP_TOPIC,
+            "offset": offset,
+        }
 
     kinds = [2, 3, 11, 999, 16]
     rows = [raw(kind, offset) | {"partition": 0} for offset, kind in enumerate(kinds)]
@@ -125,10 +146,16 @@ def test_a_group_has_the_fields_of_the_kip() -> None:
     assert fields["group_id"] == pa.string()
     assert fields["group_epoch"] == fields["assignment_epoch"] == fields["members"] == pa.int32()
     partitions = fields["initialized_topics"].value_type
-    assert {partitions.field(n).name for n in range(partitions.num_fields)} == {"topic_id", "topic_name", "partitions"}
+    assert {partitions.field(n).name for n in range(partitions.num_fields)} == {
+        "topic_id",
+        "topic_name",
+        "partitions",
+    }
     of_member = {field.name: field.type for field in schemas.MEMBERS}
     assert of_member["subscribed_topic_names"] == pa.list_(pa.string())
-    assert find("group.share.assignors") is not None  # the assignor is the brokers', not each group's
+    assert (
+        find("group.share.assignors") is not None
+    )  # the assignor is the brokers', not each group's
 
 
 @pytest.mark.row("WIN-08")
@@ -154,14 +181,21 @@ def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other
     result = simulate(scenario)
     assert result.assignments.column("revoked").to_pylist() == [0, 1]
     moved = next(p for p in (0, 1) if at(result, 4000, p)["members"] == 2)
-    both = [row["time_ms"] for row in result.timeline.to_pylist() if row["partition"] == moved and row["members"] == 2]
+    both = [
+        row["time_ms"]
+        for row in result.timeline.to_pylist()
+        if row["partition"] == moved and row["members"] == 2
+    ]
     assert (both[0], both[-1]) == (2100, 5000)  # a's heartbeat after that of 0 ms
-    delivered = {row["member"] for row in result.deliveries.to_pylist() if row["partition"] == moved}
+    delivered = {
+        row["member"] for row in result.deliveries.to_pylist() if row["partition"] == moved
+    }
     assert delivered == {"a", "b"}
     assert only(result.summary)["redeliveries"] == 0
 
 
-#: Two join, one subscribes to another topic, one is not heard of any more, a topic gets a partition.
+#: Two join, one subscribes to another topic, one is not heard of any more, a topic gets a
+#: partition.
 CHANGING = Scenario(
     (Topic("t", 3, added_ms=(60_000,)), Topic("u", 1)),
     (Member("a", topics=("t",)), Member("b", join_ms=1000)),
@@ -179,7 +213,8 @@ def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
         run.clock.run(time * MS)
         if run.coordinator.group_epoch != seen[-1][1]:
             seen.append((time, run.coordinator.group_epoch))
-    # The session of b ends 45 s after its last heartbeat; each of the others is a heartbeat, and its way there.
+    # The session of b ends 45 s after its last heartbeat; each of the others is a heartbeat, and
+    # its way there.
     assert seen == [(0, 0), (1, 1), (1001, 2), (5001, 3), (46_001, 4), (60_001, 5), (60_002, 6)]
 
 
@@ -187,9 +222,16 @@ def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
 def test_rebalances_are_counted_as_kafka_counts_them() -> None:
     """Five again: Kafka 4.3 counts changes that heartbeats bring, and so not the member that is not heard of."""
     made = simulate(CHANGING).assignments
-    counts = dict(zip(*(made.column(name).to_pylist() for name in ("assignment_epoch", "rebalances")), strict=True))
+    counts = dict(
+        zip(
+            *(made.column(name).to_pylist() for name in ("assignment_epoch", "rebalances")),
+            strict=True,
+        )
+    )
     assert counts == {1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 6: 5}
-    bean = parse_mbean("kafka.server:type=group-coordinator-metrics,name=rebalance-count,protocol=share")
+    bean = parse_mbean(
+        "kafka.server:type=group-coordinator-metrics,name=rebalance-count,protocol=share"
+    )
     assert (bean.name, bean.tags) == ("rebalance-count", {"protocol": "share"})
 
 
@@ -201,7 +243,9 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
     assert check(members, topics, everybody) == []
     rows = [row for name in ("a", "b") for row in join("g", name, 2, 0, 1)]
     assert len(members_arrow(log(rows)).to_pylist()) == 2  # and both are told as they are
-    assert [m["assigned_partitions"][0]["partitions"] for m in members_arrow(log(rows)).to_pylist()] == [[0, 1]] * 2
+    assert [
+        m["assigned_partitions"][0]["partitions"] for m in members_arrow(log(rows)).to_pylist()
+    ] == [[0, 1]] * 2
 
 
 @pytest.mark.row("GRP-14")
@@ -223,7 +267,11 @@ def test_a_full_group_refuses_the_next_one() -> None:
         duration_ms=40_000,
     )
     lives = {row["member"]: row for row in simulate(crowd).members.to_pylist()}
-    assert (lives["late"]["ended"], lives["late"]["left_ms"], lives["late"]["deliveries"]) == ("refused", 3000, 0)
+    assert (lives["late"]["ended"], lives["late"]["left_ms"], lives["late"]["deliveries"]) == (
+        "refused",
+        3000,
+        0,
+    )
     assert lives["later"]["ended"] is None  # there is room again
     assert sum(life["ended"] is None for life in lives.values()) == 200
     assert find("group.share.max.size").default == 200  # type: ignore[union-attr]
@@ -252,20 +300,32 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     )
     result = simulate(scenario)
     assert sorted(result.members.column("partitions").to_pylist()) == [0, 3]
-    assert (only(result.summary)["assignor"], only(result.summary)["lag_end"]) == ("all-to-the-first", 0)
+    assert (only(result.summary)["assignor"], only(result.summary)["lag_end"]) == (
+        "all-to-the-first",
+        0,
+    )
     (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
     assert "group.share.assignors" in problem.hint
 
 
 @pytest.mark.row("ASG-07")
 def test_of_several_assignors_the_first_is_used() -> None:
-    assert effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value == "A"
-    assert effective({}, {"group.share.assignors": "simple"})["group.share.assignors"].value == "simple"
+    assert (
+        effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value
+        == "A"
+    )
+    assert (
+        effective({}, {"group.share.assignors": "simple"})["group.share.assignors"].value
+        == "simple"
+    )
 
 
 @pytest.mark.row("CFG-15")
 def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
-    draft, now = find("group.share.max.share.sessions", "draft"), find("group.share.max.share.sessions")
+    draft, now = (
+        find("group.share.max.share.sessions", "draft"),
+        find("group.share.max.share.sessions"),
+    )
     assert draft is not None
     assert now is not None
     assert (draft.status, draft.default) == ("older draft", 1000)
@@ -273,7 +333,12 @@ def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
 
 
 def test_a_group_is_empty_stable_empty_and_gone() -> None:
-    rows = [record(11, "g", epoch=1, metadata_hash=7), *join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g")]
+    rows = [
+        record(11, "g", epoch=1, metadata_hash=7),
+        *join("g", "m", 2, 0),
+        *leave("g", "m", 3),
+        *delete("g"),
+    ]
     table = log(rows)
     states = []
     for n in range(len(rows)):

@@ -50,8 +50,12 @@ def tuples(strategy: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy
 
 
 _batches = st.builds(StateBatch, _counts, _counts, st.integers(0, 127), st.integers(0, 32767))
-_windows = st.builds(Window, *[st.integers(-1, 2**31 - 1)] * 3, *[st.integers(-1, 2**63 - 1)] * 4, tuples(_batches))
-_starts = st.builds(PartitionStart, _counts, _counts, maybe(_windows), _some, _times, tuples(_counts))
+_windows = st.builds(
+    Window, *[st.integers(-1, 2**31 - 1)] * 3, *[st.integers(-1, 2**63 - 1)] * 4, tuples(_batches)
+)
+_starts = st.builds(
+    PartitionStart, _counts, _counts, maybe(_windows), _some, _times, tuples(_counts)
+)
 _services = st.builds(
     Service,
     mean_ms=_times,
@@ -61,7 +65,11 @@ _services = st.builds(
     slow_share=_shares,
     slow_factor=_times,
     by_partition=tuples(st.tuples(st.tuples(_texts, _counts), _times)),
-) | st.builds(Service, kind=st.just("measured"), samples_ms=st.lists(_times, min_size=1, max_size=3).map(tuple))
+) | st.builds(
+    Service,
+    kind=st.just("measured"),
+    samples_ms=st.lists(_times, min_size=1, max_size=3).map(tuple),
+)
 _behaviours = st.builds(
     lambda share, **more: Behaviour(accept=1 - share, release=share, **more),
     _shares,
@@ -83,12 +91,20 @@ _settings = st.builds(
 _rules = st.builds(
     Rules,
     _counts,
-    st.lists(st.builds(Policy, st.sampled_from(["pods", "percent"]), _some, _some), min_size=1, max_size=2).map(tuple),
+    st.lists(
+        st.builds(Policy, st.sampled_from(["pods", "percent"]), _some, _some),
+        min_size=1,
+        max_size=2,
+    ).map(tuple),
     st.sampled_from(["max", "min"]),
 )
-_hpas = st.builds(Hpa, scale_up=_rules, scale_down=_rules) | st.just(Hpa(scale_up=None, scale_down=None))
+_hpas = st.builds(Hpa, scale_up=_rules, scale_down=_rules) | st.just(
+    Hpa(scale_up=None, scale_down=None)
+)
 _autoscalers = (
-    st.builds(Keda, lag_threshold=_some, metric=st.sampled_from(["lag", "lag_excluding_stuck"]), hpa=_hpas)
+    st.builds(
+        Keda, lag_threshold=_some, metric=st.sampled_from(["lag", "lag_excluding_stuck"]), hpa=_hpas
+    )
     | st.builds(TargetAge, _some, hpa=_hpas, pods=st.builds(Pods, _counts, _counts))
     | st.builds(Fixed, st.integers(1, 9))
 )
@@ -118,7 +134,11 @@ def _scenarios(draw: st.DrawFn) -> Scenario:
         found.append(Topic(name, count, **more))
     topics = st.sampled_from([topic.name for topic in found])
     scaled = draw(maybe(_autoscalers))
-    stays = {"join_ms": st.just(0), "leave_ms": st.none()} if scaled else {"join_ms": _counts, "leave_ms": maybe(_some)}
+    stays = (
+        {"join_ms": st.just(0), "leave_ms": st.none()}
+        if scaled
+        else {"join_ms": _counts, "leave_ms": maybe(_some)}
+    )
     members = st.builds(
         Member,
         count=st.integers(0, 3),
@@ -130,7 +150,10 @@ def _scenarios(draw: st.DrawFn) -> Scenario:
         acquire_mode=st.sampled_from(["batch_optimized", "record_limit"]),
         **stays,
     )
-    people = tuple(replace(draw(members), name=f"{draw(_texts)}/{number}") for number in range(draw(st.integers(0, 2))))
+    people = tuple(
+        replace(draw(members), name=f"{draw(_texts)}/{number}")
+        for number in range(draw(st.integers(0, 2)))
+    )
     each = [member.name for member in people if member.count == 1]
     bursts = st.builds(Burst, _counts, _counts, _times)
     producers = st.builds(
@@ -146,10 +169,14 @@ def _scenarios(draw: st.DrawFn) -> Scenario:
         abort_share=_shares,
         end_ms=maybe(_counts),
     )
-    faults = st.builds(Fault, _counts, st.just("leader_change"), topic=topics, topics=tuples(topics))
+    faults = st.builds(
+        Fault, _counts, st.just("leader_change"), topic=topics, topics=tuples(topics)
+    )
     if each:
         faults |= st.builds(Fault, _counts, st.just("hang"), st.sampled_from(each), maybe(_counts))
-    poison = st.builds(Poison, topics, st.just(0), _counts, st.sampled_from(["release", "crash"]), _some)
+    poison = st.builds(
+        Poison, topics, st.just(0), _counts, st.sampled_from(["release", "crash"]), _some
+    )
     return draw(
         st.builds(
             Scenario,
@@ -190,14 +217,18 @@ def test_a_named_scenario_runs_the_same_from_its_text(name: str) -> None:
     scenario = named(name)
     assert from_json(to_json(scenario)) == scenario
     if scenario.duration_ms <= 60_000:
-        assert simulate(from_json(to_json(scenario)), 3).timeline.equals(simulate(scenario, 3).timeline)
+        assert simulate(from_json(to_json(scenario)), 3).timeline.equals(
+            simulate(scenario, 3).timeline
+        )
 
 
 def test_numbers_that_are_equal_have_one_text() -> None:
     one, other = (Scenario((Topic("t", 1),), (Member(service=Service(mean)),)) for mean in (8, 8.0))
     assert one == other
     assert to_json(one) == to_json(other)
-    assert list(json.loads(to_json(one))) == sorted(json.loads(to_json(one)))  # however the fields are declared
+    assert list(json.loads(to_json(one))) == sorted(
+        json.loads(to_json(one))
+    )  # however the fields are declared
 
 
 def test_every_field_is_written() -> None:
@@ -251,14 +282,26 @@ def test_a_backlog_can_be_edited() -> None:
         ("{", "it is no JSON"),
         ("{}", "topics: .*; members: "),
         ("[1]", "all of it: "),
-        ('{"topics": [{"name": "t", "partitions": 1}], "members": [], "assigner": "x"}', "assigner: there is no such"),
+        (
+            '{"topics": [{"name": "t", "partitions": 1}], "members": [], "assigner": "x"}',
+            "assigner: there is no such",
+        ),
         (
             '{"topics": [{"name": "t", "partitions": 1, "back_log": 1}], "members": [{"service": {"mean": 1}}]}',
             r"topics\.0\.back_log: there is no such key; members\.0\.service\.mean: there is no such key",
         ),
-        ('{"topics": [{"name": "t", "partitions": "many"}], "members": []}', r"topics\.0\.partitions: "),
-        ('{"topics": [{"name": "t", "partitions": 1}], "members": [{"service": {"kind": "odd"}}]}', "service.kind: "),
-        ('{"topics": [{"name": "t", "partitions": 1}], "members": [], "duration_ms": NaN}', "NaN is no number"),
+        (
+            '{"topics": [{"name": "t", "partitions": "many"}], "members": []}',
+            r"topics\.0\.partitions: ",
+        ),
+        (
+            '{"topics": [{"name": "t", "partitions": 1}], "members": [{"service": {"kind": "odd"}}]}',
+            "service.kind: ",
+        ),
+        (
+            '{"topics": [{"name": "t", "partitions": 1}], "members": [], "duration_ms": NaN}',
+            "NaN is no number",
+        ),
         ('{"topics": [], "members": []}', "a scenario needs topics"),
         (json.dumps({"topics": [{}] * 9, "members": []}), "and 13 more"),
     ],

@@ -77,7 +77,12 @@ def test_walk() -> None:
 
 def test_in_flight() -> None:
     row = at(simulate(named("in-flight")), 0)
-    assert (row["start_offset"], row["delivery_complete_count"], row["lag"], row["in_flight"]) == (2, 2, 5, 0)
+    assert (row["start_offset"], row["delivery_complete_count"], row["lag"], row["in_flight"]) == (
+        2,
+        2,
+        5,
+        0,
+    )
 
 
 def test_delivery_limit() -> None:
@@ -99,7 +104,9 @@ def test_slow_producer() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 1.5, 7.25])
 def test_any_fraction_of_a_record_a_second(rate: float) -> None:
-    slow = replace(named("slow-producer"), producers=(Producer("orders", rate, "steady"),), duration_ms=600_000)
+    slow = replace(
+        named("slow-producer"), producers=(Producer("orders", rate, "steady"),), duration_ms=600_000
+    )
     ((log,),) = logs(slow, 0)
     assert log.end(600_000_000) == int(600 * rate)  # microseconds
     apart = [after - before for before, after in pairwise(log.times)]
@@ -126,7 +133,12 @@ def test_stop_at_error() -> None:
 
 def test_everybody_everywhere() -> None:
     result = simulate(named("everybody-everywhere"))
-    partitions = dict(zip(*(result.members.column(name).to_pylist() for name in ("member", "partitions")), strict=True))
+    partitions = dict(
+        zip(
+            *(result.members.column(name).to_pylist() for name in ("member", "partitions")),
+            strict=True,
+        )
+    )
     assert partitions == {"m1": 2, "m2": 6, "m3": 4}
     last = result.timeline.slice(result.timeline.num_rows - 6).to_pylist()
     assert [row["members"] for row in last] == [2] * 6
@@ -136,7 +148,9 @@ def test_everybody_everywhere() -> None:
 def test_window_full() -> None:
     result = simulate(named("window-full"))
     rows = result.timeline.to_pylist()
-    assert max(row["window_end_offset"] - row["start_offset"] for row in rows) == 505  # up to the end of a batch
+    assert (
+        max(row["window_end_offset"] - row["start_offset"] for row in rows) == 505
+    )  # up to the end of a batch
     flat = [row["lag"] for row in rows if 10_000 <= row["time_ms"] <= 25_000]
     assert len(set(flat)) == 1
     assert flat[0] > 4000
@@ -158,15 +172,20 @@ def test_slow_work() -> None:
     assert row["wasted_share"] > 0.3
     assert row["expired"] >= row["redeliveries"] > 1000
     patient = named("slow-work")
-    fewer = replace(patient, members=tuple(replace(member, max_poll_records=100) for member in patient.members))
+    fewer = replace(
+        patient, members=tuple(replace(member, max_poll_records=100) for member in patient.members)
+    )
     assert only(simulate(fewer).summary)["wasted"] == 0
 
 
 def test_uneven() -> None:
     uneven = replace(named("uneven"), duration_ms=120_000)
-    by_count, by_lag = (simulate(replace(uneven, assignor=one)) for one in ("simple", "lag-aware-sticky"))
+    by_count, by_lag = (
+        simulate(replace(uneven, assignor=one)) for one in ("simple", "lag-aware-sticky")
+    )
     assert only(by_lag.summary)["lag_end"] < only(by_count.summary)["lag_end"] / 5
-    # The others join the hot partition: nobody loses anything for it, and far from everybody is everywhere.
+    # The others join the hot partition: nobody loses anything for it, and far from everybody is
+    # everywhere.
     assert only(by_lag.summary)["moves"] == 0
     hot, *cold = (row["members"] for row in by_lag.timeline.to_pylist()[-8:])
     assert hot == 8
@@ -178,9 +197,13 @@ def test_burst() -> None:
     """Not asked for the lag, the lag-aware assignor has to live with what it gave those who joined."""
     burst = named("burst")
     assert burst.settings.rebalance_interval_ms is None
-    by_count, by_lag = (only(simulate(replace(burst, assignor=one)).summary) for one in ("simple", "lag-aware-sticky"))
+    by_count, by_lag = (
+        only(simulate(replace(burst, assignor=one)).summary)
+        for one in ("simple", "lag-aware-sticky")
+    )
     assert by_lag["drain_ms"] < 1.1 * by_count["drain_ms"] < burst.duration_ms
-    # Four or five on a partition that could each have four: no better than Kafka's two on each, and that is said.
+    # Four or five on a partition that could each have four: no better than Kafka's two on each, and
+    # that is said.
     assert by_count["age_p95_ms"] < by_lag["age_p95_ms"] < 1.3 * by_count["age_p95_ms"]
 
 
@@ -203,13 +226,19 @@ def test_leader_change() -> None:
     row = only(result.summary)
     assert row["redeliveries"] == 0  # nobody remembers the first deliveries
     assert row["deliveries"] > row["completed"] == 1000
-    assert sum(result.deliveries.column("refused").to_pylist()) == row["wasted"] == row["deliveries"] - 1000
+    assert (
+        sum(result.deliveries.column("refused").to_pylist())
+        == row["wasted"]
+        == row["deliveries"] - 1000
+    )
 
 
 # ---- from a cluster ----
 
 
-@pytest.mark.parametrize("name", ["hot_partition", "slow", "head_of_line", "window_full", "no_members"])
+@pytest.mark.parametrize(
+    "name", ["hot_partition", "slow", "head_of_line", "window_full", "no_members"]
+)
 def test_a_scenario_begins_with_the_lag_of_the_cluster(name: str) -> None:
     known = evidence(name)
     scenario = scenario_from(known, duration_ms=1000)
@@ -229,12 +258,15 @@ def test_rates_and_windows_go_on() -> None:
     assert sum(producer.rate for producer in scenario.producers) == pytest.approx(arriving)
     row = only(simulate(scenario).summary)
     assert row["arrived"] / 600 == pytest.approx(arriving, rel=0.1)
-    # One partition is behind and one of three members has it: what that one does is what a member can do.
+    # One partition is behind and one of three members has it: what that one does is what a member
+    # can do.
     rates = {row["partition"]: row["completion_rate"] or 0 for row in known.progress.to_pylist()}
     behind = max(rates, key=lambda partition: rates[partition])
     theirs = [set(row["assigned_partitions"][0]["partitions"]) for row in known.members.to_pylist()]
     (held,) = (one for one in theirs if behind in one)
-    assert scenario.members[0].service.mean_ms == pytest.approx(1000 / sum(rates[one] for one in held), rel=0.01)
+    assert scenario.members[0].service.mean_ms == pytest.approx(
+        1000 / sum(rates[one] for one in held), rel=0.01
+    )
     assert any("by members (counted: 1)" in sentence for sentence in scenario.assumed)
     window = scenario.topics[0].starts[0].window
     assert window is not None
@@ -246,7 +278,12 @@ def test_locks_do_not_run_out_for_an_assumption() -> None:
     known = evidence("hot_partition")
     assert sum(known.observed.column("released").to_pylist()) == 0
     assert only(simulate(scenario_from(known, duration_ms=120_000)).summary)["expired"] == 0
-    assert only(simulate(scenario_from(known, duration_ms=120_000, max_poll_records=500)).summary)["expired"] > 0
+    assert (
+        only(simulate(scenario_from(known, duration_ms=120_000, max_poll_records=500)).summary)[
+            "expired"
+        ]
+        > 0
+    )
 
 
 def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
@@ -264,7 +301,9 @@ def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
 def test_settings_and_retention_are_taken_over() -> None:
     full = scenario_from(evidence("window_full"))
     told = {
-        row["name"]: row["value"] for row in evidence("window_full").settings.to_pylist() if row["scope"] == "group"
+        row["name"]: row["value"]
+        for row in evidence("window_full").settings.to_pylist()
+        if row["scope"] == "group"
     }
     assert full.settings.limits.max_record_locks == int(told["share.partition.max.record.locks"])
     assert full.settings.limits.lock_duration_ms == int(told["share.record.lock.duration.ms"])
@@ -308,10 +347,14 @@ def test_members_begin_with_what_they_have() -> None:
         for number in topic["partitions"]
     }
     ids = {topic.name: topic.id for topic in scenario.topics}
-    assert {(ids[topic], number) for member in scenario.members for topic, number in member.assigned} == held
+    assert {
+        (ids[topic], number) for member in scenario.members for topic, number in member.assigned
+    } == held
     assert only(simulate(scenario).summary)["moves"] == 0
     wider = scenario.with_members(5)
-    assert [member.assigned for member in wider.members[:3]] == [member.assigned for member in scenario.members]
+    assert [member.assigned for member in wider.members[:3]] == [
+        member.assigned for member in scenario.members
+    ]
     assert not any(member.assigned for member in wider.members[3:])
 
 
@@ -320,10 +363,16 @@ def test_members_are_called_by_their_ids_and_that_changes_nothing_else() -> None
     scenario = scenario_from(known, duration_ms=10_000)
     ids = known.members.column("member_id").to_pylist()
     assert [member.name for member in scenario.members] == sorted(ids)
-    held = {row["member_id"]: row["assigned_partitions"][0]["partitions"] for row in known.members.to_pylist()}
-    assert {member.name: [number for _, number in member.assigned] for member in scenario.members} == held
+    held = {
+        row["member_id"]: row["assigned_partitions"][0]["partitions"]
+        for row in known.members.to_pylist()
+    }
+    assert {
+        member.name: [number for _, number in member.assigned] for member in scenario.members
+    } == held
     numbered = replace(
-        scenario, members=tuple(replace(one, name=f"member-{n}") for n, one in enumerate(scenario.members))
+        scenario,
+        members=tuple(replace(one, name=f"member-{n}") for n, one in enumerate(scenario.members)),
     )
     for seed in (0, 1):
         named_, plain = simulate(scenario, seed), simulate(numbered, seed)
@@ -331,7 +380,9 @@ def test_members_are_called_by_their_ids_and_that_changes_nothing_else() -> None
         assert named_.timeline.equals(plain.timeline)
     # Of those whose records were never seen nobody knows a name.
     unknown = replace(known, members=known.members.slice(0, 0), groups=known.groups.slice(0, 0))
-    assert [member.name for member in scenario_from(unknown).members] == [f"member-{n}" for n in range(6)]
+    assert [member.name for member in scenario_from(unknown).members] == [
+        f"member-{n}" for n in range(6)
+    ]
 
 
 def test_more_members_are_those_there_are_and_others() -> None:
@@ -339,9 +390,20 @@ def test_more_members_are_those_there_are_and_others() -> None:
     ids = [member.name for member in scenario.members]
     assert scenario.with_members(3) == scenario
     assert [member.name for member in scenario.with_members(2).members] == ids[:2]
-    assert [member.name for member in scenario.with_members(5).members] == [*ids, "member-3", "member-4"]
-    taken = replace(scenario, members=(replace(scenario.members[0], name="member-2"), scenario.members[1]))
-    assert [member.name for member in taken.with_members(4).members] == ["member-2", ids[1], "member-3", "member-4"]
+    assert [member.name for member in scenario.with_members(5).members] == [
+        *ids,
+        "member-3",
+        "member-4",
+    ]
+    taken = replace(
+        scenario, members=(replace(scenario.members[0], name="member-2"), scenario.members[1])
+    )
+    assert [member.name for member in taken.with_members(4).members] == [
+        "member-2",
+        ids[1],
+        "member-3",
+        "member-4",
+    ]
 
 
 def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
@@ -358,9 +420,16 @@ def test_what_is_not_taken_over_is_said() -> None:
     assert "open transactions, in 1 of 2 partitions, are" in " ".join(
         scenario_from(evidence("open_transaction")).assumed
     )
-    assert "although topics are compacted" in " ".join(scenario_from(evidence("compaction_holes")).assumed)
+    assert "although topics are compacted" in " ".join(
+        scenario_from(evidence("compaction_holes")).assumed
+    )
     slow = evidence("slow")
-    entry = {"scope": "group", "entity": "slow", "name": "share.auto.offset.reset", "value": "by_duration:PT1H"}
+    entry = {
+        "scope": "group",
+        "entity": "slow",
+        "name": "share.auto.offset.reset",
+        "value": "by_duration:PT1H",
+    }
     since = pa.Table.from_pylist([entry | {"source": "group"}], schema=schemas.SETTINGS)
     assert "not at by_duration:PT1H" in " ".join(
         scenario_from(replace(slow, settings=pa.concat_tables([slow.settings, since]))).assumed

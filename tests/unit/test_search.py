@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag.errors import InputError
-from sharelag.whatif import Goal, Member, Producer, Scenario, Service, Topic, fewest_members, simulate
+from sharelag.whatif import (
+    Goal,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Topic,
+    fewest_members,
+    simulate,
+)
 from sharelag.whatif import search as fewest
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag.whatif.search import PROBES, Found
@@ -48,10 +57,17 @@ def tried(found: Found) -> list[tuple[int, bool | None]]:
 def test_the_fewest_are_what_trying_all_of_them_says() -> None:
     found = fewest_members(WORK, goal=UNDER, seeds=range(4), between=(1, 12))
     each = {
-        count: [simulate(WORK.with_members(count), seed).summary.column("age_p95_ms")[0].as_py() for seed in range(4)]
+        count: [
+            simulate(WORK.with_members(count), seed).summary.column("age_p95_ms")[0].as_py()
+            for seed in range(4)
+        ]
         for count in range(1, 7)
     }
-    good = [count for count, ages in each.items() if np.mean(ages) + 2.353 * np.std(ages, ddof=1) / 4**0.5 <= 1000]
+    good = [
+        count
+        for count, ages in each.items()
+        if np.mean(ages) + 2.353 * np.std(ages, ddof=1) / 4**0.5 <= 1000
+    ]
     assert found.members == good[0]
     assert 2 < good[0] < 6
     assert found.monotone
@@ -64,7 +80,9 @@ def test_the_fewest_are_what_trying_all_of_them_says() -> None:
 
 
 @given(least=st.integers(0, 5), span=st.integers(0, 60), enough=st.integers(-3, 70))
-def test_few_numbers_are_tried_and_the_neighbours_always(least: int, span: int, enough: int) -> None:
+def test_few_numbers_are_tried_and_the_neighbours_always(
+    least: int, span: int, enough: int
+) -> None:
     asked: list[int] = []
 
     def meets(count: int) -> bool:
@@ -83,7 +101,9 @@ def test_few_numbers_are_tried_and_the_neighbours_always(least: int, span: int, 
 def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) -> None:
     """At 5 members the mean is below the limit, but that may be luck."""
     found = told(
-        lambda count, seed: {4: 1500, 5: 900 + 400 * (seed % 2 * 2 - 1)}.get(count, 1000 * 3 / count) + seed % 3
+        lambda count, seed: (
+            {4: 1500, 5: 900 + 400 * (seed % 2 * 2 - 1)}.get(count, 1000 * 3 / count) + seed % 3
+        )
     )
     assert (5, None) in tried(found)
     assert found.members == 6
@@ -120,7 +140,10 @@ def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
 
 def test_more_confidence_asks_for_more(told: Callable[..., Found]) -> None:
     ages = lambda count, seed: 4000 / count + 200 * (seed % 2 * 2 - 1)  # noqa: E731
-    found = [told(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members for level in (0.6, 0.99)]
+    found = [
+        told(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members
+        for level in (0.6, 0.99)
+    ]
     assert found[0] is not None
     assert found[1] is not None
     assert found[0] < found[1]
@@ -130,7 +153,10 @@ def test_there_may_be_none(told: Callable[..., Found]) -> None:
     found = told(lambda *luck: 5000 + luck[1], between=(2, 20))
     assert (found.members, found.monotone) == (None, True)
     assert tried(found) == [(2, False), (4, False), (8, False), (16, False), (20, False)]
-    assert str(found) == "no number of members from 2 to 20 that was tried surely keeps age_p95_ms <= 1s"
+    assert (
+        str(found)
+        == "no number of members from 2 to 20 that was tried surely keeps age_p95_ms <= 1s"
+    )
 
 
 def test_more_members_may_do_worse(told: Callable[..., Found]) -> None:
@@ -182,7 +208,14 @@ def test_goals_are_read(text: str, goal: Goal) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "told"),
-    [(0, "0ms"), (250, "250ms"), (1600, "1.6s"), (90_000, "1.5m"), (7_200_000, "2h"), (100 / 3, None)],
+    [
+        (0, "0ms"),
+        (250, "250ms"),
+        (1600, "1.6s"),
+        (90_000, "1.5m"),
+        (7_200_000, "2h"),
+        (100 / 3, None),
+    ],
 )
 def test_a_time_is_told_in_a_unit_that_people_read(limit: float, told: str | None) -> None:
     assert str(Goal("drain_ms", limit)) == f"drain_ms <= {told or '33.3333333333ms'}"

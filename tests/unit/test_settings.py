@@ -55,7 +55,8 @@ def test_gl_13_defaults_and_bounds_of_the_draft(name: str) -> None:
     assert setting is not None
     assert (setting.default, setting.scope, setting.status) == (default, "broker", "draft")
     assert refused(name, *bad)
-    # A maximum below the default would contradict it, which is told of the default, not of the maximum.
+    # A maximum below the default would contradict it, which is told of the default, not of the
+    # maximum.
     assert not refused(name, *good)
 
 
@@ -73,7 +74,13 @@ def test_a_duration_beyond_its_maximum_is_refused() -> None:
 @pytest.mark.parametrize("profile", ["draft", "4.3.1"])
 def test_timeouts_stay_between_the_bounds_that_brokers_set(profile: str) -> None:
     session, heartbeat = "group.share.session.timeout.ms", "group.share.heartbeat.interval.ms"
-    for value, fine in ((44_999, False), (45_000, True), (60_000, True), (60_001, False), (30_000, False)):
+    for value, fine in (
+        (44_999, False),
+        (45_000, True),
+        (60_000, True),
+        (60_001, False),
+        (30_000, False),
+    ):
         assert (check(session, value, profile) == []) == fine
     assert check(session, 70_000, profile)
     assert not check(session, 30_000, profile, {"group.share.min.session.timeout.ms": 30_000})
@@ -81,7 +88,9 @@ def test_timeouts_stay_between_the_bounds_that_brokers_set(profile: str) -> None
     for value, fine in ((4000, False), (5000, True), (15_000, True), (16_000, False)):
         assert (check(heartbeat, value, profile) == []) == fine
     wide = {"group.share.max.heartbeat.interval.ms": 90_000}
-    assert [problem.why for problem in check(heartbeat, 45_000, profile, wide)] == [f"not less than {session} = 45000"]
+    assert [problem.why for problem in check(heartbeat, 45_000, profile, wide)] == [
+        f"not less than {session} = 45000"
+    ]
     assert not check(heartbeat, 44_999, profile, wide)
 
 
@@ -103,7 +112,9 @@ def test_the_first_assignor_is_in_force() -> None:
     assert effective({}, {}, "draft")["group.share.assignors"] == Value(
         "org.apache.server.group.share.SimpleAssignor", "default"
     )
-    assert effective({}, {"group.share.assignors": "a.B, c.D"}, "draft")["group.share.assignors"] == ("a.B", "broker")
+    assert effective({}, {"group.share.assignors": "a.B, c.D"}, "draft")[
+        "group.share.assignors"
+    ] == ("a.B", "broker")
     assert check("group.share.assignors", "")
 
 
@@ -127,10 +138,15 @@ def test_words_that_no_group_may_have() -> None:
 
 @pytest.mark.row("CFG-20", "CFG-21", "CFG-23")
 def test_a_file_with_properties_of_consumers_is_gone_through(tmp_path: Path) -> None:
-    moved = {"auto.offset.reset": "share.auto.offset.reset", "isolation.level": "share.isolation.level"}
+    moved = {
+        "auto.offset.reset": "share.auto.offset.reset",
+        "isolation.level": "share.isolation.level",
+    }
     unsupported = ["enable.auto.commit", "auto.commit.interval.ms", "partition.assignment.strategy"]
     unsupported.append("interceptor.classes")
-    lines = [f"{name}=x" for name in (*moved, *unsupported, "group.id", "share.acknowledgement.mode")]
+    lines = [
+        f"{name}=x" for name in (*moved, *unsupported, "group.id", "share.acknowledgement.mode")
+    ]
     (tmp_path / "consumer.properties").write_text("\n".join(lines))
     with (tmp_path / "consumer.properties").open("rb") as file:
         problems = {problem.name: problem for problem in lint_consumer(javaproperties.load(file))}
@@ -148,20 +164,30 @@ def test_a_file_with_properties_of_consumers_is_gone_through(tmp_path: Path) -> 
 
 def test_a_stored_value_beyond_the_brokers_bounds_gives_way() -> None:
     name = "share.record.lock.duration.ms"
-    narrow = {"group.share.min.record.lock.duration.ms": "20000", "group.share.max.record.lock.duration.ms": "40000"}
+    narrow = {
+        "group.share.min.record.lock.duration.ms": "20000",
+        "group.share.max.record.lock.duration.ms": "40000",
+    }
     assert effective({name: "30001"}, narrow)[name] == (30_001, "group")
     assert effective({name: "50000"}, narrow)[name] == (40_000, "broker")
     assert effective({name: "15000"}, narrow)[name] == (20_000, "broker")
     assert effective({}, narrow)[name] == (30_000, "default")
     assert effective({}, narrow | {f"group.{name}": "25000"})[name] == (25_000, "broker")
     # Bounds that nobody told clamp nothing, and a value that nobody told is not known.
-    assert effective({name: "3000000"}, dict.fromkeys([*narrow, f"group.{name}"]))[name] == (3_000_000, "group")
+    assert effective({name: "3000000"}, dict.fromkeys([*narrow, f"group.{name}"]))[name] == (
+        3_000_000,
+        "group",
+    )
     assert effective({}, {f"group.{name}": None})[name] == (None, "broker")
 
 
 def test_older_brokers_lack_settings() -> None:
     new = {setting.name for setting in CATALOGUE} - {setting.name for setting in catalogue("4.2")}
-    assert {"share.delivery.count.limit", "share.partition.max.record.locks", "share.renew.acknowledge.enable"} <= new
+    assert {
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.renew.acknowledge.enable",
+    } <= new
     assert len(new) == 12
     (problem,) = check("share.delivery.count.limit", 5, "4.2")
     assert problem.why == "Kafka 4.2 has no such setting"
@@ -172,7 +198,9 @@ def test_older_brokers_lack_settings() -> None:
 
 
 def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None:
-    def row(scope: str, entity: str | None, name: str, value: str | None, source: str | None) -> dict[str, Any]:
+    def row(
+        scope: str, entity: str | None, name: str, value: str | None, source: str | None
+    ) -> dict[str, Any]:
         return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
 
     lock, limit, locks = (

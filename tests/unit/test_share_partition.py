@@ -41,7 +41,9 @@ AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
 )
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 LOCK = 30_000
-WALK_LOG = [LogBatch(*batch) for batch in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]]
+WALK_LOG = [
+    LogBatch(*batch) for batch in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]
+]
 
 
 def log(first: int, last: int, size: int) -> list[LogBatch]:
@@ -65,7 +67,9 @@ class Walk:
         self.writes: dict[int, list[Write]] = {}
         self.acquired: dict[int, list[list[tuple[int, int, int]]]] = {}
         self.step = 0
-        self.share = SharePartition.load(self.topic.read(KEY, 2, 1), 0, leader_epoch=2, persist=self.persist)
+        self.share = SharePartition.load(
+            self.topic.read(KEY, 2, 1), 0, leader_epoch=2, persist=self.persist
+        )
         for self.step in range(1, last_step + 1):
             getattr(self, f"step_{self.step}")()
 
@@ -115,10 +119,12 @@ class Walk:
         say(self.share, "c3", 31_800, (111, 112, ACCEPT))
 
 
-# ---- the walk -----------------------------------------------------------------------------------------
+# ---- the walk ------------------------------------------------------------------------------------
 
 
-@pytest.mark.row("WIN-01", "WIN-02", "WIN-03", "WIN-04", "WIN-21", "RST-03", "RST-04", "RST-05", "RST-06")
+@pytest.mark.row(
+    "WIN-01", "WIN-02", "WIN-03", "WIN-04", "WIN-21", "RST-03", "RST-04", "RST-05", "RST-06"
+)
 @pytest.mark.parametrize("step", LIVE)
 def test_gl_01_what_is_live_after_each_step(step: int) -> None:
     start, end, expected = LIVE[step]
@@ -138,7 +144,15 @@ def test_gl_01_who_gets_what() -> None:
     assert acquired[3] == [[(110, 112, 1)], [(113, 118, 1)], [(119, 119, 1)]]
     assert acquired[6] == [[(110, 110, 2), (120, 120, 1)]]
     assert acquired[9] == [[(111, 112, 2)]]
-    assert sum(last - first + 1 for step in acquired.values() for runs in step for first, last, _ in runs) == 24
+    assert (
+        sum(
+            last - first + 1
+            for step in acquired.values()
+            for runs in step
+            for first, last, _ in runs
+        )
+        == 24
+    )
 
 
 @pytest.mark.row("RST-09")
@@ -152,18 +166,24 @@ def test_gl_02_fetches_write_nothing_but_all_else_does() -> None:
     writes = Walk().writes
     assert sorted(writes) == [2, 4, 5, 7, 8, 10, 11]
     told = {
-        step: [(one.start_offset, one.delivery_complete_count, one.batches) for one in writes[step]] for step in writes
+        step: [(one.start_offset, one.delivery_complete_count, one.batches) for one in writes[step]]
+        for step in writes
     }
     assert told == {
         2: [(100, 10, [(100, 109, 2, 1)])],  # the start offset moves after the write has returned
         4: [(110, 0, [(110, 110, 0, 1)])],
         5: [(110, 1, [(119, 119, 2, 1)])],
-        7: [(110, 1, [(111, 111, 0, 1)]), (110, 1, [(112, 112, 0, 1)])],  # offsets of a split batch time out one by one
+        7: [
+            (110, 1, [(111, 111, 0, 1)]),
+            (110, 1, [(112, 112, 0, 1)]),
+        ],  # offsets of a split batch time out one by one
         8: [(110, 7, [(113, 118, 2, 1)])],
         10: [(110, 8, [(110, 110, 2, 2)])],
         11: [(111, 9, [(111, 111, 2, 2), (112, 112, 2, 2)])],
     }
-    assert {(one.leader_epoch, one.state_epoch) for step in writes.values() for one in step} == {(2, 1)}
+    assert {(one.leader_epoch, one.state_epoch) for step in writes.values() for one in step} == {
+        (2, 1)
+    }
 
 
 @pytest.mark.row("PRS-01", "PRS-02")
@@ -178,7 +198,9 @@ def test_gl_07_what_a_new_leader_knows(step: int) -> None:
         before, counted = by_offset([StateBatch(*run) for run in live])[offset]
         assert state in (AVAILABLE, ACKNOWLEDGED)
         # What was acquired is available again, and this attempt is not counted.
-        assert (state, count) == ((AVAILABLE, counted - 1) if before == ACQUIRED else (before, count))
+        assert (state, count) == (
+            (AVAILABLE, counted - 1) if before == ACQUIRED else (before, count)
+        )
     assert {share.state_of(o) for o in range(start, 121)} <= {AVAILABLE, ACKNOWLEDGED}
 
 
@@ -199,13 +221,14 @@ def test_gl_21_the_lag_of_the_records_is_what_is_left(step: int) -> None:
 def test_the_whole_pipeline_runs_on_the_records_of_a_walk() -> None:
     topic = Walk().topic
     history = history_arrow(decode_arrow(topic.records()).records).to_pylist()
-    # the initial snapshot, the new leader's epoch, eight writes: each offset that timed out has one of its own
+    # the initial snapshot, the new leader's epoch, eight writes: each offset that timed out has one
+    # of its own
     assert [row["record_kind"] for row in history] == ["snapshot"] + ["update"] * 9
     assert sum(row["finished"] or 0 for row in history) == 20
     assert sum(row["released"] or 0 for row in history) == 3
 
 
-# ---- other worked examples ----------------------------------------------------------------------------
+# ---- other worked examples -----------------------------------------------------------------------
 
 
 def played(last: int) -> tuple[SharePartition, StateTopic]:
@@ -225,9 +248,13 @@ def played(last: int) -> tuple[SharePartition, StateTopic]:
 def test_gl_09_the_states_of_2_to_10() -> None:
     share, topic = played(9)
     finished = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED]
-    assert [share.state_of(offset) for offset in range(11)] == [ARCHIVED] * 2 + finished + [AVAILABLE] * 4
+    assert [share.state_of(offset) for offset in range(11)] == [ARCHIVED] * 2 + finished + [
+        AVAILABLE
+    ] * 4
     assert (share.start_offset, share.end_offset, share.delivery_complete_count) == (2, 10, 2)
-    line = lag_arrow(replay_arrow(decode_arrow(topic.records()).records), offsets(11)).to_pylist()[0]
+    line = lag_arrow(replay_arrow(decode_arrow(topic.records()).records), offsets(11)).to_pylist()[
+        0
+    ]
     assert (line["lag"], line["effective_lag"]) == (7, 7)
 
 
@@ -237,7 +264,14 @@ def test_gl_10_the_states_in_flight() -> None:
     expected = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED, AVAILABLE, AVAILABLE]
     assert [share.state_of(offset) for offset in range(2, 9)] == expected
     assert (share.state_of(1), share.state_of(9)) == (ARCHIVED, AVAILABLE)
-    assert runs(share) == [(2, 2, 1, 1), (3, 3, 0, 2), (4, 4, 1, 1), (5, 5, 2, 1), (6, 6, 4, 1), (7, 8, 0, 0)]
+    assert runs(share) == [
+        (2, 2, 1, 1),
+        (3, 3, 0, 2),
+        (4, 4, 1, 1),
+        (5, 5, 2, 1),
+        (6, 6, 4, 1),
+        (7, 8, 0, 0),
+    ]
     assert share.delivery_complete_count == 2
 
 
@@ -306,7 +340,7 @@ def test_a_whole_batch_is_one_write() -> None:
     assert share.start_offset == 10
 
 
-# ---- locks --------------------------------------------------------------------------------------------
+# ---- locks ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("LCK-01")
@@ -373,7 +407,10 @@ def test_a_batch_has_one_lock_until_it_is_split() -> None:
     share.acquire("c", 5, [LogBatch(110, 112)], 3)
     assert [(run[:2], run.lock_ends_ms) for run in share.in_flight()] == [((110, 112), 5 + LOCK)]
     say(share, "c", 6, (110, 110, RELEASE))
-    assert [(run[:2], run.lock_ends_ms) for run in share.in_flight()] == [((110, 110), None), ((111, 112), 5 + LOCK)]
+    assert [(run[:2], run.lock_ends_ms) for run in share.in_flight()] == [
+        ((110, 110), None),
+        ((111, 112), 5 + LOCK),
+    ]
 
 
 def test_a_renewed_lock_writes_nothing_and_lasts_longer() -> None:
@@ -399,7 +436,7 @@ def test_the_end_of_a_session_gives_back_at_once() -> None:
     assert share.next_lock_ends_ms is None
 
 
-# ---- fetching -----------------------------------------------------------------------------------------
+# ---- fetching ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("FET-05")
@@ -438,13 +475,18 @@ def test_what_fails_often_is_delivered_in_ever_smaller_parts() -> None:
     share, sizes, now = SharePartition(0, Limits(delivery_count_limit=5)), [], 0
     while share.start_offset == 0:
         acquired = share.acquire("c", now, [LogBatch(0, 99)], 500)
-        sizes.append((acquired[0].delivery_count, sum(run.last_offset - run.first_offset + 1 for run in acquired)))
+        sizes.append(
+            (
+                acquired[0].delivery_count,
+                sum(run.last_offset - run.first_offset + 1 for run in acquired),
+            )
+        )
         share.release_session("c", now)
     assert sizes == [(1, 100), (2, 100), (3, 100), (4, 50), (5, 1)]
     assert share.start_offset == 1  # one record is archived; its neighbours still have attempts
 
 
-# ---- the log moves ------------------------------------------------------------------------------------
+# ---- the log moves -------------------------------------------------------------------------------
 
 
 @pytest.mark.row("RST-10")
@@ -487,7 +529,9 @@ def test_aborted_records_are_archived_as_they_are_acquired() -> None:
     assert share.delivery_complete_count == 2
 
 
-def test_kafka_moves_the_start_offset_back_after_the_log_start_passed_all_that_is_acquired() -> None:
+def test_kafka_moves_the_start_offset_back_after_the_log_start_passed_all_that_is_acquired() -> (
+    None
+):
     share = SharePartition(0)
     share.acquire("c", 0, [LogBatch(0, 9)], 10)
     share.log_start_moved(15, 1)
@@ -498,7 +542,7 @@ def test_kafka_moves_the_start_offset_back_after_the_log_start_passed_all_that_i
     assert share.start_offset == 15
 
 
-# ---- what is refused ----------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -546,21 +590,36 @@ def test_a_load_takes_only_what_kafka_could_load() -> None:
 
 
 def test_holes_that_were_being_delivered_are_delivered_again() -> None:
-    batches = tuple(StateBatch(*batch) for batch in [(10, 14, 2, 1), (20, 24, 2, 1), (30, 34, 0, 2)])
+    batches = tuple(
+        StateBatch(*batch) for batch in [(10, 14, 2, 1), (20, 24, 2, 1), (30, 34, 0, 2)]
+    )
     share = SharePartition.load(Window(0, 0, 0, 10, 10, 1, 1, batches))
-    assert (share.start_offset, share.delivery_complete_count, share.next_fetch_offset()) == (15, 5, 15)
+    assert (share.start_offset, share.delivery_complete_count, share.next_fetch_offset()) == (
+        15,
+        5,
+        15,
+    )
     assert share.state_of(16) == AVAILABLE
-    assert share.acquire("c", 0, log(15, 39, 5), 100) == [(15, 19, 1), (25, 29, 1), (30, 34, 3), (35, 39, 1)]
+    assert share.acquire("c", 0, log(15, 39, 5), 100) == [
+        (15, 19, 1),
+        (25, 29, 1),
+        (30, 34, 3),
+        (35, 39, 1),
+    ]
 
 
-def test_kafka_stands_still_when_the_last_record_of_a_full_window_was_acquired_twice_after_a_load() -> None:
+def test_kafka_stands_still_when_the_last_record_of_a_full_window_was_acquired_twice_after_a_load() -> (
+    None
+):
     """All is finished, but the start offset does not move, and without it there is no room for new records."""
     window = Window(0, 0, 0, 0, 10, 1, 1, (StateBatch(10, 19, 2, 1),))
     share = SharePartition.load(window, limits=Limits(max_record_locks=15))
     batches = log(0, 29, 10)
     assert share.acquire("c", 0, batches, 10) == [(0, 9, 1)]
     say(share, "c", 1, (0, 4, ACCEPT), (5, 5, RELEASE), (6, 9, ACCEPT))
-    assert share.acquire("c", 2, batches, 10) == [(5, 5, 2)]  # and the hole to look for begins at 6 again
+    assert share.acquire("c", 2, batches, 10) == [
+        (5, 5, 2)
+    ]  # and the hole to look for begins at 6 again
     say(share, "c", 3, (5, 5, ACCEPT))
     assert (share.start_offset, share.delivery_complete_count) == (5, 15)
     assert {run.delivery_state for run in share.in_flight()} == {ACKNOWLEDGED}
@@ -568,7 +627,7 @@ def test_kafka_stands_still_when_the_last_record_of_a_full_window_was_acquired_t
     assert share.acquire("c", 4, batches[2:], 10) == []
 
 
-# ---- the coordinator ----------------------------------------------------------------------------------
+# ---- the coordinator -----------------------------------------------------------------------------
 
 
 def test_every_501st_write_is_a_snapshot() -> None:
@@ -591,7 +650,7 @@ def test_a_simulation_may_begin_from_a_captured_window() -> None:
     assert topic.window(KEY) == _replayed(topic)
 
 
-# ---- promises -----------------------------------------------------------------------------------------
+# ---- promises ------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10**9))
@@ -601,15 +660,25 @@ def test_promises_in_any_schedule(seed: int) -> None:
         for step in life.steps:
             before, state = state, step["answer"]["state"]
             _check_delivery(step, before, world.limits)
-            assert all(run[0] >= before["startOffset"] for run in step["answer"].get("acquired", []))
+            assert all(
+                run[0] >= before["startOffset"] for run in step["answer"].get("acquired", [])
+            )
             assert state["startOffset"] >= before["startOffset"]
-            terminal = [o for o, (s, _) in _offsets(state).items() if s in (2, 4) and o >= state["startOffset"]]
+            terminal = [
+                o
+                for o, (s, _) in _offsets(state).items()
+                if s in (2, 4) and o >= state["startOffset"]
+            ]
             assert state["dcc"] == len(terminal)
             passed = range(before["startOffset"], state["startOffset"])
-            finished = {o for o, (s, _) in (_offsets(before) | _written(step)).items() if s in (2, 4)}
+            finished = {
+                o for o, (s, _) in (_offsets(before) | _written(step)).items() if s in (2, 4)
+            }
             assert set(passed) <= finished
         share, live = world.share, _offsets(state)
-        left = sum(live.get(o, (0, 0))[0] not in (2, 4) for o in range(share.start_offset, world.log_end))
+        left = sum(
+            live.get(o, (0, 0))[0] not in (2, 4) for o in range(share.start_offset, world.log_end)
+        )
         assert world.log_end - share.start_offset - share.delivery_complete_count == left
         assert _replayed(world.topic) == world.topic.window(KEY)
     _check_drained(world)
@@ -622,7 +691,9 @@ def test_promises_while_records_are_deleted_compacted_aborted_and_writes_refused
         for step in life.steps:
             before, state = state, step["answer"]["state"]
             _check_delivery(step, before, world.limits)
-            if state["startOffset"] < before["startOffset"]:  # only over what the log start had passed in flight
+            if (
+                state["startOffset"] < before["startOffset"]
+            ):  # only over what the log start had passed in flight
                 assert before["inFlight"][0][0] < before["startOffset"]
         assert _replayed(world.topic) == world.topic.window(KEY)
 
@@ -647,10 +718,15 @@ def _check_drained(world: World) -> None:
         if world.share.start_offset == world.log_end:
             break
         if not world.share.can_fetch():  # stands still, as shown above
-            assert {run.delivery_state for run in world.share.in_flight()} <= {ACKNOWLEDGED, ARCHIVED}
+            assert {run.delivery_state for run in world.share.in_flight()} <= {
+                ACKNOWLEDGED,
+                ARCHIVED,
+            }
             world.now = now
             world.share = world.load()
-        fetched = [batch for batch in world.log if batch.last_offset >= world.share.next_fetch_offset()]
+        fetched = [
+            batch for batch in world.log if batch.last_offset >= world.share.next_fetch_offset()
+        ]
         for first, last, _ in world.share.acquire("last", now, fetched, 50):
             say(world.share, "last", now, (first, last, ACCEPT))
     assert world.share.start_offset == world.log_end
@@ -667,7 +743,9 @@ def _offsets(state: dict[str, Any]) -> dict[int, tuple[int, int]]:
 
 
 def _written(step: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    return by_offset([StateBatch(*batch) for write in step["answer"]["writes"] for batch in write[5]])
+    return by_offset(
+        [StateBatch(*batch) for write in step["answer"]["writes"] for batch in write[5]]
+    )
 
 
 def _replayed(topic: StateTopic) -> Window:

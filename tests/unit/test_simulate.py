@@ -55,7 +55,9 @@ MIXED = Scenario(
             max_poll_records=40,
             behaviour=Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, restart_ms=3000),
         ),
-        Member("late", topics=("b",), service=Service(3, "exponential"), join_ms=9000, leave_ms=40_000),
+        Member(
+            "late", topics=("b",), service=Service(3, "exponential"), join_ms=9000, leave_ms=40_000
+        ),
     ),
     producers=(
         Producer("a", 20, keys=50, key_skew=1.1),
@@ -79,13 +81,20 @@ def only(table: pa.Table) -> dict[str, Any]:
 
 def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, Any]:
     """The last row of the timeline of a partition at or before a time."""
-    rows = [row for row in result.timeline.to_pylist() if row["time_ms"] <= time_ms and row["partition"] == partition]
+    rows = [
+        row
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] <= time_ms and row["partition"] == partition
+    ]
     return rows[-1]
 
 
 def digest(result: SimulationResult) -> str:
     hashed = hashlib.sha256()
-    for table in (*(getattr(result, name) for name in TABLES), pa.Table.from_batches([result.records()])):
+    for table in (
+        *(getattr(result, name) for name in TABLES),
+        pa.Table.from_batches([result.records()]),
+    ):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table.combine_chunks())
@@ -97,7 +106,9 @@ def digest(result: SimulationResult) -> str:
 
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
-    code = "from tests.unit.test_simulate import *; print(digest(simulate(MIXED, 5, requests=True)))"
+    code = (
+        "from tests.unit.test_simulate import *; print(digest(simulate(MIXED, 5, requests=True)))"
+    )
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -114,11 +125,26 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
 
 def test_assignors_meet_the_same_luck() -> None:
     """Arrivals, and the work in each record, do not depend on who is asked to do it."""
-    runs = [simulate(replace(MIXED, assignor=name), 1) for name in ("simple", "all-to-all", "round-robin")]
+    runs = [
+        simulate(replace(MIXED, assignor=name), 1)
+        for name in ("simple", "all-to-all", "round-robin")
+    ]
     ends = [run.timeline.column("end_offset").to_pylist() for run in runs]
     assert ends[0] == ends[1] == ends[2]
-    assert len({run.timeline.column("start_offset").combine_chunks().to_pylist().__repr__() for run in runs}) == 3
-    alone = Scenario((Topic("t", 1, backlog=1000),), (Member(service=Service(5, "lognormal")),), duration_ms=60_000)
+    assert (
+        len(
+            {
+                run.timeline.column("start_offset").combine_chunks().to_pylist().__repr__()
+                for run in runs
+            }
+        )
+        == 3
+    )
+    alone = Scenario(
+        (Topic("t", 1, backlog=1000),),
+        (Member(service=Service(5, "lognormal")),),
+        duration_ms=60_000,
+    )
     whole = simulate(alone).members.column("busy_ms")[0].as_py()
     shared = simulate(replace(alone.with_members(3), assignor="all-to-all"))
     assert sum(shared.members.column("busy_ms").to_pylist()) == pytest.approx(whole)
@@ -141,7 +167,10 @@ def test_what_is_written_replays_to_the_lag_of_the_simulation(seed: int) -> None
     for place, key in enumerate(result._states.keys):
         assert kept[key] == result._states.window(place)
     lag = lag_arrow(windows, result.offsets())
-    told = {(row["topic"], row["partition"]): row["lag"] for row in pa.Table.from_batches([lag]).to_pylist()}
+    told = {
+        (row["topic"], row["partition"]): row["lag"]
+        for row in pa.Table.from_batches([lag]).to_pylist()
+    }
     last = result.timeline.slice(result.timeline.num_rows - 5).to_pylist()
     assert {(row["topic"], row["partition"]): row["lag"] for row in last} == told
     assert sum(told.values()) == only(result.summary)["lag_end"]
@@ -162,11 +191,14 @@ def test_every_record_is_counted_once(seed: int) -> None:
         - sum(held)
         - sum(way[name] for way in ways for name in ("acknowledged", "released", "rejected"))
     )
-    assert 0 <= lost_with_the_leader <= 3 * 40  # what members had of the partition whose leader changed
+    assert (
+        0 <= lost_with_the_leader <= 3 * 40
+    )  # what members had of the partition whose leader changed
     assert all(way["redeliveries"] <= way["deliveries"] for way in ways)
     timeline = result.timeline
     left = pc.subtract(
-        pc.subtract(timeline["end_offset"], timeline["start_offset"]), timeline["delivery_complete_count"]
+        pc.subtract(timeline["end_offset"], timeline["start_offset"]),
+        timeline["delivery_complete_count"],
     )
     assert timeline.column("lag").equals(left)
     assert pc.min(timeline.column("lag")).as_py() >= 0
@@ -190,27 +222,38 @@ def test_durable_writes_go_by_record_batches() -> None:
 
 shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05), (0.3, 0.6, 0.05, 0.05)])
 scenarios = st.builds(
-    lambda partitions, batch, members, max_poll, mode, told, limit, locks, crash, faults, level, brokers: Scenario(
-        (Topic("t", partitions, backlog=60, batch_records=batch),),
-        (
-            Member(
-                count=members,
-                service=Service(4, "exponential"),
-                behaviour=Behaviour(*told, crash=crash, restart_ms=1000, commit="error" if limit == 3 else "poll"),
-                max_poll_records=max_poll,
-                acquire_mode=mode,
+    lambda partitions, batch, members, max_poll, mode, told, limit, locks, crash, faults, level, brokers: (
+        Scenario(
+            (Topic("t", partitions, backlog=60, batch_records=batch),),
+            (
+                Member(
+                    count=members,
+                    service=Service(4, "exponential"),
+                    behaviour=Behaviour(
+                        *told,
+                        crash=crash,
+                        restart_ms=1000,
+                        commit="error" if limit == 3 else "poll",
+                    ),
+                    max_poll_records=max_poll,
+                    acquire_mode=mode,
+                ),
             ),
-        ),
-        (Producer("t", 30, batch_records=batch, transaction_batches=level and 2, abort_share=0.3),),
-        Settings(
-            Limits(max_record_locks=locks, delivery_count_limit=limit, lock_duration_ms=2000),
-            isolation_level="read_committed" if level == 2 else "read_uncommitted",
-        ),
-        faults=tuple(faults),
-        brokers=brokers,
-        assignor="all-to-all",
-        duration_ms=15_000,
-        step_ms=500,
+            (
+                Producer(
+                    "t", 30, batch_records=batch, transaction_batches=level and 2, abort_share=0.3
+                ),
+            ),
+            Settings(
+                Limits(max_record_locks=locks, delivery_count_limit=limit, lock_duration_ms=2000),
+                isolation_level="read_committed" if level == 2 else "read_uncommitted",
+            ),
+            faults=tuple(faults),
+            brokers=brokers,
+            assignor="all-to-all",
+            duration_ms=15_000,
+            step_ms=500,
+        )
     ),
     st.integers(1, 3),
     st.sampled_from([1, 4, 10]),
@@ -224,7 +267,13 @@ scenarios = st.builds(
     st.lists(
         st.one_of(
             st.builds(Fault, st.integers(0, 14_000), st.just("leader_change"), topic=st.just("t")),
-            st.builds(Fault, st.integers(0, 14_000), st.just("delete_records"), topic=st.just("t"), offset=st.just(30)),
+            st.builds(
+                Fault,
+                st.integers(0, 14_000),
+                st.just("delete_records"),
+                topic=st.just("t"),
+                offset=st.just(30),
+            ),
         ),
         max_size=2,
     ),
@@ -234,11 +283,14 @@ scenarios = st.builds(
 
 
 @given(scenarios, st.integers(0, 1000))
-def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(scenario: Scenario, seed: int) -> None:
+def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(
+    scenario: Scenario, seed: int
+) -> None:
     result = simulate(scenario, seed)
     partitions = scenario.topics[0].partitions
     starts = np.array(result.timeline.column("start_offset").to_pylist()).reshape(-1, partitions)
-    # A new leader does not know what was never written: what was archived as aborted, or as deleted.
+    # A new leader does not know what was never written: what was archived as aborted, or as
+    # deleted.
     if not any(fault.kind == "leader_change" for fault in scenario.faults):
         assert (np.diff(starts, axis=0) >= 0).all()
     assert pc.min(result.timeline.column("lag")).as_py() >= 0
@@ -268,7 +320,9 @@ def test_fetches_take_turns_with_partitions() -> None:
     )
     result = simulate(scenario)
     by_place = [
-        result.timeline.filter(pc.equal(result.timeline["partition"], number)).column("start_offset").to_pylist()
+        result.timeline.filter(pc.equal(result.timeline["partition"], number))
+        .column("start_offset")
+        .to_pylist()
         for number in range(3)
     ]
     order = [
@@ -282,9 +336,15 @@ def test_fetches_take_turns_with_partitions() -> None:
 
 
 def test_a_waiting_fetch_wakes_up_for_a_record() -> None:
-    quiet = Scenario((Topic("t", 1),), (Member(service=Service(1)),), (Producer("t", 1, "steady"),), duration_ms=30_000)
+    quiet = Scenario(
+        (Topic("t", 1),),
+        (Member(service=Service(1)),),
+        (Producer("t", 1, "steady"),),
+        duration_ms=30_000,
+    )
     row = only(simulate(quiet).summary)
-    # Half a millisecond there and back, a fetch, the work and the write: not the 500 ms that a fetch may wait.
+    # Half a millisecond there and back, a fetch, the work and the write: not the 500 ms that a
+    # fetch may wait.
     assert row["latency_p95_ms"] < 8
     assert row["completed"] >= 29
 
@@ -365,7 +425,10 @@ def test_members_do_four_things_with_records() -> None:
     )
     result = simulate(scenario)
     row = only(result.summary)
-    ways = {name: sum(result.deliveries.column(name).to_pylist()) for name in ("acknowledged", "released", "rejected")}
+    ways = {
+        name: sum(result.deliveries.column(name).to_pylist())
+        for name in ("acknowledged", "released", "rejected")
+    }
     ways["silent"] = row["expired"]
     assert row["lag_end"] == 0
     assert sum(ways.values()) == row["deliveries"]
@@ -385,11 +448,23 @@ def test_what_a_lost_member_had_is_delivered_again() -> None:
     result = simulate(named("crash-redelivery"))
     taken = next(row["time_ms"] for row in result.timeline.to_pylist() if row["in_flight"] == 10)
     between = at(result, 20_000)
-    assert (between["start_offset"], between["delivery_complete_count"], between["lag"]) == (100, 10, 10)
+    assert (between["start_offset"], between["delivery_complete_count"], between["lag"]) == (
+        100,
+        10,
+        10,
+    )
     of = {row["member"]: row for row in result.deliveries.to_pylist()}
     assert (of["c1"]["deliveries"], of["c1"]["acknowledged"]) == (10, 0)
-    assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (20, 10, 20)
-    again = [row for row in result.timeline.to_pylist() if row["time_ms"] > 25_000 and row["in_flight"] == 10]
+    assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (
+        20,
+        10,
+        20,
+    )
+    again = [
+        row
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] > 25_000 and row["in_flight"] == 10
+    ]
     drained = only(result.summary)["drain_ms"]
     assert drained - 1000 - 10 <= taken + 30_000 < drained  # its ten records take a second
     assert again
@@ -416,12 +491,19 @@ def test_a_crash_gives_records_back_at_once() -> None:
 def test_a_restarted_member_is_a_new_one() -> None:
     scenario = Scenario(
         (Topic("t", 1, backlog=100),),
-        (Member("a", service=Service(100), max_poll_records=10, behaviour=Behaviour(restart_ms=2000)),),
+        (
+            Member(
+                "a", service=Service(100), max_poll_records=10, behaviour=Behaviour(restart_ms=2000)
+            ),
+        ),
         faults=(Fault(500, "crash", "a"),),
         duration_ms=60_000,
     )
     lives = simulate(scenario).members.to_pylist()
-    assert [(life["life"], life["joined_ms"], life["ended"]) for life in lives] == [(0, 0, "crashed"), (1, 2500, None)]
+    assert [(life["life"], life["joined_ms"], life["ended"]) for life in lives] == [
+        (0, 0, "crashed"),
+        (1, 2500, None),
+    ]
     assert lives[0]["member_id"] != lives[1]["member_id"]
     assert sum(life["deliveries"] for life in lives) == 110
 
@@ -430,7 +512,10 @@ def test_a_restarted_member_is_a_new_one() -> None:
 def test_members_join_and_leave_by_heartbeats() -> None:
     scenario = Scenario(
         (Topic("t", 2, backlog=1000),),
-        (Member("a", max_poll_records=10), Member("b", max_poll_records=10, join_ms=2000, leave_ms=12_000)),
+        (
+            Member("a", max_poll_records=10),
+            Member("b", max_poll_records=10, join_ms=2000, leave_ms=12_000),
+        ),
         costs=Costs(0.5, 1, 3),
         duration_ms=30_000,
     )
@@ -471,7 +556,10 @@ def test_a_removed_member_can_still_acknowledge() -> None:
         assignor="all-to-all",
         duration_ms=70_000,
     )
-    scenario = replace(scenario, members=(scenario.members[0], replace(scenario.members[1], topics=(), join_ms=60_000)))
+    scenario = replace(
+        scenario,
+        members=(scenario.members[0], replace(scenario.members[1], topics=(), join_ms=60_000)),
+    )
     result = simulate(scenario)
     of = {row["member"]: row for row in result.deliveries.to_pylist()}
     assert (of["a"]["deliveries"], of["a"]["acknowledged"], of["a"]["refused"]) == (10, 10, 0)
@@ -483,7 +571,11 @@ def test_a_removed_member_can_still_acknowledge() -> None:
 
 def test_targets_are_computed_once_an_interval() -> None:
     """Eight members join within a second: the first gets all, the others wait for their next heartbeat."""
-    many = Scenario((Topic("t", 4),), tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)), duration_ms=20_000)
+    many = Scenario(
+        (Topic("t", 4),),
+        tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)),
+        duration_ms=20_000,
+    )
     times = simulate(many).assignments.column("time_ms").to_pylist()
     assert times == [0.1, 5000.3]
     eager = replace(many, settings=Settings(assignment_interval_ms=0))
@@ -551,15 +643,24 @@ def test_deleted_records_are_lost_and_leave_the_lag() -> None:
 @pytest.mark.parametrize(("reset", "start"), [("latest", 100), ("earliest", 0)])
 def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> None:
     scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(100),)),), (), settings=Settings(auto_offset_reset=reset), duration_ms=1
+        (Topic("t", 1, starts=(PartitionStart(100),)),),
+        (),
+        settings=Settings(auto_offset_reset=reset),
+        duration_ms=1,
     )
     assert at(simulate(scenario), 0)["start_offset"] == start
 
 
 def test_producers_make_what_they_are_told_to() -> None:
     def ends(producer: Producer, seconds: int, partitions: int = 1) -> list[int]:
-        made = simulate(Scenario((Topic("t", partitions),), (), (producer,), duration_ms=seconds * 1000), 4)
-        return made.timeline.slice(made.timeline.num_rows - partitions).column("end_offset").to_pylist()
+        made = simulate(
+            Scenario((Topic("t", partitions),), (), (producer,), duration_ms=seconds * 1000), 4
+        )
+        return (
+            made.timeline.slice(made.timeline.num_rows - partitions)
+            .column("end_offset")
+            .to_pylist()
+        )
 
     assert ends(Producer("t", 0.5, "steady"), 20) == [10]
     assert ends(Producer("t", 0.5, "steady"), 19) == [9]
@@ -582,7 +683,17 @@ def test_transactions_take_offsets_and_time(level: Any) -> None:
     scenario = Scenario(
         (Topic("t", 1),),
         (Member(service=Service(0)),),
-        (Producer("t", 20, "steady", transaction_batches=2, transaction_ms=400, abort_share=0.5, end_ms=20_000),),
+        (
+            Producer(
+                "t",
+                20,
+                "steady",
+                transaction_batches=2,
+                transaction_ms=400,
+                abort_share=0.5,
+                end_ms=20_000,
+            ),
+        ),
         settings=Settings(isolation_level=level),
         duration_ms=30_000,
         step_ms=50,
@@ -603,7 +714,9 @@ def test_transactions_take_offsets_and_time(level: Any) -> None:
 
 def test_services_have_the_mean_that_they_are_told() -> None:
     def busy(service: Service) -> float:
-        alone = Scenario((Topic("t", 1, backlog=20_000, batch_records=100),), (Member(service=service),))
+        alone = Scenario(
+            (Topic("t", 1, backlog=20_000, batch_records=100),), (Member(service=service),)
+        )
         return float(simulate(alone).members.column("busy_ms")[0].as_py()) / 20_000
 
     assert busy(Service(3)) == 3
@@ -680,7 +793,9 @@ from sharelag.whatif.named import named
 from sharelag.whatif.simulate import simulate
 print(simulate(named("gaps")).summary.column("archived").to_pylist())
 """
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout == "[2]\n"
 
 
@@ -691,24 +806,34 @@ def test_the_percentiles_of_latency_count_records() -> None:
         PartitionStart(90, 0, Window(0, 0, 0, 0, 0, 0, 0), 90),
     )
     scenario = Scenario(
-        (Topic("t", 2, starts=starts),), (Member(service=Service(10), max_poll_records=10),), duration_ms=5000
+        (Topic("t", 2, starts=starts),),
+        (Member(service=Service(10), max_poll_records=10),),
+        duration_ms=5000,
     )
     row = only(simulate(scenario).summary)
     assert row["latency_p50_ms"] > 900
     assert np.isclose(row["latency_p50_ms"], row["latency_p95_ms"])
 
 
-@pytest.mark.parametrize("assignor", ["simple", "sticky", "rack-aware", "round-robin", "balanced", "lag-proportional"])
+@pytest.mark.parametrize(
+    "assignor", ["simple", "sticky", "rack-aware", "round-robin", "balanced", "lag-proportional"]
+)
 def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> None:
     members = tuple(
-        Member(f"m{number}", service=Service(10), assigned=(("orders", (number + 4) % 8),)) for number in range(8)
+        Member(f"m{number}", service=Service(10), assigned=(("orders", (number + 4) % 8),))
+        for number in range(8)
     )
     topic = Topic("orders", 8, backlog=200)
     strangers = Scenario((topic,), members, assignor=assignor, duration_ms=30_000)
     settled = simulate(replace(strangers, settled=True))
     if assignor in ("simple", "sticky", "balanced"):  # they leave everybody what they have
         (assigned,) = settled.assignments.to_pylist()
-        assert (assigned["time_ms"], assigned["members"], assigned["added"], assigned["revoked"]) == (0, 8, 0, 0)
+        assert (
+            assigned["time_ms"],
+            assigned["members"],
+            assigned["added"],
+            assigned["revoked"],
+        ) == (0, 8, 0, 0)
     assert settled.assignments.num_rows == 1
     for busy in settled.members.column("busy_ms").to_pylist():
         assert busy == pytest.approx(2000, abs=1)

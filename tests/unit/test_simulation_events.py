@@ -51,7 +51,9 @@ def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -
     assert (row["deliveries"], row["expired"], row["acknowledged"]) == (3, 0, 3)
     assert row["drain_ms"] == pytest.approx(60_000, abs=50)
     assert result.records().num_rows == (2 if commit == "poll" else 4)  # renewals write nothing
-    without = replace(scenario, members=(replace(scenario.members[0], behaviour=Behaviour(commit=commit)),))
+    without = replace(
+        scenario, members=(replace(scenario.members[0], behaviour=Behaviour(commit=commit)),)
+    )
     row = only(simulate(without).summary)
     assert row["expired"] > 0
     assert row["archived"] > 0
@@ -66,7 +68,9 @@ def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
     )
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 1
-    assert result.deliveries.column("refused").to_pylist() == [1]  # once: that of its work, not those of its renewals
+    assert result.deliveries.column("refused").to_pylist() == [
+        1
+    ]  # once: that of its work, not those of its renewals
 
 
 def test_who_stands_still_does_not_renew() -> None:
@@ -101,7 +105,11 @@ def test_members_subscribe_to_other_topics_at_any_time() -> None:
         duration_ms=60_000,
     )
     early = simulate(replace(scenario, duration_ms=19_000)).deliveries.to_pylist()
-    assert {(row["member"], row["topic"]) for row in early} == {("m1", "T1"), ("m2", "T1"), ("m2", "T2")}
+    assert {(row["member"], row["topic"]) for row in early} == {
+        ("m1", "T1"),
+        ("m2", "T1"),
+        ("m2", "T2"),
+    }
     result = simulate(scenario)
     assert {(row["member"], row["topic"]) for row in result.deliveries.to_pylist()} == {
         (member, topic) for member in ("m1", "m2") for topic in ("T1", "T2")
@@ -142,7 +150,11 @@ def test_each_change_of_the_group_makes_its_epoch_one_more_and_the_assignment_fo
     seen: list[tuple[int, int]] = []
     scenario = Scenario(
         (Topic("t", 2), Topic("u", 2)),
-        (Member("a", topics=("t",)), Member("b", join_ms=1000), Member("c", join_ms=1000, topics=("u",))),
+        (
+            Member("a", topics=("t",)),
+            Member("b", join_ms=1000),
+            Member("c", join_ms=1000, topics=("u",)),
+        ),
         settings=EAGER,
         faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
         duration_ms=60_000,
@@ -209,13 +221,18 @@ def test_a_new_leader_knows_what_was_written_before_the_broker_died() -> None:
     mine = [row for row in history if row["partition"] == 1]
     assert [row["leader_epoch"] for row in mine][-1] == 1
     windows = dict(window_items(replay_arrow(decode_arrow(result.records(), STATE_TOPIC).records)))
-    assert all(windows[key] == result._states.window(place) for place, key in enumerate(result._states.keys))
+    assert all(
+        windows[key] == result._states.window(place)
+        for place, key in enumerate(result._states.keys)
+    )
     early = simulate(replace(scenario, duration_ms=3_200))
     place = early._states.window(1)
     row = [row for row in early.timeline.to_pylist() if row["partition"] == 1][-1]
     assert place is not None
     terminal = sum(
-        batch.last_offset - batch.first_offset + 1 for batch in place.batches if batch.delivery_state in (2, 4)
+        batch.last_offset - batch.first_offset + 1
+        for batch in place.batches
+        if batch.delivery_state in (2, 4)
     )
     assert row["end_offset"] - row["lag"] == place.start_offset + terminal
 
@@ -233,7 +250,8 @@ def test_sessions_with_a_broker_end_with_it() -> None:
     asked = simulate(scenario, requests=True).requests.to_pylist()
     mine = [row for row in asked if row["member"] == "member-0"]
     of = {
-        broker: [(row["time_ms"], row["session_epoch"]) for row in mine if row["broker"] == broker] for broker in (0, 1)
+        broker: [(row["time_ms"], row["session_epoch"]) for row in mine if row["broker"] == broker]
+        for broker in (0, 1)
     }
     assert [epoch for _, epoch in of[0]] == list(range(len(of[0])))
     in_vain = [epoch for time, epoch in of[1] if 3010 <= time < 6010]
@@ -269,7 +287,10 @@ def test_scenarios_say_what_is_wrong_with_their_accidents() -> None:
         (lambda: Behaviour(renew_ms=0), "renew_ms"),
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compacted"),
-        (lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))), "more brokers"),
+        (
+            lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))),
+            "more brokers",
+        ),
     ):
         with pytest.raises(InputError, match=words):
             wrong()
@@ -292,7 +313,9 @@ def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
     assert (row["arrived"], row["lag_end"]) == (200, 0)
     # The latest record is not looked at, so that its key may have two.
     assert row["acknowledged"] in (5, 6)
-    assert row["deliveries"] == row["completed"] < 50  # offsets between them are delivered, and are gaps
+    assert (
+        row["deliveries"] == row["completed"] < 50
+    )  # offsets between them are delivered, and are gaps
     late = replace(scenario, topics=(Topic("t", 1),))
     assert only(simulate(late).summary)["deliveries"] == 200
 
@@ -303,7 +326,16 @@ def test_compaction_keeps_what_was_committed_and_not_what_was_aborted() -> None:
         (Member(service=Service(1), join_ms=31_000),),
         (
             Producer("t", 10, "steady", keys=3, end_ms=10_000),
-            Producer("t", 10, "steady", keys=3, transaction_batches=1, abort_share=1, begin_ms=10_000, end_ms=20_000),
+            Producer(
+                "t",
+                10,
+                "steady",
+                keys=3,
+                transaction_batches=1,
+                abort_share=1,
+                begin_ms=10_000,
+                end_ms=20_000,
+            ),
         ),
         settings=Settings(isolation_level="read_committed", auto_offset_reset="earliest"),
         duration_ms=60_000,
@@ -322,7 +354,9 @@ def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any, ski
         (Topic("t", 2, added_ms=(10_500,)),),
         (Member(service=Service(1)),),
         (Producer("t", 20, "steady"),),
-        settings=Settings(heartbeat_interval_ms=2500, auto_offset_reset=reset, assignment_interval_ms=0),
+        settings=Settings(
+            heartbeat_interval_ms=2500, auto_offset_reset=reset, assignment_interval_ms=0
+        ),
         costs=Costs(write_ms=0),
         duration_ms=60_000,
     )
@@ -339,7 +373,9 @@ def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any, ski
 
 def test_a_new_partition_changes_the_group_twice() -> None:
     """As a live group did: its epoch is one more when it hears of the partition, and when that can be assigned."""
-    scenario = Scenario((Topic("t", 3, added_ms=(5000, 5000)),), (Member(),), settings=EAGER, duration_ms=10_000)
+    scenario = Scenario(
+        (Topic("t", 3, added_ms=(5000, 5000)),), (Member(),), settings=EAGER, duration_ms=10_000
+    )
     result = simulate(scenario)
     assert result.assignments.column("assignment_epoch").to_pylist() == [1, 2, 3]
     assert result.assignments.column("pairs").to_pylist() == [1, 1, 3]

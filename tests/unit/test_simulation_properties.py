@@ -20,7 +20,17 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.state import drop_superseded, window_items
 from sharelag.whatif.named import named
 from sharelag.whatif.partition.values import Acquired, Limits
-from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Producer, Scenario, Service, Settings, Topic
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Fault,
+    Member,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
@@ -33,7 +43,9 @@ seeds = st.integers(0, 10**9)
 
 @pytest.mark.row("FND-12")
 @given(seeds)
-def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is_finished(seed: int) -> None:
+def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is_finished(
+    seed: int,
+) -> None:
     """Members crash, hang, renew, subscribe anew; leaders and brokers fail. The ledger checks at every step."""
     scenario = random_scenario(Random(seed), plain=True)
     result, ledgers = audited(scenario, seed, plain=True)
@@ -49,7 +61,9 @@ def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is
 
 
 @given(seeds)
-def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_two(seed: int) -> None:
+def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_two(
+    seed: int,
+) -> None:
     scenario = random_scenario(Random(seed), plain=False)
     result, ledgers = audited(scenario, seed, plain=False)
     assert pc.min(result.timeline.column("lag")).as_py() >= 0
@@ -62,10 +76,18 @@ def _replays(result: SimulationResult, ledgers: list[Ledger], plain: bool) -> No
     assert decoded.rejects.num_rows == 0
     windows = replay_arrow(decoded.records)
     kept = dict(window_items(windows))
-    assert kept == {key: result._states.window(place) for place, key in enumerate(result._states.keys)}
+    assert kept == {
+        key: result._states.window(place) for place, key in enumerate(result._states.keys)
+    }
     assert dict(window_items(replay_arrow(drop_superseded(decoded.records)))) == kept
-    after = {(row["topic_id"], row["partition"]): row for row in history_arrow(decoded.records).to_pylist()}
-    lag = {(row["topic_id"], row["partition"]): row for row in lag_arrow(windows, result.offsets()).to_pylist()}
+    after = {
+        (row["topic_id"], row["partition"]): row
+        for row in history_arrow(decoded.records).to_pylist()
+    }
+    lag = {
+        (row["topic_id"], row["partition"]): row
+        for row in lag_arrow(windows, result.offsets()).to_pylist()
+    }
     for key, ledger in zip(result._states.keys, ledgers, strict=True):
         told = lag[key.topic_id, key.partition]
         assert after[key.topic_id, key.partition]["start_offset"] == told["start_offset"]
@@ -85,7 +107,9 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
     """However it went before: no record is lost on the way, and none is stuck where Kafka's would not be."""
     scenario = random_scenario(Random(seed), plain=True)
     calm = 120_000
-    members = tuple(replace(member, leave_ms=member.leave_ms or 14_000) for member in scenario.members)
+    members = tuple(
+        replace(member, leave_ms=member.leave_ms or 14_000) for member in scenario.members
+    )
     longer = replace(
         scenario,
         members=(*members, Member("last", join_ms=16_000, max_poll_records=100)),
@@ -95,7 +119,9 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
     )
     result, ledgers = audited(longer, seed, plain=True)
     for line, ledger in zip(result.offsets().to_pylist(), ledgers, strict=True):
-        if not ledger.share.can_fetch():  # stands still after a load, as Kafka's own class does: see its tests
+        if (
+            not ledger.share.can_fetch()
+        ):  # stands still after a load, as Kafka's own class does: see its tests
             assert {run.delivery_state for run in ledger.share.in_flight()} <= set(TERMINAL)
             continue
         assert ledger.finished == set(range(line["end_offset"]))
@@ -138,12 +164,15 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
         for number in ("1", "77")
     ]
     here = [digest(simulate(EVERYTHING, 1, requests=True))]
-    here += [digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)) for n in range(4)]
+    here += [
+        digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)) for n in range(4)
+    ]
     assert told == [here, here]
     assert len(set(here)) == 5
 
 
-#: Work and arrivals by chance, records that fail, a member that dies: all streams of chance are asked.
+#: Work and arrivals by chance, records that fail, a member that dies: all streams of chance are
+#: asked.
 CHANCE = Scenario(
     (Topic("t", 3, backlog=(200, 50, 0), batch_records=10),),
     (
@@ -154,8 +183,14 @@ CHANCE = Scenario(
             max_poll_records=20,
         ),
     ),
-    (Producer("t", 40, batch_records=4, keys=50, key_skew=1.1, transaction_batches=3, abort_share=0.2),),
-    Settings(Limits(lock_duration_ms=3000), session_timeout_ms=6000, isolation_level="read_committed"),
+    (
+        Producer(
+            "t", 40, batch_records=4, keys=50, key_skew=1.1, transaction_batches=3, abort_share=0.2
+        ),
+    ),
+    Settings(
+        Limits(lock_duration_ms=3000), session_timeout_ms=6000, isolation_level="read_committed"
+    ),
     poison=(Poison("t", 0, 30), Poison("t", 1, 7, "silent")),
     faults=(Fault(9000, "crash", "member-1"), Fault(12_000, "leader_change", topic="t")),
     brokers=2,

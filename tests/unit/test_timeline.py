@@ -42,7 +42,9 @@ def test_every_moment_of_the_recording_from_one_history() -> None:
     assert timeline.schema == schemas.TIMELINE
     compared = 0
     for path in MOMENTS:
-        then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment(path), schemas.TIMESTAMP)))
+        then = timeline.filter(
+            pc.equal(timeline.column("as_of"), pa.scalar(moment(path), schemas.TIMESTAMP))
+        )
         ours = sorted(
             (row["group_id"], row["topic"], row["partition"], row["start_offset"], row["lag"])
             for row in then.to_pylist()
@@ -67,7 +69,9 @@ def test_what_is_not_known_is_null_with_a_reason() -> None:
     }
     assert no_ends == "no_end_offset_then"
     partial = history.set_column(
-        history.schema.get_field_index("from_snapshot"), "from_snapshot", pa.repeat(False, history.num_rows)
+        history.schema.get_field_index("from_snapshot"),
+        "from_snapshot",
+        pa.repeat(False, history.num_rows),
     )
     rows = timeline_arrow(partial, noted_ends(), [moment(MOMENTS[-1])]).to_pylist()
     assert {(row["lag"], row["lag_reason"]) for row in rows} == {(None, RECORDS_MISSING)}

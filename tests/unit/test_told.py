@@ -39,11 +39,18 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 def comparison(**values: Mapping[str, Any]) -> Comparison:
     """Of variants by name, for each measure one value a seed; the first is the baseline."""
     rows = [
-        {"variant": variant, "error": None, "seed": seed, **{name: column[seed] for name, column in columns.items()}}
+        {
+            "variant": variant,
+            "error": None,
+            "seed": seed,
+            **{name: column[seed] for name, column in columns.items()},
+        }
         for variant, columns in values.items()
         for seed in range(len(next(iter(columns.values()))))
     ]
-    return compared(pa.Table.from_pylist(rows, schema=pa.schema([RUNS.field(name) for name in rows[0]])))
+    return compared(
+        pa.Table.from_pylist(rows, schema=pa.schema([RUNS.field(name) for name in rows[0]]))
+    )
 
 
 AGES = comparison(
@@ -53,7 +60,7 @@ AGES = comparison(
 )
 
 
-# ---- the chart ----------------------------------------------------------------------------------------
+# ---- the chart -----------------------------------------------------------------------------------
 
 
 def test_a_difference_is_a_point_with_its_interval() -> None:
@@ -81,8 +88,13 @@ def test_a_difference_that_is_not_known_is_no_point() -> None:
     figure = charts.compared_figure(charts.compared_records(AGES, "drain_ms"))
     assert list(figure.data[0].x) == [0]
     assert figure.layout.yaxis.ticktext == ("other",)
-    assert "Not known: more; a run of it or of the baseline has no such value." in figure.layout.meta["facts"]
-    assert figure.layout.meta["title"].startswith("drain: the runs do not show that anything is better or worse")
+    assert (
+        "Not known: more; a run of it or of the baseline has no such value."
+        in figure.layout.meta["facts"]
+    )
+    assert figure.layout.meta["title"].startswith(
+        "drain: the runs do not show that anything is better or worse"
+    )
     lost = comparison(now={"drain_ms": [None, None]}, more={"drain_ms": [1, 2]})
     nothing = charts.compared_figure(charts.compared_records(lost, "drain_ms"), "dark")
     assert not nothing.data
@@ -101,7 +113,9 @@ def test_what_is_worse_is_said_and_one_variant_is_nothing_to_compare() -> None:
 
 def test_a_variants_name_is_text() -> None:
     figure = charts.compared_figure(
-        charts.compared_records(comparison(now={"lag_max": [9, 9, 8]}, **{HOSTILE: {"lag_max": [1, 2, 1]}}), "lag_max")
+        charts.compared_records(
+            comparison(now={"lag_max": [9, 9, 8]}, **{HOSTILE: {"lag_max": [1, 2, 1]}}), "lag_max"
+        )
     )
     (label,) = figure.layout.yaxis.ticktext
     assert label.startswith("&lt;img src=x onerro…")
@@ -117,7 +131,7 @@ def test_every_measure_has_words_with_one_unit(measure: str) -> None:
     assert not unit or unit == "ms" or " per " in words or words.endswith((f"({unit})", unit))
 
 
-# ---- as results ---------------------------------------------------------------------------------------
+# ---- as results ----------------------------------------------------------------------------------
 
 
 def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
@@ -152,26 +166,49 @@ def test_amounts_stand_at_the_right_as_numbers_do() -> None:
 
 def test_what_is_the_same_in_every_run_has_no_interval() -> None:
     found = comparison(
-        now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]}, more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]}
+        now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]},
+        more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]},
     )
     rows = sharelag.told(found).table.to_pylist()
-    assert [row["by"] for row in rows] == ["lag_max", "lag_max", "drain_ms", "drain_ms"]  # what is known comes first
+    assert [row["by"] for row in rows] == [
+        "lag_max",
+        "lag_max",
+        "drain_ms",
+        "drain_ms",
+    ]  # what is known comes first
     now, more = rows[:2]
     assert (now["mean"], now["low"], now["high"]) == ("7 in every run", None, None)
-    assert (more["mean"], more["difference"], more["difference_low"]) == ("5 in every run", "-2", None)
-    same = sharelag.told(comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})).table.to_pylist()[1]
-    assert (same["difference"], same["difference_low"], same["verdict"]) == ("-2 in every run", None, "better, winner")
+    assert (more["mean"], more["difference"], more["difference_low"]) == (
+        "5 in every run",
+        "-2",
+        None,
+    )
+    same = sharelag.told(
+        comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})
+    ).table.to_pylist()[1]
+    assert (same["difference"], same["difference_low"], same["verdict"]) == (
+        "-2 in every run",
+        None,
+        "better, winner",
+    )
 
 
 def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = Scenario((Topic("orders", 4),), (Member(service=Service(40)),), (Producer("orders", 90),), duration_ms=9000)
+    work = Scenario(
+        (Topic("orders", 4),),
+        (Member(service=Service(40)),),
+        (Producer("orders", 90),),
+        duration_ms=9000,
+    )
 
     def answer(planned: Any) -> dict[str, Any]:
         count = len(planned.scenario.each_member())
         return {"run": planned.id, "members": count, "age_p95_ms": 6000.0 / count + planned.seed}
 
     monkeypatch.setattr(fewest, "run", answer)
-    found = fewest.fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
+    found = fewest.fewest_members(
+        work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9)
+    )
     result = sharelag.told(found)
     assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, 95 % sure"
     rows = {row["members"]: row for row in result.table.to_pylist()}
@@ -197,7 +234,9 @@ def test_one_run_is_told_as_its_summary() -> None:
     assert result.title == "One run, with seed 7"
     values = {row["by"]: row["value"] for row in result.table.to_pylist()}
     (summary,) = run.summary.to_pylist()
-    assert values == {name: None if value is None else str(value) for name, value in summary.items()}
+    assert values == {
+        name: None if value is None else str(value) for name, value in summary.items()
+    }
 
 
 def test_each_shows_itself_as_it_is_told() -> None:
@@ -205,7 +244,14 @@ def test_each_shows_itself_as_it_is_told() -> None:
     scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
     run = simulate(scenario)
     evidence = sharelag.open(engine="local").evidence()
-    for one in (scenario, run, consumer_group_twin(scenario), AGES, should_move(scenario, range(2)), evidence):
+    for one in (
+        scenario,
+        run,
+        consumer_group_twin(scenario),
+        AGES,
+        should_move(scenario, range(2)),
+        evidence,
+    ):
         shown = one._repr_mimebundle_()
         assert shown["text/plain"] == sharelag.told(one).to_text()
         assert shown["text/html"].count("<tr") > 3
@@ -215,17 +261,25 @@ def test_each_shows_itself_as_it_is_told() -> None:
     assert scenario.about in words
     assert "assumed: <img src=x" in words
     assert "\u202e" not in words
-    assert re.search(rf"^lag +{len(evidence.lag)}$", evidence._repr_mimebundle_()["text/plain"], re.MULTILINE)
+    assert re.search(
+        rf"^lag +{len(evidence.lag)}$", evidence._repr_mimebundle_()["text/plain"], re.MULTILINE
+    )
 
 
 def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
     settings = Settings(limits=Limits(delivery_count_limit=3), session_timeout_ms=9000)
     rows = sharelag.told(replace(named("uneven"), settings=settings)).table.to_pylist()
     told = {row["by"]: row["value"] for row in rows}
-    assert told["settings that differ from Kafka's"] == "session_timeout_ms 9000, delivery_count_limit 3"
+    assert (
+        told["settings that differ from Kafka's"]
+        == "session_timeout_ms 9000, delivery_count_limit 3"
+    )
     assert told["members"] == f"{len(named('uneven').each_member())}"
 
 
 def test_what_no_simulation_found_is_refused() -> None:
-    with pytest.raises(InputError, match=r"Table is nothing that simulations find: give what compare, fewest_members"):
+    with pytest.raises(
+        InputError,
+        match=r"Table is nothing that simulations find: give what compare, fewest_members",
+    ):
         sharelag.told(AGES.runs)  # type: ignore[arg-type]

@@ -30,7 +30,9 @@ SIX_MINUTES = timedelta(minutes=6)
 
 
 def windows(*states: dict[str, Any]) -> pa.RecordBatch:
-    return replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, state) for state in states])).records)
+    return replay_arrow(
+        decode_arrow(raw([encode_record(SHARE_SNAPSHOT, state) for state in states])).records
+    )
 
 
 def archived(
@@ -44,7 +46,10 @@ def archived(
     """About, at least, at most."""
     now = PLACE | {"end_offset": end_offset, "log_start_offset": log_start, "as_of": NOON}
     lag = lag_arrow(state, pa.Table.from_pylist([now], schemas.OFFSETS))
-    past, of_records = pa.Table.from_pylist(ends, schemas.OFFSETS), pa.Table.from_pylist(times, schemas.TIMES)
+    past, of_records = (
+        pa.Table.from_pylist(ends, schemas.OFFSETS),
+        pa.Table.from_pylist(times, schemas.TIMES),
+    )
     table = archived_by_ttl(lag, state, past, of_records, NOON, ttl)
     assert table.schema.equals(ARCHIVED)
     (line,) = table.to_pylist()
@@ -65,7 +70,11 @@ def test_of_three_records_one_is_too_old() -> None:
     assert archived(state, 3, [], THREE, timedelta(minutes=5)) == (2, 2, 2)  # as old as that
     # What is finished is no lag, however old; what the log has deleted is gone already.
     assert archived(windows(snapshot(0, [(0, 0, 2, 1)])), 3, [], THREE) == (0, 0, 0)
-    assert archived(windows(snapshot(0, [(1, 1, 2, 1)])), 3, [], THREE, timedelta(minutes=2)) == (1, 1, 1)
+    assert archived(windows(snapshot(0, [(1, 1, 2, 1)])), 3, [], THREE, timedelta(minutes=2)) == (
+        1,
+        1,
+        1,
+    )
     assert archived(state, 3, [], THREE, timedelta(minutes=2), log_start=1) == (1, 1, 1)
 
 
@@ -74,7 +83,11 @@ def test_between_known_times_it_is_between_two_numbers() -> None:
     ends = [end(40, 8 * MINUTE), end(80, 4 * MINUTE)]
     assert archived(state, 100, ends, []) == (50, 30, 70)
     assert archived(state, 100, [*ends, end(52, 6 * MINUTE)], []) == (42, 42, 42)
-    assert archived(state, 100, [*ends, end(45, 6 * MINUTE), end(52, 6 * MINUTE)], []) == (42, 42, 42)
+    assert archived(state, 100, [*ends, end(45, 6 * MINUTE), end(52, 6 * MINUTE)], []) == (
+        42,
+        42,
+        42,
+    )
     # A record that is asked for narrows it.
     assert archived(state, 100, ends, [time(50, 50, ago(7 * MINUTE))])[1:] == (41, 70)
     assert archived(state, 100, ends, [time(50, 53, ago(5 * MINUTE))])[1:] == (30, 43)
@@ -94,7 +107,10 @@ def test_an_end_that_is_older_than_the_state() -> None:
 
 def test_what_is_not_known_of_one_partition_is_not_taken_from_another() -> None:
     state = windows(snapshot(0, [], partition=0), snapshot(50, [], partition=1))
-    now = [PLACE | {"partition": p, "end_offset": 100, "log_start_offset": 0, "as_of": NOON} for p in (0, 1)]
+    now = [
+        PLACE | {"partition": p, "end_offset": 100, "log_start_offset": 0, "as_of": NOON}
+        for p in (0, 1)
+    ]
     lag = lag_arrow(state, pa.Table.from_pylist(now, schemas.OFFSETS))
     past = pa.Table.from_pylist([end(80, 8 * MINUTE), end(90, 4 * MINUTE)], schemas.OFFSETS)
     young = pa.Table.from_pylist([time(50, 50, ago(MINUTE), partition=1)], schemas.TIMES)
@@ -102,7 +118,9 @@ def test_what_is_not_known_of_one_partition_is_not_taken_from_another() -> None:
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (85, 80, 90)
     assert (second["archived"], second["archived_low"], second["archived_high"]) == (0, 0, 0)
     columns = ("archived", "archived_low", "archived_high")
-    (_, second) = archived_by_ttl(lag, state, past, young.slice(0, 0), NOON, SIX_MINUTES).to_pylist()
+    (_, second) = archived_by_ttl(
+        lag, state, past, young.slice(0, 0), NOON, SIX_MINUTES
+    ).to_pylist()
     assert [second[name] for name in columns] == [None, None, 50]
 
 
@@ -112,10 +130,18 @@ def test_what_is_not_known() -> None:
     assert archived(state, 100, [end(80, 4 * MINUTE)], []) == (None, None, 80)
     young = [time(0, 0, ago(MINUTE))]  # the oldest is young: so are all others
     assert archived(state, 100, [], young) == (0, 0, 0)
-    assert archived(state, 100, [end(80, 7 * MINUTE, partition=1), end(None, 7 * MINUTE)], []) == (None, None, 100)
+    assert archived(state, 100, [end(80, 7 * MINUTE, partition=1), end(None, 7 * MINUTE)], []) == (
+        None,
+        None,
+        100,
+    )
     assert archived(state, 100, [], [time(0, None, None)]) == (None, None, 100)
     before_time = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)  # -1: the record has none
-    assert archived(state, 100, [], [time(0, 0, before_time), time(1, 1, None)]) == (None, None, 100)
+    assert archived(state, 100, [], [time(0, 0, before_time), time(1, 1, None)]) == (
+        None,
+        None,
+        100,
+    )
     assert archived(state, None, [end(80, 7 * MINUTE)], []) == (None, None, None)
     assert archived(windows(snapshot(100, [])), 100, [], []) == (0, 0, 0)  # no lag
     never = windows(snapshot(-1, [], delivery_complete_count=-1))
@@ -138,21 +164,35 @@ def test_a_share_partition_with_two_states_is_not_known() -> None:
 @given(st.integers(0, 10**6))
 def test_the_two_numbers_hold_what_going_through_the_offsets_gives(seed: int) -> None:
     random = Random(seed)
-    start, end_offset, log_start = random.randint(0, 30), random.randint(40, 70), random.choice([0, 20])
+    start, end_offset, log_start = (
+        random.randint(0, 30),
+        random.randint(40, 70),
+        random.choice([0, 20]),
+    )
     batches = generators.state_batches(random)
     states: dict[int, int] = {}
     for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(range(batch.first_offset, batch.last_offset + 1), batch.delivery_state)
+        states |= dict.fromkeys(
+            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
+        )
     state = windows(snapshot(start, [tuple(batch) for batch in batches]))
-    end_offset = max(end_offset, *(batch.last_offset + 1 for batch in batches), 0) if batches else end_offset
-    came = sorted((random.randint(1, 500) for _ in range(end_offset)), reverse=True)  # milliseconds ago
+    end_offset = (
+        max(end_offset, *(batch.last_offset + 1 for batch in batches), 0) if batches else end_offset
+    )
+    came = sorted(
+        (random.randint(1, 500) for _ in range(end_offset)), reverse=True
+    )  # milliseconds ago
     ttl = random.randint(1, 520)
     truth = sum(
-        came[offset] >= ttl and states.get(offset) not in (2, 4) for offset in range(max(start, log_start), end_offset)
+        came[offset] >= ttl and states.get(offset) not in (2, 4)
+        for offset in range(max(start, log_start), end_offset)
     )
     known = random.sample(range(end_offset), random.choice([0, 1, 5, end_offset]))
     times = [time(offset, offset, ago(came[offset])) for offset in known]
-    ends = [end(sum(one >= then for one in came), then) for then in random.sample(range(1, 600), random.choice([0, 3]))]
+    ends = [
+        end(sum(one >= then for one in came), then)
+        for then in random.sample(range(1, 600), random.choice([0, 3]))
+    ]
     about, low, high = archived(state, end_offset, ends, times, ttl * MS, log_start)
     assert high is not None
     assert (low or 0) <= truth <= high

@@ -26,7 +26,11 @@ LIVE: dict[int, tuple[int, int, list[tuple[int, int, int, int]]]] = {
     4: (110, 120, [(110, 110, AVAILABLE, 1), (111, 119, ACQUIRED, 1)]),
     5: (110, 120, [(110, 110, AVAILABLE, 1), (111, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED]),
     6: (110, 121, [(110, 110, ACQUIRED, 2), (111, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED, BEYOND]),
-    7: (110, 121, [(110, 110, ACQUIRED, 2), TIMED_OUT, (113, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED, BEYOND]),
+    7: (
+        110,
+        121,
+        [(110, 110, ACQUIRED, 2), TIMED_OUT, (113, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED, BEYOND],
+    ),
     8: (110, 121, [(110, 110, ACQUIRED, 2), TIMED_OUT, ALL_ACKNOWLEDGED, BEYOND]),
     9: (110, 121, [(110, 112, ACQUIRED, 2), ALL_ACKNOWLEDGED, BEYOND]),
     10: (111, 121, [(111, 112, ACQUIRED, 2), ALL_ACKNOWLEDGED, BEYOND]),
@@ -58,7 +62,9 @@ def test_gl_28_what_is_persisted_of_each_live_window(step: int) -> None:
 @pytest.mark.row("ADM-06")
 def test_gl_01_the_start_offset_after_step_8_is_that_of_kafkas_command() -> None:
     records = [record[1:] for record in walk_records(8)]
-    (line,) = lag_arrow(replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)).to_pylist()
+    (line,) = lag_arrow(
+        replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)
+    ).to_pylist()
     assert line["start_offset"] == 110
 
 
@@ -68,7 +74,11 @@ def test_gl_21_the_lag_is_what_is_not_finished(step: int) -> None:
     start, end, runs = LIVE[step]
     live = by_offset([StateBatch(*run) for run in runs])
     records = [record[1:] for record in walk_records(step)]
-    line = lag_arrow(replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)).to_pylist()[0]
-    unfinished = sum(live[offset][0] != ACKNOWLEDGED for offset in range(start, end)) + LOG_END - end
+    line = lag_arrow(
+        replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)
+    ).to_pylist()[0]
+    unfinished = (
+        sum(live[offset][0] != ACKNOWLEDGED for offset in range(start, end)) + LOG_END - end
+    )
     assert line["effective_lag"] == unfinished
     assert line["unread"] + line["window_available"] + line["window_unknown"] == unfinished

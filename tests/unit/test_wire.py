@@ -28,23 +28,38 @@ from sharelag.wire.fields import (
 )
 from tests import generators
 
-_KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [(GROUP_TOPIC, kind) for kind in GROUP_KINDS]
+_KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
+    (GROUP_TOPIC, kind) for kind in GROUP_KINDS
+]
 _NAMES = [kind.name for _, kind in _KINDS]
 _SCHEMAS = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
-_TOPIC_IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode()[:22])
+_TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
+    lambda raw: base64.urlsafe_b64encode(raw).decode()[:22]
+)
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
     columns = [
-        {"key": key, "value": value, "topic": topic, "partition": 3, "offset": 100 + n, "timestamp": n}
+        {
+            "key": key,
+            "value": value,
+            "topic": topic,
+            "partition": 3,
+            "offset": 100 + n,
+            "timestamp": n,
+        }
         for n, (key, value) in enumerate(rows)
     ]
     return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
 
 
 def rows_of(kind: RecordKind, topic: str) -> st.SearchStrategy[dict[str, Any]]:
-    place = {"topic": st.just(topic), "record_partition": st.integers(0, 99), "offset": st.integers(0, 2**62)}
+    place = {
+        "topic": st.just(topic),
+        "record_partition": st.integers(0, 99),
+        "offset": st.integers(0, 2**62),
+    }
     about = {
         "record_type": st.just(kind.type),
         "tombstone": st.just(False),
@@ -65,7 +80,11 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
     if field.type == "string":
         return st.none() | _TEXTS if field.nullable else _TEXTS
     element = field.element
-    item = _values(element) if element else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
+    item = (
+        _values(element)
+        if element
+        else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
+    )
     return st.lists(item, max_size=5)
 
 
@@ -86,7 +105,9 @@ def _tags() -> st.SearchStrategy[list[dict[str, Any]]]:
 @pytest.mark.row("PSS-01", "PSS-02")
 @pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
 @given(data=st.data())
-def test_decoding_gives_back_what_was_encoded(topic: str, kind: RecordKind, data: st.DataObject) -> None:
+def test_decoding_gives_back_what_was_encoded(
+    topic: str, kind: RecordKind, data: st.DataObject
+) -> None:
     rows = data.draw(st.lists(rows_of(kind, topic), min_size=1, max_size=4))
     columns = without_schema_timestamps(_SCHEMAS[topic])
     table = pa.Table.from_pylist(rows, schema=columns).cast(_SCHEMAS[topic])
@@ -97,14 +118,18 @@ def test_decoding_gives_back_what_was_encoded(topic: str, kind: RecordKind, data
 
 def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
     """Timestamps as numbers: a record can hold some that no calendar has."""
-    return pa.schema([pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+    return pa.schema(
+        [pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema]
+    )
 
 
 @pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
 def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
     random = Random(kind.name)
     key, value = next(pair for _ in range(99) if (pair := generators.record(random, kind))[1])
-    cut = [(key[:n], value) for n in range(len(key))] + [(key, value[:n]) for n in range(len(value))]
+    cut = [(key[:n], value) for n in range(len(key))] + [
+        (key, value[:n]) for n in range(len(value))
+    ]
     decoded = decode_arrow(raw([*cut, (key, value)], topic), topic)
     # An empty prefix of a key has no type; all others stop inside a field.
     assert decoded.rejects.num_rows == len(cut)
@@ -115,9 +140,16 @@ def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
 
 @pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
 def test_gl_22_the_count_is_a_tagged_field() -> None:
-    key, _ = encode_record(SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True})
-    body = "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00 "
-    values = [bytes.fromhex(body + tail) for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")]
+    key, _ = encode_record(
+        SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True}
+    )
+    body = (
+        "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00 "
+    )
+    values = [
+        bytes.fromhex(body + tail)
+        for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")
+    ]
     records = decode_arrow(raw([(key, value) for value in values])).records.to_pylist()
     assert [row["delivery_complete_count"] for row in records] == [None, 0, 0]
     assert [row["start_offset"] for row in records] == [None] * 3
@@ -132,12 +164,20 @@ def test_gl_22_the_count_is_a_tagged_field() -> None:
 def test_key_bytes_are_type_group_topic_id_partition() -> None:
     key = bytes.fromhex("0000 0002") + b"G1" + bytes(range(16)) + bytes(4)
     row = decode_arrow(raw([(key, None)])).records.to_pylist()[0]
-    assert (row["record_type"], row["group_id"], row["partition"], row["tombstone"]) == (0, "G1", 0, True)
+    assert (row["record_type"], row["group_id"], row["partition"], row["tombstone"]) == (
+        0,
+        "G1",
+        0,
+        True,
+    )
     assert row["topic_id"] == base64.urlsafe_b64encode(bytes(range(16))).decode()[:22]
 
 
 def test_states_that_nobody_knows_yet_survive() -> None:
-    batches = [{"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1} for n in (1, 3, 5)]
+    batches = [
+        {"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1}
+        for n in (1, 3, 5)
+    ]
     row = {"snapshot_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": 0}
     row |= {"group_id": "g", "topic_id": "A" * 22, "partition": 0, "state_batches": batches}
     decoded = decode_arrow(raw([encode_record(SHARE_UPDATE, row)]))
@@ -173,7 +213,9 @@ def test_slices_chunks_and_large_types_read_the_same() -> None:
         "value": pa.large_binary(),
         "topic": pa.large_string(),
     }.items():
-        large = large.set_column(large.schema.get_field_index(name), name, large.column(name).cast(kind))
+        large = large.set_column(
+            large.schema.get_field_index(name), name, large.column(name).cast(kind)
+        )
     assert decode_arrow(large).records.equals(whole)
     assert decode_arrow(batch.slice(0, 0)).records.num_rows == 0
 
@@ -185,7 +227,9 @@ def test_a_text_that_is_not_utf8_is_read_as_java_reads_it() -> None:
 
 def test_wrong_columns_are_named() -> None:
     table = pa.table({"key": pa.array([b""]), "value": pa.array(["text"])})
-    with pytest.raises(InputError, match=r"value: expected binary, got string.*topic: .* no such column"):
+    with pytest.raises(
+        InputError, match=r"value: expected binary, got string.*topic: .* no such column"
+    ):
         decode_arrow(table)
 
 

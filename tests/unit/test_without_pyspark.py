@@ -24,12 +24,18 @@ _COMMAND = "from sharelag.cli import main; main()"
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _BLOCKED + code, *arguments], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", _BLOCKED + code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
 def test_the_package_is_imported() -> None:
-    assert run("import sharelag; print(sharelag.__version__, sharelag.replay.replay([]))").stdout.endswith(" {}\n")
+    assert run(
+        "import sharelag; print(sharelag.__version__, sharelag.replay.replay([]))"
+    ).stdout.endswith(" {}\n")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-# ---- what is opened -------------------------------------------------------------------------------------
+# ---- what is opened ------------------------------------------------------------------------------
 
 
 def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
@@ -103,7 +103,11 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
     }
     assert {where: type(sharelag.open(where, engine="local").source) for where in kinds} == kinds
     assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
-    assert sharelag.open(DEMO, engine="local").source == sharelag.open(engine="local").source == CaptureInput(DEMO)
+    assert (
+        sharelag.open(DEMO, engine="local").source
+        == sharelag.open(engine="local").source
+        == CaptureInput(DEMO)
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,14 +115,20 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
     [
         ("no-such-thing", {}, "nothing at 'no-such-thing'.*HOST:PORT.*poison"),
         (Path("no/such/folder"), {}, None),
-        ("poison", {"properties": {"sasl.mechanism": "PLAIN"}}, "only apply to a cluster, and poison is not one"),
+        (
+            "poison",
+            {"properties": {"sasl.mechanism": "PLAIN"}},
+            "only apply to a cluster, and poison is not one",
+        ),
         ("poison", {"engine": "flink"}, "unknown engine 'flink': choose one of auto, local, spark"),
         ("poison", {"as_of": "yesterday"}, "'yesterday' is no moment"),
         ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone: add tzinfo=UTC"),
         ("broker:99999", {}, "is no broker address"),
     ],
 )
-def test_what_cannot_be_opened_says_what_to_give(where: Any, options: dict[str, Any], what: str | None) -> None:
+def test_what_cannot_be_opened_says_what_to_give(
+    where: Any, options: dict[str, Any], what: str | None
+) -> None:
     with pytest.raises((InputError, ConfigError), match=what):
         sharelag.open(where, **({"engine": "local"} | options)).lag()
 
@@ -161,7 +171,7 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
     assert "there is no capture at" in bench._repr_mimebundle_()["text/html"]
 
 
-# ---- what is answered -----------------------------------------------------------------------------------
+# ---- what is answered ----------------------------------------------------------------------------
 
 
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
@@ -169,7 +179,9 @@ def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     lag = demo.lag().table
     assert lag.drop_columns("age_ms").equals(engines.lag(source, "local").table)
     assert (
-        demo.windows().table.drop_columns("topic").equals(engines.windows(source, "local").table.drop_columns("topic"))
+        demo.windows()
+        .table.drop_columns("topic")
+        .equals(engines.windows(source, "local").table.drop_columns("topic"))
     )
     assert demo.history().table.equals(engines.history(source, "local").table)
     sums = demo.lag(by="group").table
@@ -183,13 +195,18 @@ def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
 
 def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
     at = demo.history().table.column("record_timestamp")
-    middle = (pc.min(at).as_py() + (pc.max(at).as_py() - pc.min(at).as_py()) / 2).replace(microsecond=0)
+    middle = (pc.min(at).as_py() + (pc.max(at).as_py() - pc.min(at).as_py()) / 2).replace(
+        microsecond=0
+    )
     then = demo.at(iso(middle))
     assert then.lag().as_of == middle
     changed = {row["change"] for row in demo.diff(iso(middle)).table.to_pylist()}
     assert changed >= {"moved", "same"}
     assert then.windows().table != demo.windows().table
-    assert any("settings, retention" in one for one in then.lag().unknown) or not demo.evidence().settings.num_rows
+    assert (
+        any("settings, retention" in one for one in then.lag().unknown)
+        or not demo.evidence().settings.num_rows
+    )
     assert demo.at({0: 10}).windows().table.num_rows < demo.windows().table.num_rows
     with pytest.raises(InputError, match="has no time zone: add tzinfo=UTC"):
         demo.at(middle.replace(tzinfo=None))
@@ -210,7 +227,9 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
 
 def test_an_unknown_group_is_told_with_those_there_are(demo: Workbench) -> None:
     for question in (demo.explain, demo.progress, demo.lag, demo.scenario, demo.moments):
-        with pytest.raises(InputError, match=r"no state of share group 'biling'.*there are analytics, billing"):
+        with pytest.raises(
+            InputError, match=r"no state of share group 'biling'.*there are analytics, billing"
+        ):
             question("biling")
     with pytest.raises(InputError, match="no state of share group 'biling'"):
         sharelag.open(groups="biling", engine="local").lag()
@@ -220,14 +239,18 @@ def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
     moments = demo.moments("fraud-check", most=25).table
     times = sorted(set(moments.column("as_of").to_pylist()))
     assert len(times) == 25
-    last = moments.filter(pc.equal(moments.column("as_of"), pa.scalar(times[-1], schemas.TIMESTAMP)))
+    last = moments.filter(
+        pc.equal(moments.column("as_of"), pa.scalar(times[-1], schemas.TIMESTAMP))
+    )
     names = ["partition", "start_offset", "window_end_offset", "runs"]
     order = [("partition", "ascending")]
     now = demo.windows("fraud-check").table
     assert last.sort_by(order).select(names).equals(now.sort_by(order).select(names))
     at = times[10]
     then = demo.at(at).windows("fraud-check").table.sort_by(order)
-    shown = moments.filter(pc.equal(moments.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))).sort_by(order)
+    shown = moments.filter(
+        pc.equal(moments.column("as_of"), pa.scalar(at, schemas.TIMESTAMP))
+    ).sort_by(order)
     assert shown.select(names).equals(then.select(names))
 
 
@@ -257,19 +280,28 @@ def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
 
 def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     writes = [Write(50, 10), Write(50, 10, partition=1)]
-    bench = Workbench(ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local")
-    ages = dict(zip(*(bench.lag().table.column(name).to_pylist() for name in ("partition", "age_ms")), strict=True))
+    bench = Workbench(
+        ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local"
+    )
+    ages = dict(
+        zip(
+            *(bench.lag().table.column(name).to_pylist() for name in ("partition", "age_ms")),
+            strict=True,
+        )
+    )
     assert ages[0] > 0
     assert ages[1] is None
     assert bench.lag(by="group").table.column("age_ms").to_pylist() == [None]
 
 
-# ---- how it looks ---------------------------------------------------------------------------------------
+# ---- how it looks --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("name", ["demo", "poison"])
-def test_html_and_text_have_the_same_numbers(name: str, question: str, request: pytest.FixtureRequest) -> None:
+def test_html_and_text_have_the_same_numbers(
+    name: str, question: str, request: pytest.FixtureRequest
+) -> None:
     result: Result = getattr(request.getfixturevalue(name), question)()
     html, text = result._repr_html_(), repr(result)
     cells = Cells(html)
@@ -289,7 +321,14 @@ def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
     result, told = demo.lag(), json.loads((DEMO / "capture.json").read_text("utf-8"))
     text = repr(result)
     row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
-    places = [row["group_id"], row["topic"], row["partition"], row["leader_epoch"], row["start_offset"], row["lag"]]
+    places = [
+        row["group_id"],
+        row["topic"],
+        row["partition"],
+        row["leader_epoch"],
+        row["start_offset"],
+        row["lag"],
+    ]
     assert re.search(" +".join(map(str, places)) + " ", text)
     assert "not known: the lag in 5 of 32 share partitions (no record was fetched yet" in text
     assert text.endswith(f"capture of {told['cluster_id']} at {told['as_of'][:19]}Z, local engine")
@@ -301,25 +340,31 @@ def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
 
 def test_a_dash_says_why(demo: Workbench) -> None:
     html = demo.lag("analytics")._repr_html_()
-    assert 'title="no record was fetched yet, so the start offset is not known"><bdi>-</bdi>' in html
+    assert (
+        'title="no record was fetched yet, so the start offset is not known"><bdi>-</bdi>' in html
+    )
 
 
 def test_long_tables_say_what_is_left_out(demo: Workbench) -> None:
     result = demo.lag()
     assert "and 22 more rows in .table; shown are those with the largest LAG" in result.to_text(10)
     cells = Cells(result.to_html(10)).rows[1:]
-    largest = sorted((lag for lag in result.table.column("lag").to_pylist() if lag is not None), reverse=True)[:10]
+    largest = sorted(
+        (lag for lag in result.table.column("lag").to_pylist() if lag is not None), reverse=True
+    )[:10]
     assert [int(row[5].replace("\u202f", "")) for row in cells] == largest
     assert "more" not in result.to_text(32)
 
 
 def test_a_window_of_many_runs_stays_readable(demo: Workbench) -> None:
     runs = [
-        {"first_offset": n, "last_offset": n, "delivery_state": n % 2 * 2, "delivery_count": 1} for n in range(5000)
+        {"first_offset": n, "last_offset": n, "delivery_state": n % 2 * 2, "delivery_count": 1}
+        for n in range(5000)
     ]
     window = demo.windows("billing").table.slice(0, 1).to_pylist()[0] | {"runs": runs}
     result = replace(
-        demo.windows("billing"), table=pa.Table.from_pylist([window], demo.windows("billing").table.schema)
+        demo.windows("billing"),
+        table=pa.Table.from_pylist([window], demo.windows("billing").table.schema),
     )
     assert "5:acknowledged/1 and 4,994 more" in repr(result)
     assert len(repr(result)) < 1500
@@ -327,7 +372,8 @@ def test_a_window_of_many_runs_stays_readable(demo: Workbench) -> None:
 
 def test_hostile_names_are_text_everywhere() -> None:
     bench = Workbench(
-        ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]), engine="local"
+        ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]),
+        engine="local",
     )
     assert bench.groups == (HOSTILE,)
     for question in QUESTIONS:

@@ -52,7 +52,9 @@ class ToldInput(RecordsOnly):
         rows: list[dict[str, Any]] = []
         for offset, write in enumerate(sorted(self.writes, key=lambda write: -write.ago)):
             names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-            made, written = (_ms(NOW - timedelta(seconds=ago)) for ago in (write.made_ago, write.ago))
+            made, written = (
+                _ms(NOW - timedelta(seconds=ago)) for ago in (write.made_ago, write.ago)
+            )
             key, value = encode_record(
                 SHARE_SNAPSHOT,
                 {
@@ -66,10 +68,18 @@ class ToldInput(RecordsOnly):
                     "delivery_complete_count": write.count,
                     "create_timestamp": made,
                     "write_timestamp": written,
-                    "state_batches": [dict(zip(names, batch, strict=True)) for batch in write.batches],
+                    "state_batches": [
+                        dict(zip(names, batch, strict=True)) for batch in write.batches
+                    ],
                 },
             )
-            place = {"topic": STATE_TOPIC, "partition": 0, "offset": offset, "timestamp": written, "timestampType": 0}
+            place = {
+                "topic": STATE_TOPIC,
+                "partition": 0,
+                "offset": offset,
+                "timestamp": written,
+                "timestampType": 0,
+            }
             rows.append({"key": key, "value": value, **place})
         if topic == STATE_TOPIC:
             yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -83,7 +93,13 @@ class ToldInput(RecordsOnly):
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         keeps = -1 if self.retention is None else self.retention // timedelta(milliseconds=1)
         rows = [
-            {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": p, "cleanup_policy": "delete", "retention_ms": keeps}
+            {
+                "topic": TOPIC,
+                "topic_id": TOPIC_ID,
+                "partition": p,
+                "cleanup_policy": "delete",
+                "retention_ms": keeps,
+            }
             for p in range(self.partitions_of_topic)
         ]
         return pa.Table.from_pylist(rows, schema=schemas.LOGS)
@@ -124,7 +140,9 @@ class ToldInput(RecordsOnly):
                 "topic_id": TOPIC_ID,
                 "partition": partition,
                 "log_start_offset": log_start,
-                "end_offset": None if partition in self.unreachable else self.end((NOW - at).total_seconds()),
+                "end_offset": None
+                if partition in self.unreachable
+                else self.end((NOW - at).total_seconds()),
                 "as_of": at,
             }
             for at in moments

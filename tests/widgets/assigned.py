@@ -96,12 +96,16 @@ def fails(*_: Any) -> Difference:
     raise InputError("there is no such topic: <b>add</b> it")
 
 
-def load(choice: str, assignment: dict[str, dict[str, list[int]]]) -> dict[str, dict[str, list[int]]]:
+def load(
+    choice: str, assignment: dict[str, dict[str, list[int]]]
+) -> dict[str, dict[str, list[int]]]:
     """All to the first, or nothing at all."""
     if choice == "broken":
         raise ValueError(f"no answer of {choice}")
     first, *rest = assignment
-    return {first: {"orders": list(range(5)), "refunds": list(range(5))}} | {member: {} for member in rest}
+    return {first: {"orders": list(range(5)), "refunds": list(range(5))}} | {
+        member: {} for member in rest
+    }
 
 
 def editor(**changes: Any) -> AssignmentEditor:
@@ -123,7 +127,12 @@ def random_edits(seed: int, count: int = 60) -> list[dict[str, Any]]:
     for _ in range(count):
         do = random.choice(["assign", "take", "move", "move", "add", "remove", "set", "reset"])
         rows, who = as_ranges(random.sample(range(10), random.randrange(4))), random.choice(names)
-        about: dict[str, Any] = {"rows": rows, "to": who, "member": who, "from": random.choice([None, *names])}
+        about: dict[str, Any] = {
+            "rows": rows,
+            "to": who,
+            "member": who,
+            "from": random.choice([None, *names]),
+        }
         about["all"] = {random.choice(names): as_ranges(random.sample(range(10), 3))}
         edits.append(new_edit(do, **about))
     return edits

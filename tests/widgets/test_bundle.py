@@ -33,13 +33,19 @@ def test_the_rules_of_a_view_are_stronger_than_those_that_all_bring(name: str) -
     """Each view brings the common rules, so that those of another view can come after its own."""
     own = (Path(bundle.__file__).parent / name).read_text("utf-8")
     rules = re.findall(r"[^{}]+(?=\{[^{}]*\})", re.sub(r"/\*.*?\*/|@[^{]+", "", own, flags=re.S))
-    selectors = [one.strip() for rule in rules for one in re.split(r",(?![^(]*\))", rule) if one.strip()]
+    selectors = [
+        one.strip() for rule in rules for one in re.split(r",(?![^(]*\))", rule) if one.strip()
+    ]
     assert selectors
     assert [one for one in selectors if not one.startswith((".sl.sl-", ".sl-head.sl-level"))] == []
 
 
-def test_two_files_that_declare_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.js").write_text('import { b } from "./b.js";\nfunction one() {}\nexport default { b };\n')
+def test_two_files_that_declare_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.js").write_text(
+        'import { b } from "./b.js";\nfunction one() {}\nexport default { b };\n'
+    )
     (tmp_path / "b.js").write_text("export const b = 1;\nconst one = 2;\n")
     monkeypatch.setattr(bundle, "_HERE", tmp_path)
     with pytest.raises(SetupError, match=r"b.js and a.js both declare one"):
@@ -48,6 +54,8 @@ def test_two_files_that_declare_one_name_are_refused(tmp_path: Path, monkeypatch
 
 def test_importing_the_widgets_pulls_in_neither_spark_nor_plotly() -> None:
     code = "import sys, sharelag_widgets; print(*sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
     assert not loaded & {"pyspark", "plotly", "pandas", "confluent_kafka", "numba"}

@@ -35,7 +35,14 @@ from sharelag_widgets.dashboards.dashboard import Dashboard, _parts
 from sharelag_widgets.dashboards.health import generations
 from sharelag_widgets.dashboards.parts import ChartPart, TablePart
 from sharelag_widgets.dashboards.suspects import PINS, SUSPECTS, suspects
-from sharelag_widgets.dashboards.trials import CancelledError, numbers, shorter, told, tried, watching
+from sharelag_widgets.dashboards.trials import (
+    CancelledError,
+    numbers,
+    shorter,
+    told,
+    tried,
+    watching,
+)
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
 from tests.unit.told_input import ToldInput, Write
@@ -94,7 +101,9 @@ def widgets_in(root: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(kind: type[Dashboard], poison: Workbench) -> None:
+def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(
+    kind: type[Dashboard], poison: Workbench
+) -> None:
     board = kind(poison)
     assert board.header.failure == ""
     assert board.header.title.startswith(kind.TITLE)
@@ -116,16 +125,22 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(kind: type
 @pytest.mark.parametrize("kind", ALL)
 def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
     """As of when, what each chart found, and what is not known."""
-    board: Any = kind(Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local"))
+    board: Any = kind(
+        Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local")
+    )
     data, _ = board._repr_mimebundle_()
     head, *lines = data["text/plain"].splitlines()
     assert head.startswith(f"{kind.TITLE}")
     assert " UTC" in head
-    found = {f"{part.title}: {part.finding}" for one in _parts(board.body) if (part := one.header).finding}
+    found = {
+        f"{part.title}: {part.finding}"
+        for one in _parts(board.body)
+        if (part := one.header).finding
+    }
     assert len(lines) == len(found) + len(board.header.unknown)
-    assert [line.startswith("not known: ") for line in lines] == [False] * len(found) + [True] * len(
-        board.header.unknown
-    )
+    assert [line.startswith("not known: ") for line in lines] == [False] * len(found) + [
+        True
+    ] * len(board.header.unknown)
     assert data["text/html"].count("<li>") == 1 + len(lines)
     assert "<img" not in data["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in data
@@ -143,7 +158,11 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     before = len(hunt.found)
     hunt.least.value = 3
     assert 0 < len(hunt.found) < before
-    listed = {row["why"]: row["delivery_count"] for row in hunt.found.to_pylist() if row["delivery_count"] < 3}
+    listed = {
+        row["why"]: row["delivery_count"]
+        for row in hunt.found.to_pylist()
+        if row["delivery_count"] < 3
+    }
     assert {*listed} <= {PINS}
     balance = ImbalanceView(demo, "billing")
     balance.over.value = "topic"
@@ -191,7 +210,9 @@ def test_the_group_with_the_most_lag_comes_first_and_another_can_be_chosen(demo:
 
 def test_picking_a_group_in_the_fleet_shows_it_everywhere(demo: Workbench) -> None:
     selection = Selection()
-    fleet, group, explorer = (kind(demo, selection=selection) for kind in (FleetView, GroupView, WindowExplorer))
+    fleet, group, explorer = (
+        kind(demo, selection=selection) for kind in (FleetView, GroupView, WindowExplorer)
+    )
     fleet._groups.keys = (("billing",),)
     assert {key[0] for key in selection.keys} == {"billing"}
     assert len(selection.keys) == 10
@@ -208,7 +229,12 @@ def test_picking_a_group_in_the_fleet_shows_it_everywhere(demo: Workbench) -> No
 def test_a_suspicious_row_marks_its_offsets(poison: Workbench) -> None:
     hunt = PoisonHunt(poison)
     (row,) = hunt.found.to_pylist()
-    assert (row["first_offset"], row["state"], row["delivery_count"], row["left"]) == (104, "available", 4, 1)
+    assert (row["first_offset"], row["state"], row["delivery_count"], row["left"]) == (
+        104,
+        "available",
+        4,
+        1,
+    )
     assert row["partition"] == hunt.strip.view._moments.keys[0][2]
     hunt.table.view.picked = np.array([0], np.uint32).tobytes()
     assert hunt.selection.keys == ((row["group_id"], row["topic_id"], row["partition"]),)
@@ -220,18 +246,27 @@ def test_suspects_are_those_delivered_so_often_and_not_acknowledged() -> None:
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
     row = dict.fromkeys(schemas.WINDOWS.names) | {"group_id": "g", "topic_id": "t", "partition": 3}
     row["runs"] = [dict(zip(names, run, strict=True)) for run in runs]
-    table = pa.Table.from_pylist([row], schemas.WINDOWS).append_column("topic", pa.array([None], pa.string()))
+    table = pa.Table.from_pylist([row], schemas.WINDOWS).append_column(
+        "topic", pa.array([None], pa.string())
+    )
     found = suspects(table, 3, 5)
     assert found.schema == SUSPECTS
-    said = [(one["first_offset"], one["offsets"], one["state"], one["left"]) for one in found.to_pylist()]
+    said = [
+        (one["first_offset"], one["offsets"], one["state"], one["left"])
+        for one in found.to_pylist()
+    ]
     assert said == [(10, 1, "archived", None), (5, 3, "available", 2)]
     assert len(suspects(table.slice(0, 0), 1, 5)) == 0
 
 
 def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workbench) -> None:
     part = PoisonHunt(poison).counts
-    assert part.header.finding.startswith("poison: 1 offset given back and waiting; the highest delivery count is 4")
-    assert part.header.facts[0].endswith("Offsets in the windows, by how often they were delivered.")
+    assert part.header.finding.startswith(
+        "poison: 1 offset given back and waiting; the highest delivery count is 4"
+    )
+    assert part.header.facts[0].endswith(
+        "Offsets in the windows, by how often they were delivered."
+    )
     drawn = part.view.figure
     assert drawn.layout.title.text is None
     whole = sharelag.open("poison", engine="local").windows("poison").figure("deliveries")
@@ -260,23 +295,31 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
 
 def test_generations_are_told_by_the_partitions_they_are_in(demo: Workbench) -> None:
     board = StateTopicHealth(demo)
-    rows = {row["generation"]: (row["partitions"], row["in"]) for row in board.generations.view.rows.to_pylist()}
+    rows = {
+        row["generation"]: (row["partitions"], row["in"])
+        for row in board.generations.view.rows.to_pylist()
+    }
     there = {
         row["partition"]: row["generations"]
         for row in demo.health().table.select(["partition", "generations"]).to_pylist()
     }
     for kind, (count, where) in rows.items():
-        assert numbers_in(where.replace(" ", "")) == sorted(n for n, kinds in there.items() if kind in kinds)
+        assert numbers_in(where.replace(" ", "")) == sorted(
+            n for n, kinds in there.items() if kind in kinds
+        )
         assert count == len(numbers_in(where.replace(" ", "")))
     assert rows["snapshot v0 with count"] == (4, "0-3")
     assert generations(schemas.HEALTH.empty_table()).num_rows == 0
     records = {row["partition"]: row["records"] for row in demo.health().table.to_pylist()}
-    assert f"{text.number(sum(records.values()))} records in 4 partitions" in board.kinds.header.finding
+    assert (
+        f"{text.number(sum(records.values()))} records in 4 partitions"
+        in board.kinds.header.finding
+    )
     board.selection.keys = (("__share_group_state", 2),)
     assert f"{text.number(records[2])} records in 1 partition" in board.kinds.header.finding
 
 
-# ---- time ---------------------------------------------------------------------------------------------
+# ---- time ----------------------------------------------------------------------------------------
 
 
 def test_a_refresh_shows_what_is_new_and_keeps_the_old_until_then() -> None:
@@ -302,7 +345,9 @@ def test_a_recorded_cluster_is_not_live_and_a_running_one_is(poison: Workbench) 
     assert (FleetView(poison).header.live, FleetView(poison).header.every) == (False, 0)
     gone = FleetView(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert (gone.header.live, gone.header.every) == (True, 30)
-    past = FleetView(sharelag.open("127.0.0.1:1", as_of="2026-11-21T03:10:00Z", timeout=1, engine="local"))
+    past = FleetView(
+        sharelag.open("127.0.0.1:1", as_of="2026-11-21T03:10:00Z", timeout=1, engine="local")
+    )
     assert not past.header.live
 
 
@@ -312,7 +357,9 @@ def test_a_failed_refresh_keeps_what_was_there_and_says_so() -> None:
     before = board.table.view.rows
     source.gone = True
     board.refresh()
-    assert board.header.failure.startswith("Not refreshed, what is shown is of before: no broker answered")
+    assert board.header.failure.startswith(
+        "Not refreshed, what is shown is of before: no broker answered"
+    )
     assert board.table.view.rows.equals(before)
     assert board.body.layout.display is None
     board.selection.keys = tuple(
@@ -339,10 +386,14 @@ def test_what_is_read_for_a_closed_dashboard_is_thrown_away() -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Workbench) -> None:
-    selection = Selection(columns=("topic", "partition")) if kind is StateTopicHealth else Selection()
+    selection = (
+        Selection(columns=("topic", "partition")) if kind is StateTopicHealth else Selection()
+    )
 
     def listeners() -> int:
-        return sum(len(acts) for kinds in selection._trait_notifiers.values() for acts in kinds.values())
+        return sum(
+            len(acts) for kinds in selection._trait_notifiers.values() for acts in kinds.values()
+        )
 
     before = listeners()
     board = kind(poison, selection=selection)
@@ -353,7 +404,7 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
     board.close()  # once more is nothing
 
 
-# ---- failures -----------------------------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -386,17 +437,22 @@ def test_a_topic_without_records_is_told(kind: type[Dashboard], tmp_path: Path) 
         assert any(view.note for view in widgets_in(board.body) if hasattr(view, "note"))
 
 
-def test_what_nobody_thought_of_is_a_sentence_too(poison: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_thought_of_is_a_sentence_too(
+    poison: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board = FleetView(poison)
     monkeypatch.setattr(board, "_show", lambda: 1 / 0)
     board.show()
-    assert board.header.failure == "unexpected ZeroDivisionError: division by zero; please report it"
+    assert (
+        board.header.failure == "unexpected ZeroDivisionError: division by zero; please report it"
+    )
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
     bench = Workbench(
-        ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local"
+        ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]),
+        engine="local",
     )
     board = kind(bench)
     assert board.header.failure == ""
@@ -405,10 +461,12 @@ def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> Non
             assert "<img" not in widget.value
             assert "\u202e" not in widget.value
         if isinstance(widget, ipywidgets.Dropdown):
-            assert not [label for label, _ in widget._options_full if "\u202e" in label or len(label) > 62]
+            assert not [
+                label for label, _ in widget._options_full if "\u202e" in label or len(label) > 62
+            ]
 
 
-# ---- what if ------------------------------------------------------------------------------------------
+# ---- what if -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -516,13 +574,22 @@ def test_a_comparison_is_told_side_by_side() -> None:
     others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
     names = ["variant", "seed", "error", *values]
     rows = [
-        {"variant": name, "seed": seed, **{measure: column[seed] for measure, column in columns.items()}}
+        {
+            "variant": name,
+            "seed": seed,
+            **{measure: column[seed] for measure, column in columns.items()},
+        }
         for name, columns in (("now", values), ("more", others), ("same", values))
         for seed in range(3)
     ]
-    found = told(compared(pa.Table.from_pylist(rows, pa.schema([RUNS.field(name) for name in names]))))
+    found = told(
+        compared(pa.Table.from_pylist(rows, pa.schema([RUNS.field(name) for name in names])))
+    )
     said = [tuple(row.values()) for row in found.to_pylist()]
-    assert {row[0] for row in said} == {"lag max (offsets)", "drain"}  # of the lost nothing is known
+    assert {row[0] for row in said} == {
+        "lag max (offsets)",
+        "drain",
+    }  # of the lost nothing is known
     by = {(row[0], row[1]): row[2:] for row in said}
     verdict, baseline, tried_, difference, interval = by["lag max (offsets)", "more"]
     assert (verdict, baseline, tried_, difference) == ("better, winner", "11", "2", "-9")
@@ -534,8 +601,12 @@ def test_a_comparison_is_told_side_by_side() -> None:
 def test_an_assignment_by_hand_is_tried_out(uneven: Workbench) -> None:
     lab = quick(uneven)
     editor = lab.editor.children[1].children[0]
-    assert sum(len(parts) for topics in editor.assignment.values() for parts in topics.values()) == 6
-    everything = {topic: list(range(6)) for topics in editor.assignment.values() for topic in topics}
+    assert (
+        sum(len(parts) for topics in editor.assignment.values() for parts in topics.values()) == 6
+    )
+    everything = {
+        topic: list(range(6)) for topics in editor.assignment.values() for topic in topics
+    }
     editor.assignment = dict.fromkeys(editor.assignment, everything)
     editor.run()
     assert editor._run.join(60)
@@ -556,7 +627,10 @@ def test_a_moment_in_the_past_can_be_looked_at(demo: Workbench) -> None:
     at = now.replace(microsecond=0) - timedelta(seconds=5)
     board = GroupView(demo.at(at), "billing")
     assert board.header.as_of == at.timestamp() * 1000
-    assert any("of that moment; those of now are taken" in one for one in board.header.unknown) or board.header.unknown
+    assert (
+        any("of that moment; those of now are taken" in one for one in board.header.unknown)
+        or board.header.unknown
+    )
 
 
 def test_the_headers_script_is_one_module_without_an_address() -> None:

@@ -13,7 +13,14 @@ from sharelag import schemas
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import PoisonHunt
-from sharelag_widgets.dashboards.suspects import GIVEN_UP, NOT_PERSISTED, OFTEN, PINS, SUSPECTS, suspects
+from sharelag_widgets.dashboards.suspects import (
+    GIVEN_UP,
+    NOT_PERSISTED,
+    OFTEN,
+    PINS,
+    SUSPECTS,
+    suspects,
+)
 from tests.unit.told_input import TOPIC_ID, ToldInput, Write
 
 #: Acknowledged, given back often, archived at once, given back often: all in one share partition.
@@ -22,14 +29,19 @@ BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
 
 def hunt_of(**options: Any) -> PoisonHunt:
     return PoisonHunt(
-        Workbench(ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"), **options
+        Workbench(
+            ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"
+        ),
+        **options,
     )
 
 
 def pick(hunt: PoisonHunt, *firsts: int) -> None:
     """As the browser does it: numbers of rows."""
     rows = hunt.table.view.rows.column("first_offset").to_pylist()
-    hunt.table.view.picked = np.array(sorted(rows.index(first) for first in firsts), np.uint32).tobytes()
+    hunt.table.view.picked = np.array(
+        sorted(rows.index(first) for first in firsts), np.uint32
+    ).tobytes()
 
 
 def picked(hunt: PoisonHunt) -> list[int]:
@@ -50,12 +62,14 @@ def said(found: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values())[4:] for row in found.to_pylist()]
 
 
-# ---- which are listed ---------------------------------------------------------------------------------
+# ---- which are listed ----------------------------------------------------------------------------
 
 
 def test_a_head_without_a_state_pins_the_start_offset() -> None:
     runs = [(7, 9, 2, 1), (12, 12, 4, 1), (13, 13, 0, 1)]
-    found = suspects(window(runs, start_offset=5, effective_start_offset=5, window_end_offset=14), 2, 5)
+    found = suspects(
+        window(runs, start_offset=5, effective_start_offset=5, window_end_offset=14), 2, 5
+    )
     assert said(found) == [
         (12, 12, 1, "archived", 1, None, GIVEN_UP),
         (5, 5, 1, NOT_PERSISTED, None, None, PINS),
@@ -91,7 +105,12 @@ def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
     assert hunt.found.column("first_offset").to_pylist() == [16, 10]
     for sample in ("held_head", "window_full"):
         (row,) = PoisonHunt(sharelag.open(sample, engine="local")).found.to_pylist()
-        assert (row["first_offset"], row["delivery_count"], row["left"], row["why"]) == (20, None, None, PINS)
+        assert (row["first_offset"], row["delivery_count"], row["left"], row["why"]) == (
+            20,
+            None,
+            None,
+            PINS,
+        )
 
 
 def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
@@ -102,7 +121,7 @@ def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
     assert strip.counts() == {"unknown": 2, "acknowledged": 2}
 
 
-# ---- what is picked -----------------------------------------------------------------------------------
+# ---- what is picked ------------------------------------------------------------------------------
 
 
 def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:

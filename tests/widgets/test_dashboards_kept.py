@@ -41,7 +41,7 @@ def kept(strip: Any) -> tuple[Any, ...]:
     return strip._moments.keys[strip.shown], strip.time, strip.fit, strip.span, strip.cursor
 
 
-# ---- the strip ----------------------------------------------------------------------------------------
+# ---- the strip -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
@@ -119,7 +119,7 @@ def test_a_group_that_is_gone_is_told_by_what_is_shown() -> None:
     assert "Not refreshed" not in board.header.failure
 
 
-# ---- the header ---------------------------------------------------------------------------------------
+# ---- the header ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [FleetView, GroupView, WindowExplorer, PoisonHunt])
@@ -148,7 +148,7 @@ def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(demo:
     assert board.header.unknown == board.header.told
 
 
-# ---- groups and their share partitions ----------------------------------------------------------------
+# ---- groups and their share partitions -----------------------------------------------------------
 
 
 def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench) -> None:
@@ -166,7 +166,9 @@ def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench)
     assert rows() == ["billing"]
     selection.keys = selection.keys[:3]
     assert rows() == []
-    table.picked = np.array([names.index("billing")], np.uint32).tobytes()  # the same group once more
+    table.picked = np.array(
+        [names.index("billing")], np.uint32
+    ).tobytes()  # the same group once more
     assert (len(selection.keys), rows()) == (10, ["billing"])
     selection.clear()
     assert rows() == []

@@ -37,7 +37,9 @@ def place(topic: str, number: int) -> str:
 def test_it_gives_back_what_it_was_given_and_what_became_of_it() -> None:
     view = editor()
     assert view.assignment == view.baseline == BASE
-    view.edits = [new_edit("move", rows=place("orders", 0), **{"from": "member-0", "to": "member-3"})]
+    view.edits = [
+        new_edit("move", rows=place("orders", 0), **{"from": "member-0", "to": "member-3"})
+    ]
     assert view.assignment == BASE  # it is not done until it holds
     view.at = 1
     assert view.assignment["member-3"] == {"orders": [0]}
@@ -59,11 +61,16 @@ def test_undo_and_redo_go_as_far_as_there_are_edits() -> None:
 
 def test_the_code_makes_the_assignment_again_whatever_its_names() -> None:
     view = editor(
-        partitions=partitions((HOSTILE, "orders")), assignment={HOSTILE: {HOSTILE: [1, 0]}, "'\"\\": {"orders": [3]}}
+        partitions=partitions((HOSTILE, "orders")),
+        assignment={HOSTILE: {HOSTILE: [1, 0]}, "'\"\\": {"orders": [3]}},
     )
     names: dict[str, Any] = {}
     exec(view.to_code(), names)
-    assert names["assignment"] == view.assignment == {HOSTILE: {HOSTILE: [0, 1]}, "'\"\\": {"orders": [3]}}
+    assert (
+        names["assignment"]
+        == view.assignment
+        == {HOSTILE: {HOSTILE: [0, 1]}, "'\"\\": {"orders": [3]}}
+    )
     assert "\u202e" not in view.to_code()
     exec(view.to_code("mine"), names)
     assert names["mine"] == view.assignment
@@ -106,7 +113,9 @@ def test_rows_are_sorted_and_other_rows_begin_anew_with_what_is_still_there() ->
     assert view.edits == []
     assert view.assignment == BASE | {"member-0": {"orders": [1, 2], "refunds": [0]}}
     view.assignment = {"member-0": {}}
-    view.rows = partitions().slice(1)  # the same partitions, with other numbers: what people did stays
+    view.rows = partitions().slice(
+        1
+    )  # the same partitions, with other numbers: what people did stays
     assert view.assignment == {"member-0": {}}
 
 
@@ -121,7 +130,11 @@ def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
     view.at = 2
     ids = [edit["id"] for edit in view.edits]
     view.run()
-    base = {"member-0": {"orders": [2, 3], "refunds": [0]}, "member-2": {}, "member-3": {"refunds": [3]}}
+    base = {
+        "member-0": {"orders": [2, 3], "refunds": [0]},
+        "member-2": {},
+        "member-3": {"refunds": [3]},
+    }
     view.renew(partitions().slice(2), base)  # two partitions are gone, and a member
     assert view.baseline == base
     assert (view.state, [edit["id"] for edit in view.edits], view.at) == ("running", ids, 2)
@@ -136,7 +149,9 @@ def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
     assert view.wait(20)
     assert view.state == "done"
     assert view.result["of"] not in ids  # it was of another one
-    with pytest.raises(InputError, match="'a' has partition 0 of 'orders', which is not in the table"):
+    with pytest.raises(
+        InputError, match="'a' has partition 0 of 'orders', which is not in the table"
+    ):
         view.renew(partitions().slice(2), {"a": {"orders": [0]}})
     assert (view.baseline, len(view.rows)) == (base, 8)
 
@@ -175,14 +190,18 @@ def test_words_where_no_picture_is() -> None:
     assert bundle["text/plain"] == view.summary()
     assert "<img" not in editor(title=HOSTILE)._repr_mimebundle_()[0]["text/html"]
     assert (
-        "There is no partition to assign" in editor(partitions=partitions().slice(0, 0), assignment={"a": {}}).summary()
+        "There is no partition to assign"
+        in editor(partitions=partitions().slice(0, 0), assignment={"a": {}}).summary()
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"assignment": {"a": {"orders": [9]}}}, "'a' has partition 9 of 'orders', which is not in the table"),
+        (
+            {"assignment": {"a": {"orders": [9]}}},
+            "'a' has partition 9 of 'orders', which is not in the table",
+        ),
         ({"assignment": {"": {}}}, "'' is no name of a member"),
         (
             {"partitions": pa.table({"topic": ["a"]}), "assignment": {}, "keys": ["topic"]},
@@ -314,7 +333,10 @@ def test_a_failure_is_told_in_words_and_the_exception_is_there() -> None:
     assert isinstance(view.error, InputError)
     for act, said in (
         (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
-        (lambda *_: {"measure": ["a"]}, "what on_run gave has no column baseline, edited; it has measure"),
+        (
+            lambda *_: {"measure": ["a"]},
+            "what on_run gave has no column baseline, edited; it has measure",
+        ),
         (lambda *_: None, "NoneType is no table: give an Arrow table"),
     ):
         view._on_run = act

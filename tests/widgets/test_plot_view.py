@@ -31,7 +31,9 @@ def test_arrays_cross_as_bytes_and_the_rest_as_json() -> None:
 
 def test_a_view_weighs_little_however_many_there_are() -> None:
     view = PlotView(figure())
-    weight = sum(len(str(value)) for name, value in view.get_state().items() if name != "data") + len(view.data)
+    weight = sum(
+        len(str(value)) for name, value in view.get_state().items() if name != "data"
+    ) + len(view.data)
     assert weight < 50_000
 
 

@@ -13,7 +13,9 @@ from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
 from tests.widgets.unpacked import unpacked
 
 
-def test_a_lag_table_is_coloured_by_lag_first_and_by_whatever_else_is_a_number_or_a_verdict() -> None:
+def test_a_lag_table_is_coloured_by_lag_first_and_by_whatever_else_is_a_number_or_a_verdict() -> (
+    None
+):
     grid = PartitionGrid.of(lag())
     assert grid.measure == "lag"
     assert grid.measures == ["lag", "unread", "window_available", "age_ms", "verdict"]
@@ -29,14 +31,18 @@ def test_cells_are_called_by_topic_or_topic_id_and_banded_by_group() -> None:
 
 
 def test_arrays_and_labels_do_without_kafka() -> None:
-    grid = PartitionGrid.of({"shard": [3, 4], "age_ms": [5, None]}, keys=["shard"], labels={(3,): "three"})
+    grid = PartitionGrid.of(
+        {"shard": [3, 4], "age_ms": [5, None]}, keys=["shard"], labels={(3,): "three"}
+    )
     assert grid.selection.columns == ("shard",)
     assert unpacked(grid.data)["_label"] == ["three", "4"]
     assert unpacked(grid.data)["age_ms"] == [5, None]
 
 
 def test_verdicts_are_counted() -> None:
-    grid = PartitionGrid.of(pa.table({"partition": [0, 1, 2], "verdict": ["a", "b", "a"]}), measure="verdict")
+    grid = PartitionGrid.of(
+        pa.table({"partition": [0, 1, 2], "verdict": ["a", "b", "a"]}), measure="verdict"
+    )
     assert grid.summary() == "Share partitions: 3 by verdict: a 2, b 1"
 
 
@@ -44,9 +50,14 @@ def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> Non
     few = {"partition": [0, 1, 2], "cause": ["slow", None, "held"]}
     for order in ([0, 1, 2], [2, 0, 1]):
         grid = PartitionGrid.of(pa.table(few).take(order), measures=["cause"])
-        assert (_texts(grid), unpacked(grid.data)["cause"]) == (["held", "slow"], [few["cause"][n] for n in order])
+        assert (_texts(grid), unpacked(grid.data)["cause"]) == (
+            ["held", "slow"],
+            [few["cause"][n] for n in order],
+        )
     many = [f"cause {n}" for n in range(9) for _ in range(20 - n)]
-    grid = PartitionGrid.of({"partition": list(range(len(many))), "cause": many}, measures=["cause"])
+    grid = PartitionGrid.of(
+        {"partition": list(range(len(many))), "cause": many}, measures=["cause"]
+    )
     assert _texts(grid) == [f"cause {n}" for n in range(6)] + ["one of 3 others"]
     shown = unpacked(grid.data)["cause"]
     assert shown.count("one of 3 others") == 14 + 13 + 12
@@ -59,7 +70,14 @@ def _texts(grid: PartitionGrid) -> list[str]:
 
 def test_a_table_shows_what_tells_most_first_and_leaves_out_what_says_nothing() -> None:
     table = LagTable.of(lag())
-    assert table.names[:6] == ["group_id", "topic", "partition", "lag", "start_offset", "end_offset"]
+    assert table.names[:6] == [
+        "group_id",
+        "topic",
+        "partition",
+        "lag",
+        "start_offset",
+        "end_offset",
+    ]
     assert "lag_reason" not in table.names
     assert (table.sort, table.descending) == ("lag", True)
     assert LagTable.of(lag(), columns=["partition"]).names == ["partition"]
@@ -81,7 +99,10 @@ def test_new_rows_keep_what_is_picked_by_key() -> None:
         (lambda: PartitionGrid.of(lag(), measures=["lagg"]), "no column lagg; it has group_id"),
         (lambda: PartitionGrid.of(pa.table({"partition": [1]})), "nothing to colour cells by"),
         (lambda: LagTable.of(lag(), sort="lagg"), "no column lagg"),
-        (lambda: LagTable.of({"a": [1]}), r"no column group_id, topic_id, partition; it has a. Say with keys"),
+        (
+            lambda: LagTable.of({"a": [1]}),
+            r"no column group_id, topic_id, partition; it has a. Say with keys",
+        ),
     ],
 )
 def test_what_is_missing_is_named(make: Any, said: str) -> None:

@@ -25,9 +25,16 @@ def test_gl_12_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() ->
     listed, head = hunt.found.to_pylist()
     assert (listed["first_offset"], listed["last_offset"], listed["delivery_count"]) == (1, 1, 5)
     assert (listed["state"], listed["left"]) == ("archived", None)
-    # The first one has no persisted state, so how often it was delivered is not known; it pins the start offset.
-    assert (head["first_offset"], head["delivery_count"], head["why"]) == (0, None, "pins the start offset")
-    (why,) = [row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"]
+    # The first one has no persisted state, so how often it was delivered is not known; it pins the
+    # start offset.
+    assert (head["first_offset"], head["delivery_count"], head["why"]) == (
+        0,
+        None,
+        "pins the start offset",
+    )
+    (why,) = [
+        row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"
+    ]
     told = {one["name"]: one["value"] for one in why["evidence"]}
     assert (told["archived at the limit"], told["limit"]) == ("1", "5")
     assert "archived at the limit" in hunt.causes.children[1].value

@@ -51,7 +51,10 @@ def test_nothing_picked_means_every_row() -> None:
 
 def test_what_is_picked_in_one_view_is_picked_in_all() -> None:
     selection = Selection()
-    grid, table = PartitionGrid.of(lag(), selection=selection), LagTable.of(lag(), selection=selection)
+    grid, table = (
+        PartitionGrid.of(lag(), selection=selection),
+        LagTable.of(lag(), selection=selection),
+    )
     strip = WindowStrip.of(moving(), selection=selection)
     assert (selection.keys, strip.shown) == ((), 0)
     grid.picked = rows_of(1)
@@ -64,7 +67,10 @@ def test_what_is_picked_in_one_view_is_picked_in_all() -> None:
 
 def test_a_strip_that_can_show_one_leaves_two_picked() -> None:
     selection = Selection()
-    grid, strip = PartitionGrid.of(lag(), selection=selection), WindowStrip.of(moving(), selection=selection)
+    grid, strip = (
+        PartitionGrid.of(lag(), selection=selection),
+        WindowStrip.of(moving(), selection=selection),
+    )
     grid.picked = rows_of(1, 0)
     assert set(selection.keys) == {ONE, OTHER}
     assert strip.shown in (0, 1)
@@ -82,12 +88,17 @@ def test_offsets_and_moments_come_back() -> None:
 
 def test_a_moment_from_elsewhere_shows_the_last_window_before_it() -> None:
     selection = Selection()
-    strip, chart = WindowStrip.of(moving(), selection=selection), PlotView(figure(), times=True, selection=selection)
+    strip, chart = (
+        WindowStrip.of(moving(), selection=selection),
+        PlotView(figure(), times=True, selection=selection),
+    )
     for seconds, wanted in ((0, 0), (6, 0), (7, 1), (20, 2), (10_000, 39), (-5, 0)):
         selection.moment = BEGIN + timedelta(seconds=seconds)
         assert strip.moment == wanted
         assert chart.picked_moment == selection.moment.timestamp() * 1000
-    assert selection.moment == BEGIN - timedelta(seconds=5)  # a strip that shows the nearest does not change it
+    assert selection.moment == BEGIN - timedelta(
+        seconds=5
+    )  # a strip that shows the nearest does not change it
 
 
 def test_points_of_a_chart_pick_share_partitions() -> None:
@@ -115,7 +126,10 @@ def test_a_view_can_join_and_leave_a_selection() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Selection([("payments", 0)]), r"no key: a key has the values of group_id, topic_id, partition"),
+        (
+            lambda: Selection([("payments", 0)]),
+            r"no key: a key has the values of group_id, topic_id, partition",
+        ),
         (lambda: Selection(offsets=(9, 5)), "give the first and the last"),
         (lambda: Selection(offsets=(None, None)), "give the first and the last"),  # type: ignore[arg-type]
         (lambda: Selection(moment=datetime(2026, 11, 21)), "has no time zone"),
@@ -124,7 +138,10 @@ def test_a_view_can_join_and_leave_a_selection() -> None:
             lambda: Selection([ONE]).of(pa.table({"partition": [0]})),
             "has no column group_id, topic_id; it has partition",
         ),
-        (lambda: LagTable.of(lag(), selection=Selection(columns=["member_id"])), "the selection is of member_id"),
+        (
+            lambda: LagTable.of(lag(), selection=Selection(columns=["member_id"])),
+            "the selection is of member_id",
+        ),
     ],
 )
 def test_what_cannot_be_picked_is_said(make: Any, said: str) -> None:
@@ -142,4 +159,7 @@ def test_clear_picks_nothing_in_one_go() -> None:
 
 
 def figure() -> dict[str, Any]:
-    return {"data": [{"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}], "layout": {"title": {"text": "T"}}}
+    return {
+        "data": [{"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}],
+        "layout": {"title": {"text": "T"}},
+    }

@@ -14,14 +14,26 @@ THIN = "\u202f"
 
 def rows() -> pa.Table:
     """A variant with less lag and later drained than the group as it is, in four runs."""
-    values = {"now": [(1_234_567, 90_000, 0.5)] * 4, "more": [(2_390 + n, 187_000 + 1000 * n, 999.6) for n in range(4)]}
+    values = {
+        "now": [(1_234_567, 90_000, 0.5)] * 4,
+        "more": [(2_390 + n, 187_000 + 1000 * n, 999.6) for n in range(4)],
+    }
     made = [
-        {"variant": name, "seed": seed, "error": None, "lag_max": lag, "drain_ms": drain, "member_hours": hours}
+        {
+            "variant": name,
+            "seed": seed,
+            "error": None,
+            "lag_max": lag,
+            "drain_ms": drain,
+            "member_hours": hours,
+        }
         for name, runs in values.items()
         for seed, (lag, drain, hours) in enumerate(runs)
     ]
     names = ["variant", "seed", "error", "lag_max", "drain_ms", "member_hours"]
-    return told(compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names]))))
+    return told(
+        compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names])))
+    )
 
 
 def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
@@ -29,8 +41,14 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
     lag, drain, hours = (found[name] for name in ("lag max", "drain", "member hours"))
     assert (lag["baseline"], lag["tried"]) == (f"1{THIN}234{THIN}567", f"2{THIN}392")
     assert lag["difference"] == f"-1{THIN}232{THIN}176"
-    assert all(len(end.split(THIN)) == 3 and end.startswith("-1") for end in lag["interval"].split(" to "))
-    assert (drain["baseline"], drain["tried"], drain["difference"]) == ("1m 30s", "3m 8s", "+1m 38s")
+    assert all(
+        len(end.split(THIN)) == 3 and end.startswith("-1") for end in lag["interval"].split(" to ")
+    )
+    assert (drain["baseline"], drain["tried"], drain["difference"]) == (
+        "1m 30s",
+        "3m 8s",
+        "+1m 38s",
+    )
     assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
     assert (hours["baseline"], hours["tried"]) == ("0.5", f"1{THIN}000")
 

@@ -38,7 +38,9 @@ def demo() -> Workbench:
     return sharelag.open(engine="local")
 
 
-def lab_of(bench: Workbench, group: str = GROUP, kind: type[WhatIfLab] = WhatIfLab, **given: Any) -> Any:
+def lab_of(
+    bench: Workbench, group: str = GROUP, kind: type[WhatIfLab] = WhatIfLab, **given: Any
+) -> Any:
     lab = kind(bench, group, **given)
     lab.seconds.value, lab.runs.value = 5, 2
     assert lab.header.failure == ""
@@ -80,7 +82,7 @@ def having(known: Evidence, **assigned: list[int] | None) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=known.members.schema)
 
 
-# ---- threads ------------------------------------------------------------------------------------------
+# ---- threads -------------------------------------------------------------------------------------
 
 
 class Meets(WhatIfLab):
@@ -104,14 +106,23 @@ class Meets(WhatIfLab):
 
 
 @pytest.mark.parametrize(
-    "act", [lambda lab: setattr(lab, "bench", later(lab.bench)), lambda lab: setattr(lab, "group", "shipping")]
+    "act",
+    [
+        lambda lab: setattr(lab, "bench", later(lab.bench)),
+        lambda lab: setattr(lab, "group", "shipping"),
+    ],
 )
-def test_a_pick_and_a_refresh_do_not_wait_for_each_other(act: Callable[[WhatIfLab], None], demo: Workbench) -> None:
+def test_a_pick_and_a_refresh_do_not_wait_for_each_other(
+    act: Callable[[WhatIfLab], None], demo: Workbench
+) -> None:
     lab = lab_of(demo, "billing", Meets)
     editor = editor_of(lab)
     data = {"method": "update", "state": {}, "buffer_paths": [["picked"]]}
     data["state"] = {"picked": ""}
-    message = {"content": {"data": data}, "buffers": [memoryview(np.array([1], np.uint32).tobytes())]}
+    message = {
+        "content": {"data": data},
+        "buffers": [memoryview(np.array([1], np.uint32).tobytes())],
+    }
     lab.is_meeting = True
     refresh = threading.Thread(target=act, args=(lab,), daemon=True)
     refresh.start()
@@ -127,7 +138,7 @@ def test_a_pick_and_a_refresh_do_not_wait_for_each_other(act: Callable[[WhatIfLa
     assert lab.header.failure == ""
 
 
-# ---- a refresh ----------------------------------------------------------------------------------------
+# ---- a refresh -----------------------------------------------------------------------------------
 
 
 class Held:
@@ -144,7 +155,9 @@ class Held:
         return pa.table({"measure": ["Lag, largest"], "baseline": [2.0], "edited": [1.0]})
 
 
-def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(uneven: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(
+    uneven: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab, held = lab_of(uneven), Held()
     monkeypatch.setattr("sharelag_widgets.dashboards.by_hand.what_if", held)
     editor = editor_of(lab)
@@ -159,9 +172,15 @@ def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(uneven: Workbench, mo
     lab.bench = later(uneven, lag=more)
     assert editor_of(lab) is editor
     assert (editor.state, len(editor.edits), editor.at) == ("running", 1, 1)
-    assert editor.assignment == {first: {TOPIC: [3]}, second: {TOPIC: [0, 1, 4]}, third: {TOPIC: [2, 5]}}
+    assert editor.assignment == {
+        first: {TOPIC: [3]},
+        second: {TOPIC: [0, 1, 4]},
+        third: {TOPIC: [2, 5]},
+    }
     assert sorted(editor.rows.column("lag").to_pylist()) == sorted(lags.to_pylist())
-    assert {one.end_offset for one in lab.scenario.topics[0].starts} <= set(more.column("end_offset").to_pylist())
+    assert {one.end_offset for one in lab.scenario.topics[0].starts} <= set(
+        more.column("end_offset").to_pylist()
+    )
     held.go_on.set()
     assert editor.wait(_SECONDS)
     assert (editor.state, held.was_cancelled) == ("done", False)
@@ -202,7 +221,7 @@ def test_members_that_come_while_a_run_goes_on_make_it_one_of_another_assignment
     assert editor.result["of"] != editor.edits[0]["id"]
 
 
-# ---- one group as of one moment -----------------------------------------------------------------------
+# ---- one group as of one moment ------------------------------------------------------------------
 
 
 def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
@@ -213,7 +232,11 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     assert lab.chart.header.notes == [began(demo)]
     assert lab.table.header.notes[-1] == began(demo)
     lab.group = "shipping"
-    assert (lab.results.layout.display, lab.bar.description, lab.bar.value) == ("none", "Not run yet", 0)
+    assert (lab.results.layout.display, lab.bar.description, lab.bar.value) == (
+        "none",
+        "Not run yet",
+        0,
+    )
     lab.header.theme = "dark"
     assert lab.results.layout.display == "none"
     lab.members.value = "0"
@@ -226,10 +249,15 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     assert lab.header.as_of == lab.bench.evidence().as_of.timestamp() * 1000
     assert lab.table.view.rows.equals(before)
     for header in (lab.chart.header, lab.table.header):
-        assert header.notes[-1] == f"{began(demo)} Other parts show another moment: run it again to compare that one."
+        assert (
+            header.notes[-1]
+            == f"{began(demo)} Other parts show another moment: run it again to compare that one."
+        )
 
 
-def test_a_run_of_a_group_that_is_left_is_cancelled(demo: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_group_that_is_left_is_cancelled(
+    demo: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entered, go_on = threading.Event(), threading.Event()
 
     def slow(*_: Any, **__: Any) -> None:
@@ -243,7 +271,9 @@ def test_a_run_of_a_group_that_is_left_is_cancelled(demo: Workbench, monkeypatch
     assert entered.wait(_SECONDS)
     trial = lab._trial
     other = demo.lag("shipping").table.to_pylist()[0]
-    selection.keys = [(other["group_id"], other["topic_id"], other["partition"])]  # in a linked view
+    selection.keys = [
+        (other["group_id"], other["topic_id"], other["partition"])
+    ]  # in a linked view
     assert lab.header.title == "What if: shipping"
     assert (lab.state, lab.header.busy, lab.start.disabled) == ("cancelled", False, False)
     assert lab.bar.description == "Cancelled: another group was chosen"
@@ -252,7 +282,7 @@ def test_a_run_of_a_group_that_is_left_is_cancelled(demo: Workbench, monkeypatch
     assert (lab.state, lab.comparison, lab.results.layout.display) == ("cancelled", None, "none")
 
 
-# ---- the assignment to begin with ---------------------------------------------------------------------
+# ---- the assignment to begin with ----------------------------------------------------------------
 
 
 def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
@@ -260,7 +290,11 @@ def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
     odd = changed(uneven, members=having(known, F=[0, 1, 2, 3, 4], Z=[5], o=[]))
     lab = lab_of(odd)
     first, second, third = known.members.column("member_id").to_pylist()
-    assert editor_of(lab).assignment == {first: {TOPIC: [0, 1, 2, 3, 4]}, second: {TOPIC: [5]}, third: {}}
+    assert editor_of(lab).assignment == {
+        first: {TOPIC: [0, 1, 2, 3, 4]},
+        second: {TOPIC: [5]},
+        third: {},
+    }
     assert lab.editor.header.notes == ["It begins with the partitions that the members have."]
     editor = editor_of(lab)
     assert editor.member_labels == dict.fromkeys((first, second, third), "rdkafka at /127.0.0.1")
@@ -280,7 +314,10 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
 
     ids = known.members.column("member_id").to_pylist()
     held, words = told(having(known, F=None, Z=None, o=None))
-    assert words == "Which partitions the members have is not known: it begins with what simple gives them."
+    assert (
+        words
+        == "Which partitions the members have is not known: it begins with what simple gives them."
+    )
     assert sorted(n for topics in held.values() for n in topics[TOPIC]) == list(range(6))
     held, words = told(having(known, F=[0], Z=None, o=[]))
     assert words.endswith("Of 1 member that is not known: without any here.")
@@ -293,15 +330,31 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
 
 def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workbench) -> None:
     known = uneven.evidence()
-    unknown = pc.if_else(pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset"))
-    lag = known.lag.set_column(known.lag.schema.get_field_index("end_offset"), "end_offset", unknown)
+    unknown = pc.if_else(
+        pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset")
+    )
+    lag = known.lag.set_column(
+        known.lag.schema.get_field_index("end_offset"), "end_offset", unknown
+    )
     lab = lab_of(changed(uneven, lag=lag))
     assert editor_of(lab).rows.column("partition").to_pylist() == [0, 1, 2, 3, 4]
-    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [0, 1, 2, 3, 4]
+    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
     # A member has it, but the group has no state of it.
     without = known.lag.filter(pc.not_equal(known.lag.column("partition"), 4))
     lab = lab_of(changed(uneven, lag=without))
-    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [0, 1, 2, 3, 5]
+    assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [
+        0,
+        1,
+        2,
+        3,
+        5,
+    ]
 
 
 def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None:

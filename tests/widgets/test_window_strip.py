@@ -25,7 +25,10 @@ def by_offset(row: dict[str, Any]) -> dict[str, int]:
         for offset in range(run["first_offset"], run["last_offset"] + 1)
     }
     names = ["finished"] * (row["effective_start_offset"] - row["start_offset"])
-    names += [state.get(o, "unknown") for o in range(row["effective_start_offset"], row["window_end_offset"])]
+    names += [
+        state.get(o, "unknown")
+        for o in range(row["effective_start_offset"], row["window_end_offset"])
+    ]
     names += ["unread"] * (row["end_offset"] - row["window_end_offset"])
     return {name: names.count(name) for name in KINDS if name in names}
 
@@ -59,11 +62,18 @@ def test_runs_cross_beside_their_start_offset() -> None:
     assert columns["run_length"] == [2, 6, 1, 2]
     assert columns["run_state"] == [0, 2, 4, 0]
     assert columns["run_count"] == [3, 1, 5, 1]
-    assert (columns["start"], columns["head"], columns["window_end"], columns["end"]) == ([100], [103], [120], [1120])
+    assert (columns["start"], columns["head"], columns["window_end"], columns["end"]) == (
+        [100],
+        [103],
+        [120],
+        [1120],
+    )
 
 
 def test_moments_are_sorted_by_time_within_their_share_partition() -> None:
-    late, early = (window(record_timestamp=BEGIN + timedelta(seconds=s), start_offset=100 + s) for s in (9, 3))
+    late, early = (
+        window(record_timestamp=BEGIN + timedelta(seconds=s), start_offset=100 + s) for s in (9, 3)
+    )
     other = window(partition=7, record_timestamp=BEGIN)
     strip = WindowStrip.of(windows(late, other, early))
     columns = unpacked(strip.data)
@@ -83,7 +93,13 @@ def test_a_state_of_a_newer_kafka_and_a_window_not_begun_yet() -> None:
 
 
 def test_a_history_shows_numbers_without_a_place() -> None:
-    row = {"group_id": "g", "topic_id": TOPIC_ID, "partition": 0, "record_timestamp": BEGIN, "start_offset": 10}
+    row = {
+        "group_id": "g",
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "record_timestamp": BEGIN,
+        "start_offset": 10,
+    }
     row |= {
         "effective_start_offset": 12,
         "window_end_offset": 40,
@@ -91,7 +107,9 @@ def test_a_history_shows_numbers_without_a_place() -> None:
         "window_complete": 9,
         "runs": 4,
     }
-    strip = WindowStrip.of(pa.Table.from_pylist([dict.fromkeys(schemas.HISTORY.names) | row], schema=schemas.HISTORY))
+    strip = WindowStrip.of(
+        pa.Table.from_pylist([dict.fromkeys(schemas.HISTORY.names) | row], schema=schemas.HISTORY)
+    )
     assert strip.counts() == {"finished": 2, "window": 28}
     columns = unpacked(strip.data)
     assert (columns["itemised"], columns["available"], columns["complete"]) == ([0], [5], [9])
@@ -124,7 +142,19 @@ def test_a_log_end_of_later_is_a_moment_of_its_own() -> None:
     strip = WindowStrip.of(rows, ends=ends(20.5, 1_000_500, 2_000_500))
     columns = unpacked(strip.data)
     assert columns["at"] == [0, 4, 8, 11]
-    assert columns["end"] == [None, None, None, 1_000_500, None, None, None, 2_000_500, None, None, None]
+    assert columns["end"] == [
+        None,
+        None,
+        None,
+        1_000_500,
+        None,
+        None,
+        None,
+        2_000_500,
+        None,
+        None,
+        None,
+    ]
     assert (strip.moment, strip.time) == (3, BEGIN + timedelta(seconds=20.5))
     last, now = strip.counts(2), strip.counts(3)
     assert "unread" not in last
@@ -146,16 +176,35 @@ def test_rows_read_again_are_shown_to_who_looks_at_the_same() -> None:
     rows, more = moving(20, 2), moving(40, 3)
     strip = WindowStrip.of(rows)
     strip.shown = 1
-    strip.moment, strip.fit, strip.span, strip.cursor = 7, "fixed", [2_000_010.0, 2_000_050.0], 2_000_020.0
+    strip.moment, strip.fit, strip.span, strip.cursor = (
+        7,
+        "fixed",
+        [2_000_010.0, 2_000_050.0],
+        2_000_020.0,
+    )
     strip.offsets = [2_000_030.0, 2_000_031.0]
-    looked = [strip.fit, strip.span, strip.cursor, strip.offsets, strip.time, strip.selection.to_code()]
+    looked = [
+        strip.fit,
+        strip.span,
+        strip.cursor,
+        strip.offsets,
+        strip.time,
+        strip.selection.to_code(),
+    ]
     # The share partition may stand elsewhere, and of its moments others may be there.
     strip.rows = more.slice(80)
     assert (strip._moments.keys[strip.shown][2], strip.fit, strip.cursor) == (2, "window", None)
     strip.rows = rows
     strip.selection.keys = (("payments", TOPIC_ID, 1),)
     strip.fit, strip.span, strip.cursor = "fixed", [2_000_010.0, 2_000_050.0], 2_000_020.0
-    assert [strip.fit, strip.span, strip.cursor, strip.offsets, strip.time, strip.selection.to_code()] == looked
+    assert [
+        strip.fit,
+        strip.span,
+        strip.cursor,
+        strip.offsets,
+        strip.time,
+        strip.selection.to_code(),
+    ] == looked
     thinned = pa.concat_tables([more.slice(40).take(pa.array(range(0, 40, 2))), more.slice(0, 40)])
     strip.rows = thinned
     assert strip.rows.equals(thinned)
@@ -181,7 +230,10 @@ def test_a_pick_elsewhere_is_shown_where_it_is_and_keeps_the_zoom_where_it_can()
         with strip.selection.hold_trait_notifications():
             strip.selection.keys, strip.selection.offsets = keys, offsets
         assert (strip.fit, bool(strip.span)) == (fit, fit == "fixed")
-        strip.fit, strip.span = "fixed", [1_000_100.0, 1_000_150.0]  # looked at something else since
+        strip.fit, strip.span = (
+            "fixed",
+            [1_000_100.0, 1_000_150.0],
+        )  # looked at something else since
         strip.fill(strip.rows)
         assert strip.fit == "fixed"
 
@@ -192,7 +244,10 @@ def test_who_looks_at_the_last_moment_goes_on_with_the_new_one() -> None:
     strip.fill(moving(5, 1).drop_columns(["end_offset"]), ends(40, 1_000_600))
     assert (strip.moment, strip.time) == (5, BEGIN + timedelta(seconds=40))
     strip.ends = ends(50, 1_000_700)
-    assert (strip.time, unpacked(strip.data)["end"][-1]) == (BEGIN + timedelta(seconds=50), 1_000_700)
+    assert (strip.time, unpacked(strip.data)["end"][-1]) == (
+        BEGIN + timedelta(seconds=50),
+        1_000_700,
+    )
     assert strip.ends.column("end_offset").to_pylist() == [1_000_700]
 
 
@@ -216,7 +271,12 @@ def test_pandas_without_times_and_names_that_turn_around() -> None:
 
 def test_offsets_as_far_as_javascript_counts_and_no_further() -> None:
     far = 2**53 - 1100
-    moved = {"start_offset": far, "effective_start_offset": far, "window_end_offset": far + 9, "end_offset": far + 1000}
+    moved = {
+        "start_offset": far,
+        "effective_start_offset": far,
+        "window_end_offset": far + 9,
+        "end_offset": far + 1000,
+    }
     strip = WindowStrip.of(windows(window(**moved, runs=[run(far + 2, far + 3, 0)])))
     assert strip.counts() == {"available": 2, "unknown": 7, "unread": 991}
     with pytest.raises(InputError, match="beyond 2"):
@@ -228,14 +288,20 @@ def test_an_empty_table_says_so_and_a_wrong_one_what_is_missing() -> None:
     assert empty.data == b""
     assert "the table has no rows" in empty.note
     assert empty.summary() == empty.note
-    with pytest.raises(InputError, match="no column start_offset, window_end_offset: give windows or a history"):
+    with pytest.raises(
+        InputError, match="no column start_offset, window_end_offset: give windows or a history"
+    ):
         WindowStrip.of(pa.table({"partition": [0]}))
-    with pytest.raises(InputError, match="there is no moment 7: this share partition has 1, from 0"):
+    with pytest.raises(
+        InputError, match="there is no moment 7: this share partition has 1, from 0"
+    ):
         WindowStrip.of(windows(window())).counts(7)
 
 
 def test_ten_million_offsets_in_a_few_runs_stay_small() -> None:
-    wide = window(window_end_offset=10_000_100, runs=[run(103, 5_000_000, 0), run(9_000_000, 9_999_999, 2)])
+    wide = window(
+        window_end_offset=10_000_100, runs=[run(103, 5_000_000, 0), run(9_000_000, 9_999_999, 2)]
+    )
     strip = WindowStrip.of(windows(wide))
     assert len(strip.data) < 4100
     assert strip.counts()["acknowledged"] == 1_000_000

@@ -22,7 +22,11 @@ def unpacked(data: bytes) -> dict[str, list[Any]]:
         values = struct.unpack_from(f"<{entry['length']}{letter}", body, entry["at"])
         texts = entry.get("texts")
         columns[entry["name"]] = [
-            (None if value < 0 else texts[value]) if texts is not None else None if value != value else value
+            (None if value < 0 else texts[value])
+            if texts is not None
+            else None
+            if value != value
+            else value
             for value in values
         ]
     return columns

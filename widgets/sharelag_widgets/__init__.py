@@ -8,4 +8,12 @@ from .plot_view import PlotView
 from .selection import Selection
 from .window_strip import WindowStrip
 
-__all__ = ["AssignmentEditor", "Difference", "LagTable", "PartitionGrid", "PlotView", "Selection", "WindowStrip"]
+__all__ = [
+    "AssignmentEditor",
+    "Difference",
+    "LagTable",
+    "PartitionGrid",
+    "PlotView",
+    "Selection",
+    "WindowStrip",
+]

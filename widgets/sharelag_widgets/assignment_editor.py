@@ -14,12 +14,23 @@ from sharelag.errors import InputError
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
-from .edits import Assignment, Held, Places, as_ranges, assignment_of, folded, held_of, new_edit, renumbered
+from .edits import (
+    Assignment,
+    Held,
+    Places,
+    as_ranges,
+    assignment_of,
+    folded,
+    held_of,
+    new_edit,
+    renumbered,
+)
 from .rows_view import key_names, labels_of
 from .run_view import RunView, words_of
 from .selection import Selection, selection_for
 
-#: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its columns.
+#: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its
+#: columns.
 OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int], None]], Any]
 #: Takes the name of a choice and the assignment as it is; gives the one to load.
 OnLoad: TypeAlias = Callable[[str, Assignment], Mapping[str, Mapping[str, Iterable[int]]]]
@@ -30,7 +41,8 @@ _EMPTY = "There is no partition to assign: the table has no rows. Is the group's
 class AssignmentEditor(RunView):
     """Members and their partitions: move them by mouse or keys, run the what-if, see the difference.
 
-    Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes one back.
+    Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes
+    one back.
     """
 
     _esm = script("assignment_editor.js")
@@ -80,14 +92,15 @@ class AssignmentEditor(RunView):
             A row a partition: ``topic``, ``partition``, and what else is known of it, such as
             `sharelag.schemas.LAG` of one group.
         assignment : mapping
-            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``. Members without any
-            are listed, too.
+            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``.
+            Members without any are listed, too.
         on_run : callable, optional
-            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a thread of its own. It asks
-            ``cancelled()`` now and then and returns early if so, says ``progress(done, total)``, and gives a
-            `Difference`. A `ShareLagError` of it is shown as it is.
+            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a thread of its
+            own. It asks ``cancelled()`` now and then and returns early if so, says ``progress(done,
+            total)``, and gives a `Difference`. A `ShareLagError` of it is shown as it is.
         on_load : callable, optional
-            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the members there are.
+            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the
+            members there are.
         choices : sequence of str
             What `on_load` knows.
         measure : str, optional
@@ -109,9 +122,16 @@ class AssignmentEditor(RunView):
         shown = measure if measure is not None else ("lag" if "lag" in table.schema.names else "")
         _require(table, *filter(None, (shown,)))
         if choices and on_load is None:
-            raise InputError("nobody can load the choices: give on_load=..., which takes the name of one")
+            raise InputError(
+                "nobody can load the choices: give on_load=..., which takes the name of one"
+            )
         chosen = selection_for(selection, names)
-        given = {"title": title, "measure": shown, "choices": list(choices), "member_labels": dict(member_labels or {})}
+        given = {
+            "title": title,
+            "measure": shown,
+            "choices": list(choices),
+            "member_labels": dict(member_labels or {}),
+        }
         return cls(table, assignment, names, chosen, on_run, on_load, **given)
 
     @property
@@ -124,7 +144,9 @@ class AssignmentEditor(RunView):
         held, now = self._held(assignment), folded(self._base, self.edits, self.at)
         edits = [new_edit("add", member=member) for member in held if member not in now]
         edits += [new_edit("remove", member=member) for member in now if member not in held]
-        self._edit(*edits, new_edit("set", all={member: as_ranges(rows) for member, rows in held.items()}))
+        self._edit(
+            *edits, new_edit("set", all={member: as_ranges(rows) for member, rows in held.items()})
+        )
 
     @property
     def baseline(self) -> Assignment:
@@ -162,11 +184,15 @@ class AssignmentEditor(RunView):
             if self._told(self._base) != assignment_of(base, places):
                 self._begins_anew()
             if list(self._places) != list(places):
-                numbers = {row: places[place] for place, row in self._places.items() if place in places}
+                numbers = {
+                    row: places[place] for place, row in self._places.items() if place in places
+                }
                 self.edits = renumbered(self.edits, numbers)
             self._places, self._base = places, base
             self._on_run, self._on_load = on_run or self._on_run, on_load or self._on_load
-            self.member_labels = self.member_labels if member_labels is None else dict(member_labels)
+            self.member_labels = (
+                self.member_labels if member_labels is None else dict(member_labels)
+            )
             self.rows = table
 
     def undo(self) -> None:
@@ -186,9 +212,15 @@ class AssignmentEditor(RunView):
             There is no such choice.
         """
         if self._on_load is None or choice not in self.choices:
-            raise InputError(f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}")
+            raise InputError(
+                f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}"
+            )
         held = self._held(self._on_load(choice, self.assignment))
-        self._edit(new_edit("set", name=choice, all={member: as_ranges(rows) for member, rows in held.items()}))
+        self._edit(
+            new_edit(
+                "set", name=choice, all={member: as_ranges(rows) for member, rows in held.items()}
+            )
+        )
 
     def summary(self) -> str:
         """What is shown, in a sentence."""
@@ -215,12 +247,16 @@ class AssignmentEditor(RunView):
         columns["_topic"] = column_of(self.rows.column("topic").cast(pa.string()), "topic")
         columns["_partition"] = column_of(self.rows.column("partition"), "partition")
         members = tuple(self._base)
-        pairs = [(number, row) for number, rows in enumerate(self._base.values()) for row in sorted(rows)]
+        pairs = [
+            (number, row) for number, rows in enumerate(self._base.values()) for row in sorted(rows)
+        ]
         of_pairs = np.array(pairs, np.uint32).reshape(-1, 2)
         columns["_member"] = Column(np.arange(len(members), dtype=np.int32), "text", members)
         columns["_pair_member"], columns["_pair_row"] = (Column(numbers) for numbers in of_pairs.T)
         return columns | (
-            {self.measure: column_of(self.rows.column(self.measure), self.measure)} if self.measure else {}
+            {self.measure: column_of(self.rows.column(self.measure), self.measure)}
+            if self.measure
+            else {}
         )
 
     def _take(self, rows: pa.Table) -> None:
@@ -235,7 +271,9 @@ class AssignmentEditor(RunView):
             self.edits, self.at, self.result, self.state = [], 0, {}, "idle"
         super()._publish()
 
-    def _held(self, assignment: Mapping[str, Mapping[str, Iterable[int]]], *, strict: bool = True) -> Held:
+    def _held(
+        self, assignment: Mapping[str, Mapping[str, Iterable[int]]], *, strict: bool = True
+    ) -> Held:
         return held_of(assignment, self._places, strict=strict)
 
     def _told(self, held: Held) -> Assignment:
@@ -267,7 +305,10 @@ class AssignmentEditor(RunView):
             try:
                 self.load(message["load"])
             except Exception as error:  # whatever an assignor of theirs does, the view goes on
-                self.error, self.failure = error, f"{message['load']} cannot be loaded: {words_of(error)}"
+                self.error, self.failure = (
+                    error,
+                    f"{message['load']} cannot be loaded: {words_of(error)}",
+                )
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
@@ -277,14 +318,20 @@ def _sorted(rows: pa.Table) -> pa.Table:
 
 def _require(rows: pa.Table, *names: str) -> None:
     if missing := [name for name in names if name not in rows.schema.names]:
-        raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}")
+        raise InputError(
+            f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}"
+        )
 
 
 def _places(rows: pa.Table) -> Places:
     topics, numbers = (rows.column(name).to_pylist() for name in ("topic", "partition"))
     places = {place: row for row, place in enumerate(zip(topics, numbers, strict=True))}
     if len(places) < len(rows):
-        raise InputError("a partition of a topic stands in the table twice: choose the rows of one group")
+        raise InputError(
+            "a partition of a topic stands in the table twice: choose the rows of one group"
+        )
     if any(topic is None or number is None for topic, number in places):
-        raise InputError("a row has no topic or no partition: leave it out, or say what it is called")
+        raise InputError(
+            "a row has no topic or no partition: leave it out, or say what it is called"
+        )
     return places

@@ -1,12 +1,14 @@
 """Put several JavaScript modules one after the other, as anywidget takes only one.
 
-anywidget loads a view's module from a blob, where `import "./shared/dom.js"` means nothing. The files stay plain
-modules with plain imports, so that node's test runner and people read them as they are; here the imports between them
-are left out and every file stands once, before those that use it. They then share one scope: a name may be declared
-once. Comments and indents are left out too, since a saved notebook holds the result once a view.
+anywidget loads a view's module from a blob, where `import "./shared/dom.js"` means nothing. The
+files stay plain modules with plain imports, so that node's test runner and people read them as they
+are; here the imports between them are left out and every file stands once, before those that use
+it. They then share one scope: a name may be declared once. Comments and indents are left out too,
+since a saved notebook holds the result once a view.
 
-A browser keeps every module for as long as the page is open, and each view brings one, also when its cell runs again.
-So the code stands in a function, which only the first of equal modules calls: those after it are never compiled.
+A browser keeps every module for as long as the page is open, and each view brings one, also when
+its cell runs again. So the code stands in a function, which only the first of equal modules calls:
+those after it are never compiled.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def _add(path: Path, parts: dict[Path, str]) -> None:
     for imported in _IMPORT.findall(text):
         _add((path.parent / imported).resolve(), parts)
     if any(line.count("`") % 2 for line in text.splitlines()):
-        raise SetupError(f"{path.name} has a template text of several lines, whose indents would be lost: split it")
+        raise SetupError(
+            f"{path.name} has a template text of several lines, whose indents would be lost: split it"
+        )
     _no_name_twice(path, text, parts)
     parts[path] = _INDENT.sub("", _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text))))
 
@@ -72,4 +76,6 @@ def _no_name_twice(path: Path, text: str, parts: dict[Path, str]) -> None:
     mine = set(_DECLARED.findall(_EXPORT.sub("", text)))
     for other in parts:
         if both := mine & set(_DECLARED.findall(_EXPORT.sub("", other.read_text("utf-8")))):
-            raise SetupError(f"{other.name} and {path.name} both declare {', '.join(sorted(both))}: rename one of them")
+            raise SetupError(
+                f"{other.name} and {path.name} both declare {', '.join(sorted(both))}: rename one of them"
+            )

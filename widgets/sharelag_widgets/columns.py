@@ -1,7 +1,8 @@
 """Columns of a table for the browser: bytes that typed arrays can lie over, with a small JSON head.
 
-A number is a float64 (NaN is unknown), a time is milliseconds, a text is a code and a list of the distinct texts.
-Arrow's own format would need its reader in every page: ten times the size of a view.
+A number is a float64 (NaN is unknown), a time is milliseconds, a text is a code and a list of the
+distinct texts. Arrow's own format would need its reader in every page: ten times the size of a
+view.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def table_of(rows: Rows) -> pa.Table:
 
     Parameters
     ----------
-    rows : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, pyspark.sql.DataFrame, or mapping of str to array
+    rows : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, pyspark.sql.DataFrame, or mapping
+    of str to array
         Spark is asked to collect: choose and limit the rows before.
 
     Raises
@@ -76,7 +78,9 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
     if pa.types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
     if pa.types.is_timestamp(kind):
-        return Column(_floats(values.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())), "time")
+        return Column(
+            _floats(values.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())), "time"
+        )
     if pa.types.is_boolean(kind):
         return _texts(pc.if_else(values, "yes", "no"))
     if pa.types.is_integer(kind):
@@ -86,7 +90,11 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
         return Column(_floats(values))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _texts(values.cast(pa.string()))
-    return _texts(pa.array([None if value is None else _told(value) for value in values.to_pylist()], pa.string()))
+    return _texts(
+        pa.array(
+            [None if value is None else _told(value) for value in values.to_pylist()], pa.string()
+        )
+    )
 
 
 def pack(columns: Mapping[str, Column]) -> bytes:
@@ -102,7 +110,8 @@ def pack(columns: Mapping[str, Column]) -> bytes:
             "at": 10**10,
         }
         head.append(entry | ({} if column.texts is None else {"texts": column.texts}))
-    # The head says where the arrays begin, so its own length must be known before: spaces fill it up.
+    # The head says where the arrays begin, so its own length must be known before: spaces fill it
+    # up.
     start = -(-(4 + len(json.dumps(head))) // 8) * 8
     at = start
     for entry, array in zip(head, arrays, strict=True):
@@ -110,7 +119,11 @@ def pack(columns: Mapping[str, Column]) -> bytes:
         at += -(-array.nbytes // 8) * 8
     text = json.dumps(head).encode().ljust(start - 4)
     body = b"".join(
-        [len(text).to_bytes(4, "little"), text, *(array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays)]
+        [
+            len(text).to_bytes(4, "little"),
+            text,
+            *(array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays),
+        ]
     )
     if len(body) < _WORTH_PACKING:
         return _MAGIC + b"\0" * 4 + body
@@ -124,12 +137,16 @@ def smallest(numbers: NDArray[Any]) -> NDArray[Any]:
 
 def _floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return np.asarray(flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(
+        flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64
+    )
 
 
 def _fits(values: Any, name: str) -> None:
     ends = pc.min_max(values)
-    if any(abs(end) > LARGEST for end in (ends["min"].as_py(), ends["max"].as_py()) if end is not None):
+    if any(
+        abs(end) > LARGEST for end in (ends["min"].as_py(), ends["max"].as_py()) if end is not None
+    ):
         raise InputError(
             f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the column to text"
         )
@@ -145,4 +162,8 @@ def _texts(values: Any) -> Column:
 def _told(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "; ".join(value)
-    return str(value) if not isinstance(value, list | dict) else json.dumps(value, default=str, ensure_ascii=False)
+    return (
+        str(value)
+        if not isinstance(value, list | dict)
+        else json.dumps(value, default=str, ensure_ascii=False)
+    )

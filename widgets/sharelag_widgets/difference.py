@@ -22,11 +22,12 @@ class Difference:
     Attributes
     ----------
     rows
-        A table with a row a measure: ``measure`` (its name for people), ``baseline`` and ``edited`` (numbers, null
-        where there is none), and if wanted ``unit`` (``ms`` is shown as a duration), ``better`` (``less`` or
-        ``more``; else neither is), ``low`` and ``high`` (the change, edited less baseline, over the seeds), ``unknown``
-        (what null means, such as ``not drained``; it is worse than any number), ``verdict`` (``better``, ``worse``,
-        ``same``, ``unclear``; else it follows from the others).
+        A table with a row a measure: ``measure`` (its name for people), ``baseline`` and ``edited``
+        (numbers, null where there is none), and if wanted ``unit`` (``ms`` is shown as a duration),
+        ``better`` (``less`` or ``more``; else neither is), ``low`` and ``high`` (the change, edited
+        less baseline, over the seeds), ``unknown`` (what null means, such as ``not drained``; it is
+        worse than any number), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``; else it
+        follows from the others).
     seeds
         Of all chance, the same for both sides.
     assumed
@@ -55,7 +56,9 @@ def difference_of(given: Any) -> Difference:
     found = given if isinstance(given, Difference) else Difference(given)
     names = table_of(found.rows).schema.names
     if missing := [name for name in _NEEDED if name not in names]:
-        raise InputError(f"what on_run gave has no column {', '.join(missing)}; it has {', '.join(names)}")
+        raise InputError(
+            f"what on_run gave has no column {', '.join(missing)}; it has {', '.join(names)}"
+        )
     return found
 
 
@@ -67,7 +70,11 @@ def difference_state(difference: Difference, of: str) -> dict[str, Any]:
         | {name: _number(row.get(name)) for name in ("baseline", "edited", *_RANGE)}
         for row in table.to_pylist()
     ]
-    told = {"seeds": list(difference.seeds), "assumed": list(difference.assumed), "range": difference.range}
+    told = {
+        "seeds": list(difference.seeds),
+        "assumed": list(difference.assumed),
+        "range": difference.range,
+    }
     return {"of": of, "rows": rows, "about": difference.about} | told
 
 

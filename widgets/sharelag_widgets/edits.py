@@ -1,7 +1,8 @@
 """Apply edits of an assignment, as ``editor_math.js`` does in the browser.
 
-An edit is a mapping with an ``id``, what it ``do``es (``assign``, ``take``, ``move``, ``add``, ``remove``, ``set``,
-``reset``) and to whom. Partitions are numbers of rows, as ranges (``0-2,7``), so that a thousand of them stay small.
+An edit is a mapping with an ``id``, what it ``do``es (``assign``, ``take``, ``move``, ``add``,
+``remove``, ``set``, ``reset``) and to whom. Partitions are numbers of rows, as ranges (``0-2,7``),
+so that a thousand of them stay small.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) ->
     return held
 
 
-def held_of(assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True) -> Held:
+def held_of(
+    assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True
+) -> Held:
     """An assignment by rows; without ``strict``, partitions that have none are left out.
 
     Raises
@@ -48,7 +51,9 @@ def held_of(assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Place
         theirs = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
         if strict and (missing := [place for place in theirs if place not in places]):
             topic, number = missing[0]
-            raise InputError(f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row")
+            raise InputError(
+                f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row"
+            )
         held[member] = {places[place] for place in theirs if place in places}
     return held
 

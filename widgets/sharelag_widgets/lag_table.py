@@ -41,7 +41,9 @@ class LagTable(RowsView):
         **traits: object,
     ) -> None:
         amounts = [name for name in columns if rows.schema.field(name).metadata == AMOUNT]
-        super().__init__(rows, keys, selection, _EMPTY, names=list(columns), amounts=amounts, **traits)
+        super().__init__(
+            rows, keys, selection, _EMPTY, names=list(columns), amounts=amounts, **traits
+        )
 
     @classmethod
     def of(
@@ -81,7 +83,9 @@ class LagTable(RowsView):
         shown = list(columns) if columns is not None else _telling(table)
         by = sort if sort is not None else ("lag" if "lag" in shown else "")
         if missing := [name for name in [*shown, *([by] if by else [])] if name not in there]:
-            raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(there)}")
+            raise InputError(
+                f"the table has no column {', '.join(missing)}; it has {', '.join(there)}"
+            )
         chosen = selection_for(selection, names)
         return cls(table, shown, names, chosen, title=title, sort=by, descending=descending)
 
@@ -94,10 +98,14 @@ class LagTable(RowsView):
 
     def _columns(self) -> dict[str, Column]:
         wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
-        return super()._columns() | {name: column_of(self.rows.column(name), name) for name in wanted}
+        return super()._columns() | {
+            name: column_of(self.rows.column(name), name) for name in wanted
+        }
 
 
 def _telling(table: pa.Table) -> list[str]:
-    names = [name for name in table.schema.names if table.column(name).null_count < len(table)] or table.schema.names
+    names = [
+        name for name in table.schema.names if table.column(name).null_count < len(table)
+    ] or table.schema.names
     first = [name for name in _FIRST if name in names]
     return first + [name for name in names if name not in first]

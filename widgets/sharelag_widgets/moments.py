@@ -1,7 +1,8 @@
 """Windows at many moments as the columns that `WindowStrip` draws.
 
-A moment is one row: where the window begins and ends, and its runs, if the table has them. `sharelag.schemas.WINDOWS`
-has; `sharelag.schemas.HISTORY` has numbers only, which are shown as numbers, without a place.
+A moment is one row: where the window begins and ends, and its runs, if the table has them.
+`sharelag.schemas.WINDOWS` has; `sharelag.schemas.HISTORY` has numbers only, which are shown as
+numbers, without a place.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _NO_END = End(np.nan, np.nan)
 class Moments(NamedTuple):
     """Windows by share partition and time.
 
-    ``at`` are the first rows of each share partition; ``times`` are milliseconds; ``runs_at`` are the first
-    runs of each row, and ``runs`` are first offset, last offset, delivery state, delivery count.
+    ``at`` are the first rows of each share partition; ``times`` are milliseconds; ``runs_at`` are
+    the first runs of each row, and ``runs`` are first offset, last offset, delivery state, delivery
+    count.
     """
 
     keys: tuple[Key, ...]
@@ -51,20 +53,24 @@ class Moments(NamedTuple):
     runs: NDArray[np.int64]  # runs x 4
 
 
-def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]) -> Moments:
+def moments_of(
+    rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]
+) -> Moments:
     """The moments in a table, each share partition's sorted by time.
 
     Parameters
     ----------
     rows : pyarrow.Table
-        `sharelag.schemas.WINDOWS` or `sharelag.schemas.HISTORY`; also with ``end_offset`` and ``topic`` beside.
+        `sharelag.schemas.WINDOWS` or `sharelag.schemas.HISTORY`; also with ``end_offset`` and
+        ``topic`` beside.
     keys : tuple of str
         The columns that name a share partition.
     labels : mapping of key to str
         How to call a share partition; else its topic (or topic id), partition and group.
     ends : mapping of key to End
-        Log ends, where the table has none. One of a time after its share partition's last record makes a moment of
-        its own, since that record knew nothing of it; else it is that of the last moment.
+        Log ends, where the table has none. One of a time after its share partition's last record
+        makes a moment of its own, since that record knew nothing of it; else it is that of the last
+        moment.
 
     Raises
     ------
@@ -89,8 +95,14 @@ def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str],
     times = np.where(now, [told[code].time for code in codes[order]], times[order])
     rows = rows.take(pa.array(order))
     itemised = "runs" in rows.schema.names and pa.types.is_list(rows.schema.field("runs").type)
-    runs_at, runs = _runs(rows) if itemised else (np.zeros(len(rows) + 1, np.int64), np.zeros((0, 4), np.int64))
-    names = {"start": "start_offset", "head": "effective_start_offset", "window_end": "window_end_offset"}
+    runs_at, runs = (
+        _runs(rows) if itemised else (np.zeros(len(rows) + 1, np.int64), np.zeros((0, 4), np.int64))
+    )
+    names = {
+        "start": "start_offset",
+        "head": "effective_start_offset",
+        "window_end": "window_end_offset",
+    }
     names |= {"end": "end_offset", "available": "window_available", "complete": "window_complete"}
     numbers = {ours: numbers_of(rows, theirs) for ours, theirs in names.items()} | {"time": times}
     numbers["head"] = np.where(np.isnan(numbers["head"]), numbers["start"], numbers["head"])
@@ -106,7 +118,10 @@ def moments_of(rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str],
 
 
 def _with_now(
-    order: NDArray[np.int64], codes: NDArray[np.int64], times: NDArray[np.float64], ends: Sequence[End]
+    order: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    times: NDArray[np.float64],
+    ends: Sequence[End],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The last row of each share partition once more, where its log end is of a later time; and which those are."""
     last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
@@ -120,9 +135,14 @@ def moment_columns(moments: Moments) -> dict[str, Column]:
     start = np.nan_to_num(moments.numbers["start"]).astype(np.int64)
     of_run = np.repeat(np.arange(len(start)), np.diff(moments.runs_at))
     first, last, state, count = moments.runs.T
-    numbers = {name: Column(values, "time" if name == "time" else "number") for name, values in moments.numbers.items()}
+    numbers = {
+        name: Column(values, "time" if name == "time" else "number")
+        for name, values in moments.numbers.items()
+    }
     return numbers | {
-        "key": Column(np.arange(len(moments.keys), dtype=np.int32), "text", tuple(map(key_text, moments.keys))),
+        "key": Column(
+            np.arange(len(moments.keys), dtype=np.int32), "text", tuple(map(key_text, moments.keys))
+        ),
         "label": Column(np.arange(len(moments.keys), dtype=np.int32), "text", moments.labels),
         "at": Column(moments.at.astype(np.uint32)),
         "runs_at": Column(moments.runs_at.astype(np.uint32)),
@@ -149,7 +169,10 @@ def _runs(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     column = rows.column("runs").combine_chunks()
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     flat = pc.list_flatten(column)
-    fields = [pc.struct_field(flat, [name]).to_numpy(zero_copy_only=False).astype(np.int64) for name in _RUN_FIELDS]
+    fields = [
+        pc.struct_field(flat, [name]).to_numpy(zero_copy_only=False).astype(np.int64)
+        for name in _RUN_FIELDS
+    ]
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), np.stack(fields, axis=1)
 
 
@@ -157,9 +180,13 @@ def _first_rows(rows: pa.Table, keys: tuple[str, ...]) -> list[tuple[Key, dict[s
     seen: dict[Key, int] = {}
     for n, key in enumerate(keys_of(rows, keys)):
         seen.setdefault(key, n)
-    names = [name for name in ("topic", "topic_id", "partition", "group_id") if name in rows.schema.names]
+    names = [
+        name for name in ("topic", "topic_id", "partition", "group_id") if name in rows.schema.names
+    ]
     first = (
-        rows.select(names).take(pa.array(list(seen.values()), pa.int64())).to_pylist() if names else [{}] * len(seen)
+        rows.select(names).take(pa.array(list(seen.values()), pa.int64())).to_pylist()
+        if names
+        else [{}] * len(seen)
     )
     return list(zip(seen, first, strict=True))
 

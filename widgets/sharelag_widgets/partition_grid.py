@@ -37,7 +37,9 @@ class PartitionGrid(RowsView):
     measure = traitlets.Unicode("").tag(sync=True)
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
     noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
-    least = traitlets.Float(None, allow_none=True).tag(sync=True)  # show cells with at least this much
+    least = traitlets.Float(None, allow_none=True).tag(
+        sync=True
+    )  # show cells with at least this much
 
     def __init__(
         self,
@@ -50,8 +52,12 @@ class PartitionGrid(RowsView):
         **traits: Any,
     ) -> None:
         self._band, self._labels = band, labels
-        first = traits.pop("measure", None) or ("lag" if "lag" in measures else next(iter(measures), ""))
-        super().__init__(rows, keys, selection, _EMPTY, measures=list(measures), measure=first, **traits)
+        first = traits.pop("measure", None) or (
+            "lag" if "lag" in measures else next(iter(measures), "")
+        )
+        super().__init__(
+            rows, keys, selection, _EMPTY, measures=list(measures), measure=first, **traits
+        )
 
     @classmethod
     def of(
@@ -72,7 +78,8 @@ class PartitionGrid(RowsView):
         Parameters
         ----------
         rows : table
-            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a verdict).
+            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a
+            verdict).
         measures : sequence of str, optional
             Columns that may colour a cell: numbers, or texts of few values. Else all that fit.
         keys : sequence of str, optional
@@ -97,9 +104,13 @@ class PartitionGrid(RowsView):
         chosen = list(measures) if measures is not None else _measures(table, names)
         wanted = [*chosen, *([measure] if measure else [])]
         if missing := [name for name in wanted if name not in table.schema.names]:
-            raise InputError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.schema.names)}")
+            raise InputError(
+                f"the table has no column {', '.join(missing)}; it has {', '.join(table.schema.names)}"
+            )
         if not chosen and len(table):
-            raise InputError("there is nothing to colour cells by: name number columns with measures=[...]")
+            raise InputError(
+                "there is nothing to colour cells by: name number columns with measures=[...]"
+            )
         if measure and measure not in chosen:
             chosen.insert(0, measure)
         return cls(
@@ -122,7 +133,9 @@ class PartitionGrid(RowsView):
         unknown = f", {values.null_count:,} not known" if values.null_count else ""
         head = f"{self.title}: {len(self.rows):,} by {self.measure}"
         if not pa.types.is_integer(values.type) and not pa.types.is_floating(values.type):
-            counts = ", ".join(f"{row['values']} {row['counts']:,}" for row in pc.value_counts(values).to_pylist())
+            counts = ", ".join(
+                f"{row['values']} {row['counts']:,}" for row in pc.value_counts(values).to_pylist()
+            )
             return f"{head}: {counts}"
         ends = pc.min_max(values)
         return f"{head}, from {ends['min'].as_py()} to {ends['max'].as_py()}{unknown}"
@@ -130,7 +143,11 @@ class PartitionGrid(RowsView):
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
         columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self._labels), "label")
-        bands = self.rows.column(self._band).cast(pa.string()) if self._band else pa.nulls(len(self.rows), pa.string())
+        bands = (
+            self.rows.column(self._band).cast(pa.string())
+            if self._band
+            else pa.nulls(len(self.rows), pa.string())
+        )
         columns["_band"] = column_of(pc.fill_null(bands, ""), "band")
         return columns | {name: _measured(self.rows.column(name), name) for name in self.measures}
 
@@ -166,7 +183,9 @@ def _measures(table: pa.Table, keys: Sequence[str]) -> list[str]:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _is_verdict(kind: pa.DataType, values: pa.ChunkedArray) -> bool:

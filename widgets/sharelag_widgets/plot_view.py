@@ -1,7 +1,8 @@
 """Plotly figures in a notebook, without five megabytes an instance.
 
-`plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save what it shows. Here plotly.js
-crosses once a page, when the first figure asks for it; a figure's arrays cross as bytes, the rest of it as JSON.
+`plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save what it
+shows. Here plotly.js crosses once a page, when the first figure asks for it; a figure's arrays
+cross as bytes, the rest of it as JSON.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from .view import View
 class PlotView(View):
     """A plotly figure in the theme of the page, readable as a table.
 
-    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's columns); picking
-    them picks those. With ``times=True`` x is time, and picking a point picks its moment.
+    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's
+    columns); picking them picks those. With ``times=True`` x is time, and picking a point picks its
+    moment.
 
     Parameters
     ----------
@@ -97,8 +99,13 @@ class PlotView(View):
         with self.hold_sync():
             self.note = "" if drawn else "There is nothing to draw: the figure has no traces."
             self.alt = self._alt or words or self.title or "Chart"
-            columns = {name: Column(np.zeros(1, np.int32), "text", (json.dumps(spec),)) for name, spec in specs.items()}
-            columns |= {str(n): Column(np.frombuffer(array, np.uint8)) for n, array in enumerate(arrays)}
+            columns = {
+                name: Column(np.zeros(1, np.int32), "text", (json.dumps(spec),))
+                for name, spec in specs.items()
+            }
+            columns |= {
+                str(n): Column(np.frombuffer(array, np.uint8)) for n, array in enumerate(arrays)
+            }
             self.data = pack(columns) if drawn else b""
 
     @property
@@ -108,8 +115,13 @@ class PlotView(View):
 
     def summary(self) -> str:
         """What is drawn, in a sentence."""
-        traces = [trace.get("name") or trace.get("type", "scatter") for trace in self._figure.get("data", [])]
-        named = dict.fromkeys(_plain_text(str(trace)) for trace in traces)  # each once, in their order
+        traces = [
+            trace.get("name") or trace.get("type", "scatter")
+            for trace in self._figure.get("data", [])
+        ]
+        named = dict.fromkeys(
+            _plain_text(str(trace)) for trace in traces
+        )  # each once, in their order
         return self.note or f"{self.alt}: {', '.join(named)}"
 
     def _picked(self, trait: str) -> dict[str, Any]:
@@ -120,7 +132,9 @@ class PlotView(View):
 
     def _show(self, selection: Selection) -> None:
         self.picked_keys = [key_text(key) for key in selection.keys]
-        self.picked_moment = None if selection.moment is None else selection.moment.timestamp() * 1000
+        self.picked_moment = (
+            None if selection.moment is None else selection.moment.timestamp() * 1000
+        )
 
     def _send_library(self, _: Any, message: Any, __: Any) -> None:
         if isinstance(message, dict) and message.get("want") == "plotly":
@@ -137,7 +151,9 @@ def _plotly_js() -> bytes:
 def _plain(figure: Any) -> dict[str, Any]:
     """The figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
     if not isinstance(figure, Mapping) and not hasattr(figure, "to_plotly_json"):
-        raise InputError(f"{type(figure).__name__} is no plotly figure: give a plotly.graph_objects.Figure or its dict")
+        raise InputError(
+            f"{type(figure).__name__} is no plotly figure: give a plotly.graph_objects.Figure or its dict"
+        )
     try:
         from plotly.io import to_json
     except ImportError as missing:
@@ -165,4 +181,6 @@ def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
             arrays.append(base64.b64decode(node["bdata"]))
             return {"dtype": node["dtype"], "shape": node.get("shape"), "array": len(arrays) - 1}
         return {name: _without_arrays(value, arrays) for name, value in node.items()}
-    return [_without_arrays(item, arrays) for item in node] if isinstance(node, list | tuple) else node
+    return (
+        [_without_arrays(item, arrays) for item in node] if isinstance(node, list | tuple) else node
+    )

@@ -24,7 +24,12 @@ class RowsView(View):
     _PICKS = ("picked",)
 
     def __init__(
-        self, rows: pa.Table, keys: Sequence[str], selection: Selection | None, empty: str, **traits: Any
+        self,
+        rows: pa.Table,
+        keys: Sequence[str],
+        selection: Selection | None,
+        empty: str,
+        **traits: Any,
     ) -> None:
         self._empty = empty
         self._key_columns = tuple(keys)
@@ -67,7 +72,11 @@ class RowsView(View):
 
     def _columns(self) -> dict[str, Column]:
         """The columns that the browser needs."""
-        return {"_key": column_of(pa.array([key_text(key) for key in self._row_keys], pa.string()), "key")}
+        return {
+            "_key": column_of(
+                pa.array([key_text(key) for key in self._row_keys], pa.string()), "key"
+            )
+        }
 
     def _picked(self, _: str) -> dict[str, Any]:
         chosen = np.frombuffer(self.picked, np.uint32)
@@ -93,7 +102,10 @@ def labels_of(rows: pa.Table, keys: Sequence[Key], labels: Mapping[Key, str] | N
         ids = rows.column("topic_id").to_pylist() if "topic_id" in names else topics
         partitions = rows.column("partition").to_pylist()
         found = [
-            f"{isolated(topic or id_)}-{number}" for topic, id_, number in zip(topics, ids, partitions, strict=True)
+            f"{isolated(topic or id_)}-{number}"
+            for topic, id_, number in zip(topics, ids, partitions, strict=True)
         ]
         return pa.array(found, pa.string())
-    return pa.array([(labels or {}).get(key, " / ".join(map(str, key))) for key in keys], pa.string())
+    return pa.array(
+        [(labels or {}).get(key, " / ".join(map(str, key))) for key in keys], pa.string()
+    )

@@ -17,8 +17,8 @@ class Run:
     Parameters
     ----------
     act : callable
-        ``act(cancelled, progress)``: it asks ``cancelled()`` now and then and gives up if so, and says
-        ``progress(done, total)``.
+        ``act(cancelled, progress)``: it asks ``cancelled()`` now and then and gives up if so, and
+        says ``progress(done, total)``.
     progressed : callable
         Takes the run, how much is done, and of how much. In the thread.
     ended : callable

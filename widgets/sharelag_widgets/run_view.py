@@ -30,7 +30,9 @@ class RunView(RowsView):
     """
 
     runs = traitlets.Bool(False).tag(sync=True)  # is there something to run?
-    state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle").tag(sync=True)
+    state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle").tag(
+        sync=True
+    )
     progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or nothing
     result = traitlets.Dict().tag(sync=True)  # `difference`, for the browser
     failure = traitlets.Unicode("").tag(sync=True)
@@ -99,7 +101,8 @@ class RunView(RowsView):
                 super()._handle_msg(msg)
             finally:
                 picks, self._to_tell = self._to_tell, None
-        # Who hears of a pick may wait for somebody who waits for this view: a dashboard's thread that refreshes it.
+        # Who hears of a pick may wait for somebody who waits for this view: a dashboard's thread
+        # that refreshes it.
         for picked in picks:
             with self._selection.hold_trait_notifications():
                 for name, value in picked.items():
@@ -125,14 +128,20 @@ class RunView(RowsView):
             if run is self._run and self.state == "running":
                 self.progress = [done, total]
 
-    def _ended(self, run: Run, found: Difference | None, error: BaseException | None, of: str, begun: int) -> None:
+    def _ended(
+        self, run: Run, found: Difference | None, error: BaseException | None, of: str, begun: int
+    ) -> None:
         with self._lock:
             if run is not self._run or self.state != "running":
                 return
             with self.hold_sync():
                 if found is not None:
                     of = of if begun == self._begun else _ANOTHER
-                    self.difference, self.result, self.state = found, difference_state(found, of), "done"
+                    self.difference, self.result, self.state = (
+                        found,
+                        difference_state(found, of),
+                        "done",
+                    )
                 else:
                     self.error, self.failure, self.state = error, words_of(error), "failed"
 

@@ -62,21 +62,27 @@ class Selection(traitlets.HasTraits):
     def _keys_fit(self, proposal: Any) -> tuple[Key, ...]:
         keys = tuple(tuple(key) for key in proposal["value"])
         if wrong := [key for key in keys if len(key) != len(self.columns)]:
-            raise InputError(f"{wrong[0]!r} is no key: a key has the values of {', '.join(self.columns)}")
+            raise InputError(
+                f"{wrong[0]!r} is no key: a key has the values of {', '.join(self.columns)}"
+            )
         return keys
 
     @traitlets.validate("offsets")
     def _offsets_fit(self, proposal: Any) -> tuple[int, int] | None:
         value = proposal["value"]
         if value is not None and (len(value) != 2 or None in value or value[0] > value[1]):
-            raise InputError(f"{value!r} are no offsets: give the first and the last, both inclusive")
+            raise InputError(
+                f"{value!r} are no offsets: give the first and the last, both inclusive"
+            )
         return None if value is None else (int(value[0]), int(value[1]))
 
     @traitlets.validate("moment")
     def _moment_fits(self, proposal: Any) -> datetime | None:
         moment = proposal["value"]
         if moment is not None and moment.tzinfo is None:
-            raise InputError(f"{moment} has no time zone: append Z for UTC, or an offset such as +01:00")
+            raise InputError(
+                f"{moment} has no time zone: append Z for UTC, or an offset such as +01:00"
+            )
         return None if moment is None else moment.astimezone(UTC)
 
     def clear(self) -> None:
@@ -96,7 +102,9 @@ class Selection(traitlets.HasTraits):
         if not self.keys:
             return table
         wanted = set(self.keys)
-        return table.filter(pa.array([key in wanted for key in keys_of(table, self.columns)], pa.bool_()))
+        return table.filter(
+            pa.array([key in wanted for key in keys_of(table, self.columns)], pa.bool_())
+        )
 
     def to_code(self, rows: str | None = None) -> str:
         """Python that makes this selection again.
@@ -111,7 +119,11 @@ class Selection(traitlets.HasTraits):
         given += [f"moment={iso(self.moment)!r}"] if self.moment else []
         given += [f"columns={self.columns!r}"] if self.columns != SHARE_PARTITION else []
         made = f"Selection({', '.join(given)})"
-        return f"from sharelag_widgets import Selection\n\n{made}" + (f".of({rows})" if rows else "") + "\n"
+        return (
+            f"from sharelag_widgets import Selection\n\n{made}"
+            + (f".of({rows})" if rows else "")
+            + "\n"
+        )
 
     def __repr__(self) -> str:
         return self.to_code().splitlines()[-1]
@@ -161,7 +173,11 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
 
 def isolated(name: str) -> str:
     """A name within a sentence: one that runs from right to left must not turn what follows."""
-    return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(letter) in _TURNING for letter in name) else name
+    return (
+        f"\u2068{name}\u2069"
+        if any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
+        else name
+    )
 
 
 def key_text(key: Key) -> str:

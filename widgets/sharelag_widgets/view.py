@@ -41,8 +41,8 @@ def in_other_forms(made: Any, **forms: str) -> Any:
 class View(Deaf, anywidget.AnyWidget):
     """A picture of some rows.
 
-    A subclass makes ``data`` of its rows, says which of its traits people change (`_PICKS`), and translates between
-    them and the selection (`_picked`, `_show`).
+    A subclass makes ``data`` of its rows, says which of its traits people change (`_PICKS`), and
+    translates between them and the selection (`_picked`, `_show`).
     """
 
     title = traitlets.Unicode("").tag(sync=True)

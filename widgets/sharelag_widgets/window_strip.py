@@ -79,13 +79,14 @@ class WindowStrip(View):
         Parameters
         ----------
         rows : table
-            `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a place); Arrow, pandas, Spark or
-            arrays. Rows of one share partition are its moments, by ``as_of``, ``record_timestamp`` or
-            ``write_timestamp``, whichever the table has first.
+            `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a place);
+            Arrow, pandas, Spark or arrays. Rows of one share partition are its moments, by
+            ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
         ends : table, optional
-            Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with that column, a row a
-            share partition, to show what is unread. Ends that are of a time (``as_of``) after a share partition's last
-            record are a moment of their own, with the window that this record left; else they are of the last moment.
+            Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
+            that column, a row a share partition, to show what is unread. Ends that are of a time
+            (``as_of``) after a share partition's last record are a moment of their own, with the
+            window that this record left; else they are of the last moment.
         keys : tuple of str
             The columns that name a share partition.
         labels : dict of key to str, optional
@@ -97,7 +98,9 @@ class WindowStrip(View):
         InputError
             A column is missing.
         """
-        return cls(table_of(rows), keys, labels or {}, ends, selection_for(selection, keys), title=title)
+        return cls(
+            table_of(rows), keys, labels or {}, ends, selection_for(selection, keys), title=title
+        )
 
     @property
     def rows(self) -> pa.Table:
@@ -120,8 +123,9 @@ class WindowStrip(View):
     def fill(self, rows: Rows, ends: Rows | None = None) -> None:
         """Show other moments, such as what was read again, to who goes on looking at the same.
 
-        The share partition stays, and with it the zoom, the cursor and the time that is shown; who looks at the last
-        moment without having picked it gets the new last one. Of share partitions that are gone nothing stays.
+        The share partition stays, and with it the zoom, the cursor and the time that is shown; who
+        looks at the last moment without having picked it gets the new last one. Of share partitions
+        that are gone nothing stays.
 
         Parameters
         ----------
@@ -141,7 +145,9 @@ class WindowStrip(View):
             self.shown = self._moments.keys.index(key) if stays else 0
             if not stays:
                 self.cursor, self.fit, self.span = None, "window", []
-            self.moment = self._last() if was_last or time is None or not stays else self._until(time)
+            self.moment = (
+                self._last() if was_last or time is None or not stays else self._until(time)
+            )
             self._publish()
             self._show(self._selection)
 
@@ -156,7 +162,8 @@ class WindowStrip(View):
         Returns
         -------
         dict of str to int
-            Kinds that there are none of are left out; nothing at all before the start offset is known.
+            Kinds that there are none of are left out; nothing at all before the start offset is
+            known.
         """
         row = self._row(moment)
         start, head, window_end, end = (
@@ -206,7 +213,11 @@ class WindowStrip(View):
 
     def _last(self) -> int:
         """The last moment of the share partition that is shown."""
-        return int(np.diff(self._moments.at[self.shown : self.shown + 2])[0]) - 1 if self._moments.keys else 0
+        return (
+            int(np.diff(self._moments.at[self.shown : self.shown + 2])[0]) - 1
+            if self._moments.keys
+            else 0
+        )
 
     def _until(self, time: datetime) -> int:
         """Its last moment that is not after a time; the first where all are."""
@@ -218,7 +229,9 @@ class WindowStrip(View):
         first, end = self._moments.at[self.shown : self.shown + 2]
         at = int(first) + (self.moment if moment is None else moment)
         if not first <= at < end:
-            raise InputError(f"there is no moment {at - first}: this share partition has {end - first}, from 0")
+            raise InputError(
+                f"there is no moment {at - first}: this share partition has {end - first}, from 0"
+            )
         return at
 
     def _picked(self, trait: str) -> dict[str, Any]:
@@ -239,7 +252,9 @@ class WindowStrip(View):
             self.cursor = None  # it is an offset of the one before
         if selection.moment is not None:
             self.moment = self._until(selection.moment)
-        is_away = offsets != self.offsets and self.span and offsets and not self._is_in_span(offsets)
+        is_away = (
+            offsets != self.offsets and self.span and offsets and not self._is_in_span(offsets)
+        )
         if self.fit == "fixed" and (is_other or is_away):
             self.fit, self.span = "window", []
         self.offsets = offsets
@@ -251,9 +266,13 @@ class WindowStrip(View):
 def _ends(ends: Rows, keys: tuple[str, ...]) -> dict[Key, End]:
     table = table_of(ends)
     if "end_offset" not in table.schema.names:
-        raise InputError("ends has no column end_offset: give a lag table, or offsets with the columns of the key")
+        raise InputError(
+            "ends has no column end_offset: give a lag table, or offsets with the columns of the key"
+        )
     times = numbers_of(table, "as_of")
-    known = zip(keys_of(table, keys), table.column("end_offset").to_pylist(), times.tolist(), strict=True)
+    known = zip(
+        keys_of(table, keys), table.column("end_offset").to_pylist(), times.tolist(), strict=True
+    )
     return {key: End(offset, time) for key, offset, time in known if offset is not None}
 
 

@@ -2,7 +2,13 @@
 
 from sharelag.model.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
 from sharelag.model.settings.clients import lint_consumer
-from sharelag.model.settings.force import Value, each_in_force, effective, effective_lock_ms, in_force
+from sharelag.model.settings.force import (
+    Value,
+    each_in_force,
+    effective,
+    effective_lock_ms,
+    in_force,
+)
 from sharelag.model.settings.rules import Problem, check, check_all, parse
 
 __all__ = [

@@ -1,7 +1,8 @@
 """The settings of share groups, one row each, as Kafka 4.3.1 declares them and as the drafts did.
 
-Kafka's rows are those of ``GroupCoordinatorConfig``, ``ShareGroupConfig``, ``ShareCoordinatorConfig`` (brokers)
-and ``GroupConfig`` (groups); the drafts' are those of KIP-932 while it was under discussion.
+Kafka's rows are those of ``GroupCoordinatorConfig``, ``ShareGroupConfig``,
+``ShareCoordinatorConfig`` (brokers) and ``GroupConfig`` (groups); the drafts' are those of KIP-932
+while it was under discussion.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: A setting's value once its text was read; None: a group leaves it to the broker, or there is none.
+#: A setting's value once its text was read; None: a group leaves it to the broker, or there is
+#: none.
 Typed: TypeAlias = int | bool | str | tuple[str, ...] | None
 
 
@@ -36,7 +38,9 @@ class Setting:
     status: Literal["current", "draft", "older draft"] = "current"
 
 
-def _broker(name: str, default: int, least: int | None = 1, greatest: int | None = None, **more: Any) -> Setting:
+def _broker(
+    name: str, default: int, least: int | None = 1, greatest: int | None = None, **more: Any
+) -> Setting:
     return Setting(name, "broker", more.pop("kind", "int"), default, least, greatest, **more)
 
 
@@ -46,36 +50,73 @@ def _between(name: str) -> dict[str, Any]:
 
 
 def _group(name: str, default: int, least: int, **more: Any) -> Setting:
-    return Setting(f"share.{name}", "group", "int", default, least, broker=f"group.share.{name}", **more)
+    return Setting(
+        f"share.{name}", "group", "int", default, least, broker=f"group.share.{name}", **more
+    )
 
 
-_LOCKS, _LIMIT, _DURATION = "partition.max.record.locks", "delivery.count.limit", "record.lock.duration.ms"
-_SESSION, _HEARTBEAT, _ASSIGNMENT = "session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"
+_LOCKS, _LIMIT, _DURATION = (
+    "partition.max.record.locks",
+    "delivery.count.limit",
+    "record.lock.duration.ms",
+)
+_SESSION, _HEARTBEAT, _ASSIGNMENT = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "assignment.interval.ms",
+)
 _STATE = "share.coordinator.state.topic"
 _PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
-#: ISO 8601 as Java's ``Duration`` reads it, without a sign: the offset reset looks back, never ahead.
-_LOOK_BACK = r"by_duration:[pP](?=[\dtT])(\d+[dD])?([tT](?=\d)(\d+[hH])?(\d+[mM])?(\d+([.,]\d{0,9})?[sS])?)?"
+#: ISO 8601 as Java's ``Duration`` reads it, without a sign: the offset reset looks back, never
+#: ahead.
+_LOOK_BACK = (
+    r"by_duration:[pP](?=[\dtT])(\d+[dD])?([tT](?=\d)(\d+[hH])?(\d+[mM])?(\d+([.,]\d{0,9})?[sS])?)?"
+)
 
-#: Kafka 4.3.1's settings. Defaults and ranges are that version's; `Setting.since` says what older brokers lack.
+#: Kafka 4.3.1's settings. Defaults and ranges are that version's; `Setting.since` says what older
+#: brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
     # Of brokers, for share groups.
     _broker(f"group.share.{_LOCKS}", 2000, 100, 10_000, **_between(_LOCKS)),
-    _broker(f"group.share.min.{_LOCKS}", 100, 100, 2000, since="4.3", greatest_by=f"group.share.max.{_LOCKS}"),
+    _broker(
+        f"group.share.min.{_LOCKS}",
+        100,
+        100,
+        2000,
+        since="4.3",
+        greatest_by=f"group.share.max.{_LOCKS}",
+    ),
     _broker(f"group.share.max.{_LOCKS}", 4000, 2000, 10_000, since="4.3"),
     _broker(f"group.share.{_LIMIT}", 5, 2, 10, **_between(_LIMIT)),
-    _broker(f"group.share.min.{_LIMIT}", 2, 2, 5, since="4.3", greatest_by=f"group.share.max.{_LIMIT}"),
+    _broker(
+        f"group.share.min.{_LIMIT}", 2, 2, 5, since="4.3", greatest_by=f"group.share.max.{_LIMIT}"
+    ),
     _broker(f"group.share.max.{_LIMIT}", 10, 5, 25, since="4.3"),
     _broker(f"group.share.{_DURATION}", 30_000, 1000, 3_600_000, **_between(_DURATION)),
-    _broker(f"group.share.min.{_DURATION}", 15_000, 1000, 30_000, greatest_by=f"group.share.max.{_DURATION}"),
+    _broker(
+        f"group.share.min.{_DURATION}",
+        15_000,
+        1000,
+        30_000,
+        greatest_by=f"group.share.max.{_DURATION}",
+    ),
     _broker(f"group.share.max.{_DURATION}", 60_000, 30_000, 3_600_000),
     _broker(f"group.share.{_SESSION}", 45_000, **_between(_SESSION)),
     _broker(f"group.share.min.{_SESSION}", 45_000, greatest_by=f"group.share.max.{_SESSION}"),
     _broker(f"group.share.max.{_SESSION}", 60_000),
-    _broker(f"group.share.{_HEARTBEAT}", 5000, below=f"group.share.{_SESSION}", **_between(_HEARTBEAT)),
+    _broker(
+        f"group.share.{_HEARTBEAT}", 5000, below=f"group.share.{_SESSION}", **_between(_HEARTBEAT)
+    ),
     _broker(f"group.share.min.{_HEARTBEAT}", 5000, greatest_by=f"group.share.max.{_HEARTBEAT}"),
     _broker(f"group.share.max.{_HEARTBEAT}", 15_000),
     _broker(f"group.share.{_ASSIGNMENT}", 1000, 0, since="4.3", **_between(_ASSIGNMENT)),
-    _broker(f"group.share.min.{_ASSIGNMENT}", 0, 0, since="4.3", greatest_by=f"group.share.max.{_ASSIGNMENT}"),
+    _broker(
+        f"group.share.min.{_ASSIGNMENT}",
+        0,
+        0,
+        since="4.3",
+        greatest_by=f"group.share.max.{_ASSIGNMENT}",
+    ),
     _broker(f"group.share.max.{_ASSIGNMENT}", 15_000, 0, since="4.3"),
     _broker("group.share.max.size", 200, 1, 1000),
     _broker("group.share.max.share.sessions", 2000, least_by="group.share.max.size"),
@@ -104,7 +145,14 @@ CATALOGUE: tuple[Setting, ...] = (
     _group(_SESSION, 45_000, 1, **_between(_SESSION)),
     _group(_HEARTBEAT, 5000, 1, below=f"share.{_SESSION}", **_between(_HEARTBEAT)),
     _group(_ASSIGNMENT, 1000, 0, since="4.3", **_between(_ASSIGNMENT)),
-    Setting("share.auto.offset.reset", "group", "text", "latest", choices=("latest", "earliest"), pattern=_LOOK_BACK),
+    Setting(
+        "share.auto.offset.reset",
+        "group",
+        "text",
+        "latest",
+        choices=("latest", "earliest"),
+        pattern=_LOOK_BACK,
+    ),
     Setting(
         "share.isolation.level",
         "group",
@@ -116,25 +164,47 @@ CATALOGUE: tuple[Setting, ...] = (
 )
 
 
-def _draft(name: str, default: Typed, least: int | None = None, greatest: int | None = None, **more: Any) -> Setting:
+def _draft(
+    name: str, default: Typed, least: int | None = None, greatest: int | None = None, **more: Any
+) -> Setting:
     scope, kind = more.pop("scope", "broker"), more.pop("kind", "int")
-    return Setting(name, scope, kind, default, least, greatest, status=more.pop("status", "draft"), **more)
+    return Setting(
+        name, scope, kind, default, least, greatest, status=more.pop("status", "draft"), **more
+    )
 
 
-#: Names and bounds of the drafts of KIP-932, where Kafka's differ; no released Kafka has all of them.
+#: Names and bounds of the drafts of KIP-932, where Kafka's differ; no released Kafka has all of
+#: them.
 DRAFT: tuple[Setting, ...] = (
     _draft("group.share.enable", False, kind="bool"),
     _draft("group.share.delivery.attempt.limit", 5, 2, 10),
     _draft(
-        "group.share.record.lock.duration.ms", 30_000, 1000, 60_000, greatest_by=f"group.share.{_DURATION[:-3]}.max.ms"
+        "group.share.record.lock.duration.ms",
+        30_000,
+        1000,
+        60_000,
+        greatest_by=f"group.share.{_DURATION[:-3]}.max.ms",
     ),
     _draft("group.share.record.lock.duration.max.ms", 60_000, 1000, 3_600_000),
     _draft("group.share.record.lock.partition.limit", 200, 100, 10_000),
     _draft("group.share.session.timeout.ms", 45_000, 1, **_between(_SESSION)),
-    _draft("group.share.min.session.timeout.ms", 45_000, 1, greatest_by=f"group.share.max.{_SESSION}"),
+    _draft(
+        "group.share.min.session.timeout.ms", 45_000, 1, greatest_by=f"group.share.max.{_SESSION}"
+    ),
     _draft("group.share.max.session.timeout.ms", 60_000, 1),
-    _draft("group.share.heartbeat.interval.ms", 5000, 1, below=f"group.share.{_SESSION}", **_between(_HEARTBEAT)),
-    _draft("group.share.min.heartbeat.interval.ms", 5000, 1, greatest_by=f"group.share.max.{_HEARTBEAT}"),
+    _draft(
+        "group.share.heartbeat.interval.ms",
+        5000,
+        1,
+        below=f"group.share.{_SESSION}",
+        **_between(_HEARTBEAT),
+    ),
+    _draft(
+        "group.share.min.heartbeat.interval.ms",
+        5000,
+        1,
+        greatest_by=f"group.share.max.{_HEARTBEAT}",
+    ),
     _draft("group.share.max.heartbeat.interval.ms", 15_000, 1),
     _draft("group.share.max.groups", 10, 1, 100),
     _draft("group.share.max.size", 200, 10, 1000),
@@ -148,7 +218,13 @@ DRAFT: tuple[Setting, ...] = (
         kind="text",
         choices=("read_uncommitted", "read_committed"),
     ),
-    _draft("group.share.auto.offset.reset", "latest", scope="group", kind="text", choices=("latest", "earliest")),
+    _draft(
+        "group.share.auto.offset.reset",
+        "latest",
+        scope="group",
+        kind="text",
+        choices=("latest", "earliest"),
+    ),
     _draft(
         "group.share.record.lock.duration.ms",
         None,
@@ -161,7 +237,8 @@ DRAFT: tuple[Setting, ...] = (
     _draft("share.coordinator.state.topic.num.partitions", 50, 1),
 )
 
-#: The catalogue by version of Kafka; the last is what KIP-932 proposed while it was under discussion.
+#: The catalogue by version of Kafka; the last is what KIP-932 proposed while it was under
+#: discussion.
 PROFILES = ("4.1", "4.2", "4.3.1", "draft")
 
 
@@ -179,7 +256,9 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
         For another profile.
     """
     if profile not in PROFILES:
-        raise InputError(f"no settings are known of Kafka {profile!r}: choose one of {', '.join(PROFILES)}")
+        raise InputError(
+            f"no settings are known of Kafka {profile!r}: choose one of {', '.join(PROFILES)}"
+        )
     if profile == "draft":
         return DRAFT
     return tuple(setting for setting in CATALOGUE if setting.since <= profile)
@@ -187,5 +266,9 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
 
 def find(name: str, profile: str = "4.3.1", scope: str | None = None) -> Setting | None:
     """A setting by its name; where a draft has it for brokers and groups, the brokers' unless a scope is given."""
-    named = (setting for setting in catalogue(profile) if setting.name == name and scope in (None, setting.scope))
+    named = (
+        setting
+        for setting in catalogue(profile)
+        if setting.name == name and scope in (None, setting.scope)
+    )
     return next(named, None)

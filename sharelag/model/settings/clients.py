@@ -10,9 +10,12 @@ _GROUP = (
     "set it for the group, since members of one group must not differ in it: kafka-configs.sh --alter "
     "--entity-type groups --entity-name GROUP --add-config {}=..."
 )
-_ACKNOWLEDGED = "share consumers acknowledge records, and commit no offsets: see share.acknowledgement.mode"
+_ACKNOWLEDGED = (
+    "share consumers acknowledge records, and commit no offsets: see share.acknowledgement.mode"
+)
 _ASSIGNED = "the group coordinator assigns partitions: see group.share.assignors of the brokers"
-#: Property of a consumer, and where its meaning went. Kafka's share consumer refuses all but the ignored ones.
+#: Property of a consumer, and where its meaning went. Kafka's share consumer refuses all but the
+#: ignored ones.
 _NOT_FOR_SHARE_CONSUMERS = {
     "auto.offset.reset": _GROUP.format("share.auto.offset.reset"),
     "isolation.level": _GROUP.format("share.isolation.level"),
@@ -48,13 +51,19 @@ def lint_consumer(properties: Mapping[str, object]) -> list[Problem]:
     -----
     ``ShareConsumerConfig`` of Kafka 4.3.1, and the section on consumer configuration of KIP-932.
     """
-    return [problem for name, value in properties.items() if (problem := _problem(name, str(value)))]
+    return [
+        problem for name, value in properties.items() if (problem := _problem(name, str(value)))
+    ]
 
 
 def _problem(name: str, value: str) -> Problem | None:
     if name in _NOT_FOR_SHARE_CONSUMERS:
-        why = "has no effect on share consumers" if name in _IGNORED else "share consumers refuse it"
+        why = (
+            "has no effect on share consumers" if name in _IGNORED else "share consumers refuse it"
+        )
         return Problem(name, value, why, _NOT_FOR_SHARE_CONSUMERS[name])
     if name.endswith(_LOCK_DURATION):
-        return Problem(name, value, "moved to group config", _GROUP.format(f"share.{_LOCK_DURATION}"))
+        return Problem(
+            name, value, "moved to group config", _GROUP.format(f"share.{_LOCK_DURATION}")
+        )
     return None

@@ -23,7 +23,9 @@ class Value(NamedTuple):
     source: str  # group, broker, default; assumed: nobody told, so Kafka's default is taken
 
 
-def effective(group: Mapping[str, object], broker: Mapping[str, object], profile: str = "4.3.1") -> dict[str, Value]:
+def effective(
+    group: Mapping[str, object], broker: Mapping[str, object], profile: str = "4.3.1"
+) -> dict[str, Value]:
     """The settings that a group works with.
 
     Parameters
@@ -37,17 +39,24 @@ def effective(group: Mapping[str, object], broker: Mapping[str, object], profile
     Returns
     -------
     dict of str to Value
-        Every setting of groups that the profile has. A stored value beyond the brokers' bounds gives way to the
-        bound, whose source is then the broker, and stays where it is stored. Of a list, the first is in force.
+        Every setting of groups that the profile has. A stored value beyond the brokers' bounds
+        gives way to the bound, whose source is then the broker, and stays where it is stored. Of a
+        list, the first is in force.
 
     Notes
     -----
-    ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1: brokers check a value when it is set, and
-    clamp it when their own bounds change afterwards.
+    ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1: brokers check a value when
+    it is set, and clamp it when their own bounds change afterwards.
     """
     settings = catalogue(profile)
-    own = {s.name: _of_group(s, group.get(s.name), broker, profile) for s in settings if s.scope == "group"}
-    chosen = {s.name: _first(_of_broker(s.name, broker, profile)) for s in settings if s.kind == "list"}
+    own = {
+        s.name: _of_group(s, group.get(s.name), broker, profile)
+        for s in settings
+        if s.scope == "group"
+    }
+    chosen = {
+        s.name: _first(_of_broker(s.name, broker, profile)) for s in settings if s.kind == "list"
+    }
     return own | chosen
 
 
@@ -59,7 +68,8 @@ def effective_lock_ms(group: object, broker: object = 30_000, greatest: object =
     group : int, str or None
         ``group.share.record.lock.duration.ms`` of the group; None leaves it to the broker.
     broker, greatest : int or str
-        ``group.share.record.lock.duration.ms`` and ``group.share.record.lock.duration.max.ms`` of the brokers.
+        ``group.share.record.lock.duration.ms`` and ``group.share.record.lock.duration.max.ms`` of
+        the brokers.
 
     Raises
     ------
@@ -87,8 +97,8 @@ def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
     Returns
     -------
     dict of str to Value
-        Every setting of the catalogue. What the table does not tell has Kafka's default, and the source
-        ``"assumed"``.
+        Every setting of the catalogue. What the table does not tell has Kafka's default, and the
+        source ``"assumed"``.
     """
     return each_in_force(settings, [group])[group]
 
@@ -110,14 +120,25 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
     def value_of(setting: Setting, mine: Mapping[str, tuple[str, str]]) -> Value:
         told = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)
         told = told or brokers.get(setting.broker or "")
-        return Value(typed(setting, told[0]), told[1]) if told else Value(setting.default, "assumed")
+        return (
+            Value(typed(setting, told[0]), told[1]) if told else Value(setting.default, "assumed")
+        )
 
-    return {group: {one.name: value_of(one, own.get(group, {})) for one in CATALOGUE} for group in groups}
+    return {
+        group: {one.name: value_of(one, own.get(group, {})) for one in CATALOGUE}
+        for group in groups
+    }
 
 
-def _of_group(setting: Setting, stored: object, broker: Mapping[str, object], profile: str) -> Value:
+def _of_group(
+    setting: Setting, stored: object, broker: Mapping[str, object], profile: str
+) -> Value:
     if stored is None:
-        return _of_broker(setting.broker, broker, profile) if setting.broker else Value(setting.default, "default")
+        return (
+            _of_broker(setting.broker, broker, profile)
+            if setting.broker
+            else Value(setting.default, "default")
+        )
     typed, _ = parse(setting, stored)
     for bound, is_beyond in ((setting.least_by, operator.lt), (setting.greatest_by, operator.gt)):
         limit = _of_broker(bound, broker, profile).value if bound else None
@@ -136,4 +157,8 @@ def _of_broker(name: str, broker: Mapping[str, object], profile: str) -> Value:
 
 
 def _first(listed: Value) -> Value:
-    return listed._replace(value=listed.value[0]) if isinstance(listed.value, tuple) and listed.value else listed
+    return (
+        listed._replace(value=listed.value[0])
+        if isinstance(listed.value, tuple) and listed.value
+        else listed
+    )

@@ -43,15 +43,16 @@ def check(
         A text, or what it stands for: an int, a bool.
     profile : {"4.3.1", "4.2", "4.1", "draft"}
     others : mapping of name to value, optional
-        Further settings of the group and of the brokers, by which the value is bounded; those that are missing
-        have their defaults.
+        Further settings of the group and of the brokers, by which the value is bounded; those that
+        are missing have their defaults.
     scope : {"broker", "group"}, optional
         Needed only in the draft, where two settings share a name.
 
     Returns
     -------
     list of Problem
-        Empty when Kafka accepts the value. A conflict between two settings is told for the one that was asked.
+        Empty when Kafka accepts the value. A conflict between two settings is told for the one that
+        was asked.
 
     Notes
     -----
@@ -60,14 +61,20 @@ def check(
     setting = find(name, profile, scope)
     if setting is None:
         known = sorted({known.name for known in catalogue(profile)})
-        return [Problem(name, str(value), f"Kafka {profile} has no such setting", _nearest(name, known))]
+        return [
+            Problem(name, str(value), f"Kafka {profile} has no such setting", _nearest(name, known))
+        ]
     typed, why = parse(setting, value)
     if why:
         return [Problem(name, str(value), why)]
-    return [Problem(name, str(value), why) for why in _conflicts(setting, typed, profile, others or {})]
+    return [
+        Problem(name, str(value), why) for why in _conflicts(setting, typed, profile, others or {})
+    ]
 
 
-def check_all(values: Mapping[str, object], profile: str = "4.3.1", scope: str | None = None) -> list[Problem]:
+def check_all(
+    values: Mapping[str, object], profile: str = "4.3.1", scope: str | None = None
+) -> list[Problem]:
     """What is wrong with several settings together, of a group, of the brokers, or of both.
 
     Returns
@@ -75,14 +82,21 @@ def check_all(values: Mapping[str, object], profile: str = "4.3.1", scope: str |
     list of Problem
         In the order of the names given; empty exactly when Kafka accepts all of them.
     """
-    problems = [problem for name, value in values.items() for problem in check(name, value, profile, values, scope)]
+    problems = [
+        problem
+        for name, value in values.items()
+        for problem in check(name, value, profile, values, scope)
+    ]
     # A bound that was set can be in conflict with a value that was not.
     for setting in catalogue(profile):
         bounds = {setting.least_by, setting.greatest_by} if setting.scope == "broker" else set()
         if setting.name not in values and not (bounds | {setting.below}).isdisjoint(values):
             present = value_in(setting.name, values, profile)
             shown = f"{present} (not set here)"
-            problems += [Problem(setting.name, shown, why) for why in _conflicts(setting, present, profile, values)]
+            problems += [
+                Problem(setting.name, shown, why)
+                for why in _conflicts(setting, present, profile, values)
+            ]
     return problems
 
 
@@ -97,9 +111,19 @@ def parse(setting: Setting, value: object) -> tuple[Typed, str]:
         choice = {"true": True, "false": False}.get(text.lower())
         return choice, "" if choice is not None else f"{text!r} is neither true nor false"
     if setting.kind == "list":
-        items = value if isinstance(value, tuple | list) else [item.strip() for item in text.split(",") if text]
-        return tuple(items), "" if items and all(items) else "at least one name is needed, and no empty ones"
-    if setting.choices and text not in setting.choices and not re.fullmatch(setting.pattern or r"(?!)", text):
+        items = (
+            value
+            if isinstance(value, tuple | list)
+            else [item.strip() for item in text.split(",") if text]
+        )
+        return tuple(items), "" if items and all(
+            items
+        ) else "at least one name is needed, and no empty ones"
+    if (
+        setting.choices
+        and text not in setting.choices
+        and not re.fullmatch(setting.pattern or r"(?!)", text)
+    ):
         also = " or by_duration: with a duration such as PT1H" if setting.pattern else ""
         return None, f"{text!r} is none of {', '.join(setting.choices)}{also}"
     return text, ""
@@ -123,7 +147,9 @@ def _out_of_range(number: int, least: int | None, greatest: int | None) -> str:
     return ""
 
 
-def _conflicts(setting: Setting, value: Typed, profile: str, others: Mapping[str, object]) -> list[str]:
+def _conflicts(
+    setting: Setting, value: Typed, profile: str, others: Mapping[str, object]
+) -> list[str]:
     """Which other settings a number disagrees with."""
     if not isinstance(value, int):
         return []
@@ -132,7 +158,11 @@ def _conflicts(setting: Setting, value: Typed, profile: str, others: Mapping[str
         (setting.greatest_by, operator.gt, "more than"),
         (setting.below, operator.ge, "not less than"),
     )
-    limits = [(bound, wrong, words, value_in(bound, others, profile)) for bound, wrong, words in rules if bound]
+    limits = [
+        (bound, wrong, words, value_in(bound, others, profile))
+        for bound, wrong, words in rules
+        if bound
+    ]
     return [
         f"{words} {bound} = {limit}"
         for bound, wrong, words, limit in limits

@@ -1,8 +1,9 @@
 """Judge one rule: whether it is broken, for how long, and how sure that is.
 
-A level begins when it is reached and ends when the value is better than it by the rule's hysteresis. It counts when
-it has lasted, at every moment looked at, for as long as the rule says. What is not known neither breaks a rule nor
-keeps it: the outcome is then what the rule says of the unknown. What was never begun is what the rule says of that.
+A level begins when it is reached and ends when the value is better than it by the rule's
+hysteresis. It counts when it has lasted, at every moment looked at, for as long as the rule says.
+What is not known neither breaks a rule nor keeps it: the outcome is then what the rule says of the
+unknown. What was never begun is what the rule says of that.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Judged:
 
     level: NDArray[Any]
     is_unknown: Bools  # the level is what the rule says of the unknown
-    since: Floats  # milliseconds: since when, at least, the level is reached; NaN where it is not, or not known
+    # milliseconds: since when, at least, the level is reached; NaN where it is not, or not known
+    since: Floats
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
 
 def _as_told(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: Floats) -> _Lasting:
     """A cause tells itself since when it holds."""
-    fires = reached if not rule.lasting else np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
+    fires = (
+        reached if not rule.lasting else np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
+    )
     may_fire = ~fires & ~ended & (~reached | np.isnan(since))
     return _Lasting(fires, np.asarray(may_fire, bool), np.where(reached, since, np.nan))
 

@@ -35,7 +35,9 @@ class Series:
     is_exact: Bools  # likewise; false: at least so much
     reason: Sequence[str | None]  # [rows]: why the last one is not known
     not_started: Bools  # [rows]: nothing was ever fetched, so that there is nothing to look at
-    since: Floats | None = None  # [rows], milliseconds: since when it holds, by its cause instead of its past
+    since: Floats | None = (
+        None  # [rows], milliseconds: since when it holds, by its cause instead of its past
+    )
 
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
@@ -51,7 +53,9 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
     if rule.measure == "cause":
         raise ValueError("causes are told by `of_causes`")
     facts = moments[-1].facts
-    mine = matches(facts.groups, rule.groups) & matches(_objects(facts.evidence.lag, "topic"), rule.topics)
+    mine = matches(facts.groups, rule.groups) & matches(
+        _objects(facts.evidence.lag, "topic"), rule.topics
+    )
     never = _never_fetched(facts)
     if rule.measure == "imbalance":
         found = _imbalances(rule, moments, mine & ~never)
@@ -74,7 +78,10 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     unsure = _unsure(rule, now.facts)
     # A cause whose size nobody can tell still holds.
     held = [sum(np.inf if row["held"] is None else row["held"] for row in found) for found in mine]
-    since = [max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan) for found in mine]
+    since = [
+        max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan)
+        for found in mine
+    ]
     return Series(
         groups,
         np.array([found[0]["topic"] if len(found) == 1 else None for found in mine], object),
@@ -90,7 +97,9 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
 
 def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
     """Which names a rule is about; a name that is not known belongs to the pattern * only."""
-    found = {name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)}
+    found = {
+        name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)
+    }
     return np.array([found[name] for name in names], bool)
 
 
@@ -101,7 +110,9 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
     measure = _MEASURES[rule.measure]
     used = moments[-1:] if rule.measure == "poison" else moments
     facts = moments[-1].facts
-    values = np.stack([np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1)
+    values = np.stack(
+        [np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1
+    )
     bounded = np.stack([then.bounded for then in used], axis=1)
     if rule.measure not in _BOUNDED:
         values[bounded] = np.nan
@@ -117,7 +128,9 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
 
 
 def _never_fetched(facts: Facts) -> Bools:
-    return np.array([reason == NO_START_OFFSET for reason in _objects(facts.evidence.lag, "lag_reason")], bool)
+    return np.array(
+        [reason == NO_START_OFFSET for reason in _objects(facts.evidence.lag, "lag_reason")], bool
+    )
 
 
 def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
@@ -146,7 +159,9 @@ def _drain(facts: Facts) -> Floats:
     kind = facts.drain
     known = np.isin(kind, [DRAINED, DRAINS])
     values = np.where(kind == DRAINED, 0.0, facts.progress("drain_ms"))
-    return np.where(known, values, np.where(np.isin(kind, [NEVER, STALLED, NOBODY]), np.inf, np.nan))
+    return np.where(
+        known, values, np.where(np.isin(kind, [NEVER, STALLED, NOBODY]), np.inf, np.nan)
+    )
 
 
 def _window(facts: Facts) -> Floats:
@@ -157,7 +172,9 @@ def _window(facts: Facts) -> Floats:
 
 
 def _retention(facts: Facts) -> Floats:
-    policy = beside(keys(facts.evidence.lag, PARTITION), facts.evidence.logs, PARTITION).column("cleanup_policy")
+    policy = beside(keys(facts.evidence.lag, PARTITION), facts.evidence.logs, PARTITION).column(
+        "cleanup_policy"
+    )
     deletes = pc.match_substring_regex(flat(policy).cast(pa.string()), r"\bdelete\b")
     keeps = flat(pc.invert(deletes)).fill_null(False).to_numpy(zero_copy_only=False)
     for_ever = keeps | (facts.progress("retention_ms") < 0) | (facts.progress("age_ms") == 0)
@@ -212,7 +229,9 @@ def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
     found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
     if _OF_MEMBERS & set(rule.causes or ()):
         alone = mine & np.isnan(facts.members)
-        found |= dict.fromkeys(facts.groups[alone], "who is in the group is not known: its own records are not there")
+        found |= dict.fromkeys(
+            facts.groups[alone], "who is in the group is not known: its own records are not there"
+        )
     return found
 
 
@@ -234,7 +253,14 @@ def _summed(found: Series) -> Series:
         reasons[of[row]] = reasons[of[row]] or found.reason[row]
     nowhere = np.full(len(groups), None, object)
     return Series(
-        groups.astype(object), nowhere, nowhere, found.at, values, exact, reasons, np.zeros(len(groups), bool)
+        groups.astype(object),
+        nowhere,
+        nowhere,
+        found.at,
+        values,
+        exact,
+        reasons,
+        np.zeros(len(groups), bool),
     )
 
 
@@ -243,11 +269,14 @@ def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
     values = np.full((len(groups), len(moments)), np.nan)
     for place, then in enumerate(moments):
         known = pa.array(chosen & ~then.bounded & ~then.absent)
-        for row in imbalance_arrow(then.facts.evidence.lag.filter(known), by="partition").to_pylist():
+        for row in imbalance_arrow(
+            then.facts.evidence.lag.filter(known), by="partition"
+        ).to_pylist():
             at = np.flatnonzero(groups == row["group_id"])
             if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
                 continue
-            # Nothing, or next to nothing, is spread evenly enough. One lag that is not known may be all there is.
+            # Nothing, or next to nothing, is spread evenly enough. One lag that is not known may be
+            # all there is.
             is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
             value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
             values[at[0], place] = -np.inf if is_little else value

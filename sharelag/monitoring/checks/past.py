@@ -1,8 +1,9 @@
 """Evidence of earlier moments, from one more reading of the records.
 
-So one run knows for how long a level has been passed, and no run has to remember anything. What the records do not
-reach back to is bounded where that can be done: nobody unfinishes records, so that an earlier start offset was no
-later than the first one known, and the lag then at least that to the end offset of that moment, which Kafka tells.
+So one run knows for how long a level has been passed, and no run has to remember anything. What the
+records do not reach back to is bounded where that can be done: nobody unfinishes records, so that
+an earlier start offset was no later than the first one known, and the lag then at least that to the
+end offset of that moment, which Kafka tells.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def as_of_now(evidence: Evidence) -> Then:
     return Then(Facts(evidence), nowhere, nowhere)
 
 
-def past(begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True) -> list[Then]:
+def past(
+    begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
+) -> list[Then]:
     """The evidence of earlier moments.
 
     Parameters
@@ -60,7 +63,8 @@ def past(begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bo
     begun : Reading
         What the evidence as of now was gathered from.
     moments : sequence of datetime
-        Before that. Of an input that noted the ends of topics at moments of its own, the last of those before each.
+        Before that. Of an input that noted the ends of topics at moments of its own, the last of
+        those before each.
     over : timedelta
         The span before each moment which rates are of.
     rates : bool
@@ -79,7 +83,9 @@ def past(begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bo
     chosen = _noted(ends, moments)
     observed = schemas.OBSERVED.empty_table()
     if rates:
-        observed = begun.over_history(partial(_observed, moments=chosen, over=over), schemas.OBSERVED)
+        observed = begun.over_history(
+            partial(_observed, moments=chosen, over=over), schemas.OBSERVED
+        )
     timeline = lags_at(begun, ends, chosen)
     first = begun.over_history(_first, schemas.HISTORY)
     found = []
@@ -119,9 +125,17 @@ def _then(
     windows = beside(mine, evidence.windows, _SHARE_PARTITION)
     made, has_made = numbers(windows, "create_timestamp")
     absent = np.asarray(~is_known & has_made & (made > milliseconds(at)), bool)
-    lag, bounded = _lag(evidence.lag, known, beside(mine, first, _SHARE_PARTITION), _ends(evidence.lag, ends, at), at)
+    lag, bounded = _lag(
+        evidence.lag,
+        known,
+        beside(mine, first, _SHARE_PARTITION),
+        _ends(evidence.lag, ends, at),
+        at,
+    )
     earlier = ends.filter(pc.less_equal(ends.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
-    earlier = earlier.filter(pc.greater_equal(earlier.column("as_of"), pa.scalar(at - over, schemas.TIMESTAMP)))
+    earlier = earlier.filter(
+        pc.greater_equal(earlier.column("as_of"), pa.scalar(at - over, schemas.TIMESTAMP))
+    )
     moment = Evidence(
         as_of=at,
         lag=lag,
@@ -135,7 +149,9 @@ def _then(
     return Then(Facts(moment), np.asarray(~is_known & bounded & ~absent, bool), absent)
 
 
-def _lag(now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: datetime) -> tuple[pa.Table, Bools]:
+def _lag(
+    now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: datetime
+) -> tuple[pa.Table, Bools]:
     """The lag of every share partition then; where its state then is not known, with the first state known since."""
     is_known = flat(known.column("group_id")).is_valid()
     columns: dict[str, pa.Array] = {}
@@ -148,12 +164,14 @@ def _lag(now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: dat
         numbers(table, name) for name in ("start_offset", "delivery_complete_count", "end_offset")
     )
     (window_end, _), (complete, d), (waiting, _) = (
-        numbers(table, name) for name in ("window_end_offset", "window_complete", "window_available")
+        numbers(table, name)
+        for name in ("window_end_offset", "window_complete", "window_available")
     )
     was_known = is_known.to_numpy(zero_copy_only=False)
     bound = pa.array(np.maximum(stop - start - count, 0), mask=~(a & b & c))
     columns["lag"] = pc.if_else(is_known, flat(known.column("lag")), bound)
-    # Then the window may have been narrower than in the first state known, and ended before this end.
+    # Then the window may have been narrower than in the first state known, and ended before this
+    # end.
     reach = np.where(was_known, np.maximum(stop, window_end), stop)
     columns["effective_lag"] = pa.array(np.maximum(reach - start - complete, 0), mask=~(a & c & d))
     columns["unread"] = pa.array(np.maximum(stop - np.maximum(window_end, start), 0), mask=~(a & c))
@@ -165,15 +183,21 @@ def _lag(now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: dat
     columns["lag_reason"] = pc.if_else(
         is_known, flat(known.column("lag_reason")), pa.scalar(NO_END_OFFSET_THEN, pa.string())
     )
-    columns |= {name: flat(now.column(name)) for name in ("group_id", "topic", "topic_id", "partition")}
+    columns |= {
+        name: flat(now.column(name)) for name in ("group_id", "topic", "topic_id", "partition")
+    }
     empty = pa.nulls(now.num_rows)
     arrays = [columns.get(field.name, empty).cast(field.type) for field in schemas.LAG]
     return pa.Table.from_arrays(arrays, schema=schemas.LAG), np.asarray(a & b & c, bool)
 
 
-def _progress(evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Table, at: datetime) -> pa.Table:
+def _progress(
+    evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Table, at: datetime
+) -> pa.Table:
     groups = _empty_then(evidence.groups, at)
-    return progress_of(replace(evidence, as_of=at, lag=lag, observed=observed, past_offsets=ends, groups=groups))
+    return progress_of(
+        replace(evidence, as_of=at, lag=lag, observed=observed, past_offsets=ends, groups=groups)
+    )
 
 
 def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
@@ -184,10 +208,16 @@ def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
 
 def _first(history: pa.RecordBatch) -> pa.Table:
     """Of each share partition the first row that is a whole state."""
-    whole = pc.and_(history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone"))
+    whole = pc.and_(
+        history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone")
+    )
     rows = history.filter(whole)
     codes = keys(rows, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return as_table(rows).take(pa.array(np.unique(codes, return_index=True)[1])).select(schemas.HISTORY.names)
+    return (
+        as_table(rows)
+        .take(pa.array(np.unique(codes, return_index=True)[1]))
+        .select(schemas.HISTORY.names)
+    )
 
 
 def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:
@@ -197,4 +227,6 @@ def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:
 
 def before(evidence: Evidence, spans: Sequence[timedelta], parts: int) -> list[datetime]:
     """The moments at which spans before now are looked at: their beginnings, and evenly within."""
-    return sorted({evidence.as_of - span * n / parts for span in spans if span for n in range(1, parts + 1)})
+    return sorted(
+        {evidence.as_of - span * n / parts for span in spans if span for n in range(1, parts + 1)}
+    )

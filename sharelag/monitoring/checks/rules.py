@@ -12,8 +12,9 @@ A rule compares one measure of the groups that it names with a level to warn and
     state_topic  how many findings there are about the state topic (`findings`)
     cause        offsets held by any of the `causes` that `sharelag explain` names
 
-A share partition of which nothing was ever fetched has none of this yet: it is not judged, or is what `not_started`
-says. What could not be asked for, or does not reach back far enough, is what `unknown` says.
+A share partition of which nothing was ever fetched has none of this yet: it is not judged, or is
+what `not_started` says. What could not be asked for, or does not reach back far enough, is what
+`unknown` says.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ _ONLY = {
 
 def _duration(value: Any) -> timedelta:
     """A duration as people write it. A number alone would be read as seconds by one and minutes by another."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*(ms|s|m|h|d)", value) if isinstance(value, str) else None
+    found = (
+        re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*(ms|s|m|h|d)", value)
+        if isinstance(value, str)
+        else None
+    )
     if not found:
         raise ValueError("write a duration with its unit, such as 90s, 5m or 2h")
     return timedelta(**{_UNITS[found[2]]: float(found[1])})
@@ -101,8 +106,12 @@ class Rule(_Strict):
     warn: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     critical: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     lasting: Annotated[Duration, Field(alias="for")] = timedelta(0)
-    hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0  # how much better than a level it has to be, to end it
-    unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"  # could not be asked, or does not reach back
+    hysteresis: Annotated[float, Field(ge=0, lt=1)] = (
+        0.0  # how much better than a level it has to be, to end it
+    )
+    unknown: Literal["ok", "warn", "critical", "unknown"] = (
+        "unknown"  # could not be asked, or does not reach back
+    )
     not_started: Literal["ok", "warn", "critical", "unknown"] = (
         "ok"  # nothing was ever fetched: there is nothing to judge
     )
@@ -151,7 +160,11 @@ class Rule(_Strict):
     @classmethod
     def _beyond(cls, value: float | None, info: ValidationInfo) -> float | None:
         warn = info.data.get("warn")
-        if value is not None and warn is not None and (value - warn) * _sign(info.data.get("measure")) < 0:
+        if (
+            value is not None
+            and warn is not None
+            and (value - warn) * _sign(info.data.get("measure")) < 0
+        ):
             raise ValueError("has to be worse than warn")
         return value
 
@@ -160,7 +173,9 @@ class Rule(_Strict):
     def _known(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in value or ():
             if name not in {cause.name for cause in CAUSES}:
-                raise ValueError(f"there is no cause {name!r}: {', '.join(cause.name for cause in CAUSES)}")
+                raise ValueError(
+                    f"there is no cause {name!r}: {', '.join(cause.name for cause in CAUSES)}"
+                )
         return value
 
     @model_validator(mode="after")
@@ -168,7 +183,9 @@ class Rule(_Strict):
         if self.warn is None and self.critical is None:
             raise ValueError("give warn, critical or both")
         if self.measure == "cause" and self.causes is None:
-            raise ValueError("the measure cause needs causes: a list of names that `sharelag explain` prints")
+            raise ValueError(
+                "the measure cause needs causes: a list of names that `sharelag explain` prints"
+            )
         return self
 
     @property
@@ -244,12 +261,16 @@ def parse_rules(text: str, name: str = "rules") -> Rules:
         for found in told:
             loc = found["loc"]
             # A list whose items are all wrong is called empty as well.
-            if found["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in told):
+            if found["type"] == "too_short" and any(
+                one["loc"][: len(loc)] == loc != one["loc"] for one in told
+            ):
                 continue
             known = next(loc[:n] for n in range(len(loc), -1, -1) if loc[:n] in marks)
             problems.append((marks[known], _words(loc, _WORDS.get(found["type"], found["msg"]))))
     if problems:
-        lines = [f"{name}:{line + 1}:{column + 1}: {words}" for (line, column), words in sorted(problems)]
+        lines = [
+            f"{name}:{line + 1}:{column + 1}: {words}" for (line, column), words in sorted(problems)
+        ]
         raise InputError("; ".join(lines))
     return rules
 
@@ -263,7 +284,9 @@ def _words(loc: tuple[int | str, ...], message: str) -> str:
     return f"{what}: {message.removeprefix('Value error, ')}"
 
 
-def _places(node: yaml.Node, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], tuple[int, int], bool]]:
+def _places(
+    node: yaml.Node, path: tuple[Any, ...]
+) -> Iterator[tuple[tuple[Any, ...], tuple[int, int], bool]]:
     """The place of every value, as pydantic names it; of a key's value it is the key, which stands before it."""
     if not path:
         yield path, _mark(node), False

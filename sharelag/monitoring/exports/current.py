@@ -1,8 +1,9 @@
 """Windows and lag of now as two Delta tables that are replaced again and again.
 
-``FOLDER/windows`` and ``FOLDER/lag`` hold a row a share partition that exists. Each commit replaces a whole table, so
-a reader sees one state or the next, and a table is one file: the rows are so few that finding out which ones to
-replace would cost more. Files and log entries that nobody can need any more are removed on the way.
+``FOLDER/windows`` and ``FOLDER/lag`` hold a row a share partition that exists. Each commit replaces
+a whole table, so a reader sees one state or the next, and a table is one file: the rows are so few
+that finding out which ones to replace would cost more. Files and log entries that nobody can need
+any more are removed on the way.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _TIDY_EVERY = 100
 _TABLES = ("windows", "lag")
 _KEY = ("group_id", "topic_id", "partition")
 # How long the library itself keeps what it tidies up, of which it knows days at least.
-_SETTINGS = {"delta.logRetentionDuration": "interval 1 days", "delta.deletedFileRetentionDuration": "interval 1 hours"}
+_SETTINGS = {
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
 
 
 class CurrentTables:
@@ -54,7 +58,9 @@ class CurrentTables:
         except ImportError as error:
             raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
         self._places = {name: folder / name for name in _TABLES}
-        self._names = {name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES}
+        self._names = {
+            name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES
+        }
         self._source = source
         self._writes = count()
         self._windows: pa.Table | None = None
@@ -63,7 +69,9 @@ class CurrentTables:
                 is_other = DeltaTable.is_deltatable(str(place))
                 is_other = is_other and DeltaTable(place).metadata().name != self._names[name]
             if is_other:
-                raise InputError(f"{place} is another table, which would be replaced: name another folder")
+                raise InputError(
+                    f"{place} is another table, which would be replaced: name another folder"
+                )
 
     def write(self, windows: pa.Table, lag: pa.Table) -> None:
         """Replace what is there; the windows first, so that no lag is of windows that are still to come.
@@ -84,7 +92,9 @@ class CurrentTables:
 
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}
-        windows = windows.append_column("topic", beside(keys(windows, _KEY), lag, _KEY).column("topic"))
+        windows = windows.append_column(
+            "topic", beside(keys(windows, _KEY), lag, _KEY).column("topic")
+        )
         tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
         for name, table in tables.items():
             with _told(f"cannot write to {self._places[name]}"):
@@ -108,7 +118,9 @@ class CurrentTables:
         hours = KEEP // timedelta(hours=1)
         for place in self._places.values():
             with _told(f"cannot tidy up {place}"):
-                DeltaTable(place).vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+                DeltaTable(place).vacuum(
+                    hours, dry_run=False, enforce_retention_duration=False, full=True
+                )
 
 
 @contextmanager
@@ -118,11 +130,16 @@ def _told(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
-        raise InputError(f"{what} ({str(error).strip().splitlines()[0]}): check the place") from error
+        raise InputError(
+            f"{what} ({str(error).strip().splitlines()[0]}): check the place"
+        ) from error
 
 
 def _for_delta(table: pa.Table) -> pa.Table:
     """Times in the unit that Delta has."""
     moment = pa.timestamp("us", "UTC")
-    fields = [field.with_type(moment) if pa.types.is_timestamp(field.type) else field for field in table.schema]
+    fields = [
+        field.with_type(moment) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
     return table.cast(pa.schema(fields))

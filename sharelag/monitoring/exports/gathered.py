@@ -1,6 +1,7 @@
 """What is exported now, gathered in the background, so that a request is cheap and never waits.
 
-A cluster is asked once every so many seconds, however many scrape, and whether it answers, is slow, or does not.
+A cluster is asked once every so many seconds, however many scrape, and whether it answers, is slow,
+or does not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.scaling import scaling
 
 _LOG = logging.getLogger(__name__)
-#: Seconds that a gathering may go on when nobody wants its result any more: a client library is not interrupted.
+#: Seconds that a gathering may go on when nobody wants its result any more: a client library is not
+#: interrupted.
 _GRACE = 10.0
 
 
@@ -32,7 +34,9 @@ class Gathered:
     succeeded: float | None = None  # when there last was one, in seconds since 1970
     errors: Mapping[str, int] = field(default_factory=dict)  # by kind, since the start
     attempts: int = 0  # how often it was tried, since the start
-    texts: dict[str, bytes] = field(default_factory=dict, compare=False)  # the metrics as written, by content type
+    texts: dict[str, bytes] = field(
+        default_factory=dict, compare=False
+    )  # the metrics as written, by content type
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
@@ -42,14 +46,17 @@ class Gathered:
 
 @contextmanager
 def gathering(
-    gather: Callable[[], Evidence], every: float, prepare: Callable[[Gathered, Gathered], None] | None = None
+    gather: Callable[[], Evidence],
+    every: float,
+    prepare: Callable[[Gathered, Gathered], None] | None = None,
 ) -> Iterator[Callable[[], Gathered]]:
     """Gather in one thread of its own until the end of the context.
 
     Parameters
     ----------
     gather : callable
-        Gathers the evidence; what it raises is counted, logged and told to nobody who asks over the network.
+        Gathers the evidence; what it raises is counted, logged and told to nobody who asks over the
+        network.
     every : float
         Seconds from the end of one gathering to the beginning of the next.
     prepare : callable, optional
@@ -58,7 +65,8 @@ def gathering(
     Yields
     ------
     callable
-        What is known now, at once: the last result, also while the next one is gathered; nothing before the first.
+        What is known now, at once: the last result, also while the next one is gathered; nothing
+        before the first.
     """
     last = Gathered(None)
     ended = threading.Event()
@@ -79,7 +87,9 @@ def gathering(
 
 
 def _ask(
-    gather: Callable[[], Evidence], before: Gathered, prepare: Callable[[Gathered, Gathered], None] | None
+    gather: Callable[[], Evidence],
+    before: Gathered,
+    prepare: Callable[[Gathered, Gathered], None] | None,
 ) -> Gathered:
     begun = time.monotonic()
     attempts = before.attempts + 1

@@ -34,8 +34,9 @@ def write_run(begun: Reading, folder: Path) -> Path:
     Returns
     -------
     pathlib.Path
-        The run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with ``lag.parquet``,
-        ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It is there with all of them or not at all.
+        The run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
+        ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It is there
+        with all of them or not at all.
 
     Raises
     ------
@@ -44,28 +45,32 @@ def write_run(begun: Reading, folder: Path) -> Path:
     """
     run = folder / iso(begun.now).replace("-", "").replace(":", "")
     if run.exists():
-        raise InputError(f"{run} is there already: a run is never replaced, so name another folder or remove it")
+        raise InputError(
+            f"{run} is there already: a run is never replaced, so name another folder or remove it"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(run, _tables(begun), _about(begun))
     except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror or error}): check the place") from error
+        raise InputError(
+            f"cannot write to {folder} ({error.strerror or error}): check the place"
+        ) from error
     return run
 
 
 def append_run(begun: Reading, folder: Path) -> list[str]:
     """Append lag, windows and imbalance as of one moment to Delta tables.
 
-    A table that has rows of that moment stays as it is. So a run that was interrupted is finished by the next one of
-    the same moment, and none is there twice.
+    A table that has rows of that moment stays as it is. So a run that was interrupted is finished
+    by the next one of the same moment, and none is there twice.
 
     Parameters
     ----------
     begun : Reading
         Of some input, as of one moment.
     folder : pathlib.Path
-        The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have ``as_of``, in microseconds
-        as Delta has no others. They are made if they are not there.
+        The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have
+        ``as_of``, in microseconds as Delta has no others. They are made if they are not there.
 
     Returns
     -------
@@ -88,7 +93,9 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
         place = str(folder / name)
         try:
             if not DeltaTable.is_deltatable(place) or not _has(DeltaTable(place), begun.now):
-                write_deltalake(place, _for_delta(table, begun.now), mode="append", commit_properties=about)
+                write_deltalake(
+                    place, _for_delta(table, begun.now), mode="append", commit_properties=about
+                )
                 appended.append(name)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot append to {place} ({error}): check the place") from error
@@ -96,7 +103,11 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
 
 
 def _tables(begun: Reading) -> dict[str, pa.Table]:
-    return {"lag": begun.table("lag"), "windows": begun.table("windows"), "imbalance": begun.imbalance()}
+    return {
+        "lag": begun.table("lag"),
+        "windows": begun.table("windows"),
+        "imbalance": begun.imbalance(),
+    }
 
 
 def _about(begun: Reading) -> dict[str, str]:
@@ -104,14 +115,19 @@ def _about(begun: Reading) -> dict[str, str]:
 
 
 def _has(table: Any, as_of: datetime) -> bool:
-    return bool(table.to_pyarrow_dataset().count_rows(filter=pc.field("as_of") == pa.scalar(as_of, _MOMENT)))
+    return bool(
+        table.to_pyarrow_dataset().count_rows(filter=pc.field("as_of") == pa.scalar(as_of, _MOMENT))
+    )
 
 
 def _for_delta(table: pa.Table, as_of: datetime) -> pa.Table:
     """The rows with the moment that they are of, and times in the unit that Delta has."""
     if "as_of" not in table.column_names:
         table = table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
-    fields = [field.with_type(_MOMENT) if pa.types.is_timestamp(field.type) else field for field in table.schema]
+    fields = [
+        field.with_type(_MOMENT) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
     return table.cast(pa.schema(fields))
 
 

@@ -27,8 +27,16 @@ from sharelag.schemas.arrow import keys
 _SHARE_PARTITION = ("group", "topic", "partition")
 #: Metric, help, and where its numbers are, of each share partition.
 _OF_LAG = (
-    ("kafka_share_group_lag", "End offset - start offset - delivery complete count (KIP-1226).", "lag"),
-    ("kafka_share_group_start_offset", "The share-partition start offset, as persisted.", "start_offset"),
+    (
+        "kafka_share_group_lag",
+        "End offset - start offset - delivery complete count (KIP-1226).",
+        "lag",
+    ),
+    (
+        "kafka_share_group_start_offset",
+        "The share-partition start offset, as persisted.",
+        "start_offset",
+    ),
     (
         "kafka_share_group_delivery_complete_count",
         "Records finished at or after the start offset, as persisted.",
@@ -36,7 +44,11 @@ _OF_LAG = (
     ),
 )
 #: The label state, and where its numbers are.
-_WINDOW = (("available", "window_available"), ("unknown", "window_unknown"), ("complete", "window_complete"))
+_WINDOW = (
+    ("available", "window_available"),
+    ("unknown", "window_unknown"),
+    ("complete", "window_complete"),
+)
 #: Metric, help, and the key of `scaling`, of each group.
 _OF_GROUP = (
     ("kafka_share_group_sum_lag", "Lag of all share partitions of the group together.", "lag"),
@@ -45,7 +57,11 @@ _OF_GROUP = (
         "The same without what more consumers would not finish, such as records that always fail.",
         "lag_excluding_stuck",
     ),
-    ("kafka_share_group_unknown_lags", "Share partitions of the group whose lag is not known.", "unknown_lags"),
+    (
+        "kafka_share_group_unknown_lags",
+        "Share partitions of the group whose lag is not known.",
+        "unknown_lags",
+    ),
     ("kafka_share_group_members", "Members of the group, by its own records.", "members"),
 )
 
@@ -93,7 +109,9 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
     try:
         write_to_textfile(str(file), registry_of(lambda: gathered))
     except OSError as error:
-        raise InputError(f"cannot write {file} ({error.strerror}): name a file in a folder that is there") from error
+        raise InputError(
+            f"cannot write {file} ({error.strerror}): name a file in a folder that is there"
+        ) from error
 
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
@@ -107,9 +125,13 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         yield _gauge(name, words, _SHARE_PARTITION, labels, facts.lag(column), told)
     words = "How long the oldest unfinished record has been waiting."
     age = facts.progress("age_ms") / 1000
-    yield _gauge("kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, told)
+    yield _gauge(
+        "kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, told
+    )
     words = "Records in the window: available again, complete, or unknown (acquired, or their state never persisted)."
-    family = GaugeMetricFamily("kafka_share_group_window_records", words, labels=[*_SHARE_PARTITION, "state"])
+    family = GaugeMetricFamily(
+        "kafka_share_group_window_records", words, labels=[*_SHARE_PARTITION, "state"]
+    )
     for state, column in _WINDOW:
         _add(family, [[*one, state] for one in labels], facts.lag(column), told)
     yield family
@@ -119,11 +141,17 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
     labels = [[group] for group in groups]
     everyone = np.ones(len(groups), bool)
     for name, words, key in _OF_GROUP:
-        values = np.array([math.nan if told[key] is None else told[key] for told in groups.values()], float)
+        values = np.array(
+            [math.nan if told[key] is None else told[key] for told in groups.values()], float
+        )
         yield _gauge(name, words, ["group"], labels, values, everyone)
-    greatest = {row["group_id"]: row["max_lag"] for row in rollup_arrow(evidence.lag, "group").to_pylist()}
+    greatest = {
+        row["group_id"]: row["max_lag"] for row in rollup_arrow(evidence.lag, "group").to_pylist()
+    }
     words = "The greatest lag of a share partition."
-    values = np.array([math.nan if greatest[group] is None else greatest[group] for group in groups], float)
+    values = np.array(
+        [math.nan if greatest[group] is None else greatest[group] for group in groups], float
+    )
     yield _gauge("kafka_share_group_max_lag", words, ["group"], labels, values, everyone)
     even = {
         row["group_id"]: row["max_mean"]
@@ -141,15 +169,20 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     )
     if gathered.succeeded is not None:
         succeeded.add_metric([], gathered.succeeded)
-    took = GaugeMetricFamily("kafka_share_group_collect_duration_seconds", "How long gathering them took.")
+    took = GaugeMetricFamily(
+        "kafka_share_group_collect_duration_seconds", "How long gathering them took."
+    )
     if gathered.seconds is not None:
         took.add_metric([], gathered.seconds)
     attempts = CounterMetricFamily(
-        "kafka_share_group_collect_attempts", "Times they were gathered, or could not be, since the start."
+        "kafka_share_group_collect_attempts",
+        "Times they were gathered, or could not be, since the start.",
     )
     attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(
-        "kafka_share_group_collect_errors", "Times they could not be gathered, by what went wrong.", labels=["kind"]
+        "kafka_share_group_collect_errors",
+        "Times they could not be gathered, by what went wrong.",
+        labels=["kind"],
     )
     for kind, count in sorted(gathered.errors.items()):
         errors.add_metric([kind], count)
@@ -161,11 +194,20 @@ def _told(evidence: Evidence) -> Bools:
     key = keys(evidence.lag, ("group_id", "topic_id", "partition"))
     codes = key.dictionary_encode().indices.to_numpy()
     has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
-    return np.asarray(has_topic & (np.bincount(codes)[codes] == 1), bool) if len(codes) else np.zeros(0, bool)
+    return (
+        np.asarray(has_topic & (np.bincount(codes)[codes] == 1), bool)
+        if len(codes)
+        else np.zeros(0, bool)
+    )
 
 
 def _gauge(
-    name: str, words: str, names: Iterable[str], labels: list[list[str]], values: Floats, told: Bools
+    name: str,
+    words: str,
+    names: Iterable[str],
+    labels: list[list[str]],
+    values: Floats,
+    told: Bools,
 ) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=list(names))
     _add(family, labels, values, told)

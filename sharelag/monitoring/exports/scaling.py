@@ -53,16 +53,21 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     Returns
     -------
     dict of str to dict
-        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished record), ``members``,
-        ``unknown_lags`` and ``as_of``. A number that is not known is None: an autoscaler then holds still, as it
-        would not at 0. Share partitions of which nothing was ever fetched have no lag, by Kafka's command neither,
-        and are left out of the sum; with an end offset that could not be read there is no sum.
+        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
+        record), ``members``, ``unknown_lags`` and ``as_of``. A number that is not known is None: an
+        autoscaler then holds still, as it would not at 0. Share partitions of which nothing was
+        ever fetched have no lag, by Kafka's command neither, and are left out of the sum; with an
+        end offset that could not be read there is no sum.
     """
     facts = Facts(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
     lag, held = facts.lag("lag"), stuck(facts)
-    unread = np.array([reason == NO_END_OFFSET for reason in evidence.lag.column("lag_reason").to_pylist()], bool)
-    known, unknown, unreadable = (np.bincount(of, one) for one in (~np.isnan(lag), np.isnan(lag), unread))
+    unread = np.array(
+        [reason == NO_END_OFFSET for reason in evidence.lag.column("lag_reason").to_pylist()], bool
+    )
+    known, unknown, unreadable = (
+        np.bincount(of, one) for one in (~np.isnan(lag), np.isnan(lag), unread)
+    )
     sums = np.bincount(of, np.nan_to_num(lag))
     left = np.bincount(of, np.nan_to_num(lag) - held)
     age, members = _ages(facts, of), facts.members[first]
@@ -72,7 +77,9 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
             "group": str(group),
             "lag": int(sums[place]) if is_known[place] else None,
             "lag_excluding_stuck": int(left[place]) if is_known[place] else None,
-            "age_seconds": float(age[place]) / 1000 if is_known[place] and not np.isnan(age[place]) else None,
+            "age_seconds": float(age[place]) / 1000
+            if is_known[place] and not np.isnan(age[place])
+            else None,
             "members": None if np.isnan(members[place]) else int(members[place]),
             "unknown_lags": int(unknown[place]),
             "as_of": iso(evidence.as_of),

@@ -1,7 +1,8 @@
 """HTTP server for Prometheus and KEDA: metrics, a group's numbers, and nothing else.
 
-Without a token only this machine is answered, and only under its own name, so that no page in a browser on it can
-ask for another site. What went wrong with the cluster is in the log, not in an answer.
+Without a token only this machine is answered, and only under its own name, so that no page in a
+browser on it can ask for another site. What went wrong with the cluster is in the log, not in an
+answer.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ _RETRY = 5
 _DIGITS = 18
 
 
-def server(gathered: Callable[[], Gathered], host: str, port: int, token: str | None = None) -> WSGIServer:
+def server(
+    gathered: Callable[[], Gathered], host: str, port: int, token: str | None = None
+) -> WSGIServer:
     """Bind a server; ``serve_forever`` runs it.
 
     Parameters
     ----------
     gathered : callable
-        What is known now, such as `sharelag.monitoring.exports.gathered.gathering` tells it; has to answer at once.
+        What is known now, such as `sharelag.monitoring.exports.gathered.gathering` tells it; has to
+        answer at once.
     host : str
         The address to listen on.
     port : int
@@ -55,22 +59,32 @@ def server(gathered: Callable[[], Gathered], host: str, port: int, token: str | 
         When the address is not this machine's own and there is no token, or cannot be listened on.
     """
     if not token and not is_loopback(host):
-        raise InputError(f"{host} can be reached from elsewhere: set a token (SHARELAG_TOKEN), or listen on 127.0.0.1")
+        raise InputError(
+            f"{host} can be reached from elsewhere: set a token (SHARELAG_TOKEN), or listen on 127.0.0.1"
+        )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         kind = type("_Server", (_Server,), {"address_family": family})
         return make_server(host, port, application(gathered, token), kind, _Handler)
     except OSError as error:
-        raise InputError(f"cannot listen on {host} port {port} ({error.strerror}): choose another") from error
+        raise InputError(
+            f"cannot listen on {host} port {port} ({error.strerror}): choose another"
+        ) from error
 
 
-def application(gathered: Callable[[], Gathered], token: str | None = None) -> Callable[..., Iterable[bytes]]:
+def application(
+    gathered: Callable[[], Gathered], token: str | None = None
+) -> Callable[..., Iterable[bytes]]:
     """The same as a WSGI application, for a server of one's own."""
     metrics = _Metrics(gathered)
 
     def reply(environ: Environ) -> Reply:
         if token and not _is_allowed(environ, token):
-            return HTTPStatus.UNAUTHORIZED, _TEXT, b"bring the token along: Authorization: Bearer TOKEN\n"
+            return (
+                HTTPStatus.UNAUTHORIZED,
+                _TEXT,
+                b"bring the token along: Authorization: Bearer TOKEN\n",
+            )
         if not token and not is_loopback(_host(environ)):
             return HTTPStatus.FORBIDDEN, _TEXT, b"only this machine is answered, by its own name\n"
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
@@ -85,7 +99,11 @@ def application(gathered: Callable[[], Gathered], token: str | None = None) -> C
 
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         status, kind, body = reply(environ)
-        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+        headers = [
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+        ]
         headers.append(("X-Content-Type-Options", "nosniff"))
         if status is HTTPStatus.UNAUTHORIZED:
             headers.append(("WWW-Authenticate", "Bearer"))
@@ -139,7 +157,9 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
     target = parse_qs(query).get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
-            return _json(HTTPStatus.BAD_REQUEST, {"error": "target is a number of offsets for each consumer"})
+            return _json(
+                HTTPStatus.BAD_REQUEST, {"error": "target is a number of offsets for each consumer"}
+            )
         told = told | {"consumers": consumers(told, int(target[0]))}
     return _json(HTTPStatus.OK, told)
 
@@ -157,7 +177,11 @@ def _is_allowed(environ: Environ, token: str) -> bool:
 def _host(environ: Environ) -> str:
     """The name that the client asked for, without the port."""
     host: str = environ.get("HTTP_HOST", "")
-    return host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
+    return (
+        host.rpartition(":")[0]
+        if host.rpartition(":")[2].isdecimal() and not host.endswith("]")
+        else host
+    )
 
 
 class _Server(ThreadingMixIn, WSGIServer):

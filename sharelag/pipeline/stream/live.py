@@ -1,9 +1,9 @@
 """Windows and lag of now: tables in this process that a stream keeps current.
 
-The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has nothing to continue, so
-nothing can be stale when it begins again. After each micro-batch, and again and again while there is none, end
-offsets are asked for, and the lag of every share partition is computed of its window and them, in this order: the
-other way round it could seem negative.
+The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has
+nothing to continue, so nothing can be stale when it begins again. After each micro-batch, and again
+and again while there is none, end offsets are asked for, and the lag of every share partition is
+computed of its window and them, in this order: the other way round it could seem negative.
 """
 
 from __future__ import annotations
@@ -141,12 +141,15 @@ class Live:
         return str(self._shown().to_html())
 
     def _shown(self) -> Any:
-        # Tables that show themselves are made in a layer above, which is needed only where somebody looks.
+        # Tables that show themselves are made in a layer above, which is needed only where somebody
+        # looks.
         bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
         columns = import_module("sharelag.workbench.show").LAG_COLUMNS
         lag, notes = self._lag, []
         if self._failure is not None or self._stopped.is_set():
-            notes.append("no longer current: " + (str(self._failure) if self._failure else "it was stopped"))
+            notes.append(
+                "no longer current: " + (str(self._failure) if self._failure else "it was stopped")
+            )
         return bench.Result(
             title=f"Lag of {len(lag):,} share partition{'s' * (len(lag) != 1)}, live",
             table=lag,
@@ -169,11 +172,13 @@ class Live:
         """
         with self._changed:
             seconds = None if until is None else max(until - time.monotonic(), 0.0)
-            self._changed.wait_for(lambda: self._number > number or self._failure or self._stopped.is_set(), seconds)
+            self._changed.wait_for(
+                lambda: self._number > number or self._failure or self._stopped.is_set(), seconds
+            )
             self.check()
             return self._number if self._number > number else 0
 
-    # ---- the stream -------------------------------------------------------------------------------------
+    # ---- the stream ------------------------------------------------------------------------------
 
     def _run(self) -> None:
         """Follow until stopped; from the beginning again when records are gone that were not read."""
@@ -196,16 +201,26 @@ class Live:
 
     def _start(self) -> StreamingQuery:
         kafka.offset_ranges(self._config, self._topic)  # tells what is wrong better than Spark does
-        options = {"subscribe": self._topic, "startingOffsets": "earliest", **self._config.spark_options()}
+        options = {
+            "subscribe": self._topic,
+            "startingOffsets": "earliest",
+            **self._config.spark_options(),
+        }
         raw = self._spark.readStream.format(FORMAT).options(**options).load()
-        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode("update")
+        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode(
+            "update"
+        )
         self._tidy()
         if self._checkpoints:
             self._checkpoint = self._checkpoints / uuid4().hex
             writer = writer.option("checkpointLocation", str(self._checkpoint))
         partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
         with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
-            return writer.foreachBatch(self._take).trigger(processingTime=f"{self._every} seconds").start()
+            return (
+                writer.foreachBatch(self._take)
+                .trigger(processingTime=f"{self._every} seconds")
+                .start()
+            )
 
     def _take(self, changes: DataFrame, batch: int) -> None:
         """One micro-batch. There is no limit to it, so the first brings all there is."""
@@ -219,7 +234,9 @@ class Live:
         """Sample end offsets while no records come, until the query ends or is to end."""
         while not self._stopped.is_set():
             with self._changed:
-                if not self._current and self._is_empty():  # there is no micro-batch before there is a record
+                if (
+                    not self._current and self._is_empty()
+                ):  # there is no micro-batch before there is a record
                     self._windows, self._current = schemas.WINDOWS.empty_table(), True
                 if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
                     self._compute()
@@ -232,11 +249,17 @@ class Live:
             raise ClusterError("the stream was stopped by somebody else: watch again")
         if DataLossError.__name__ not in str(failure):
             raise failure
-        # What was pruned unread is superseded, but share partitions may have been deleted meanwhile.
-        _LOG.warning("records of %s were pruned before they were read; reading it from its beginning", self._topic)
+        # What was pruned unread is superseded, but share partitions may have been deleted
+        # meanwhile.
+        _LOG.warning(
+            "records of %s were pruned before they were read; reading it from its beginning",
+            self._topic,
+        )
 
     def _is_empty(self) -> bool:
-        return all(first == end for first, end in kafka.offset_ranges(self._config, self._topic).values())
+        return all(
+            first == end for first, end in kafka.offset_ranges(self._config, self._topic).values()
+        )
 
     def _compute(self) -> None:
         try:

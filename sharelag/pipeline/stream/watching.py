@@ -36,14 +36,15 @@ def watch(
     every : float
         Seconds between micro-batches, and between samples of end offsets while there are none.
     heed : callable, optional
-        Called with windows and lag each time that the lag was computed. What `ShareLagError` it raises is logged.
+        Called with windows and lag each time that the lag was computed. What `ShareLagError` it
+        raises is logged.
     command_config, properties, timeout
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
         Without it, the active one, or one that is made.
     checkpoints : pathlib.Path, optional
-        Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines share. Without it,
-        Spark chooses a temporary one.
+        Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines
+        share. Without it, Spark chooses a temporary one.
 
     Returns
     -------
@@ -60,9 +61,14 @@ def watch(
         When the cluster does not answer, or what ``heed`` raised of the first lag.
     """
     if isinstance(cluster, str):
-        cluster = client_config(cluster, Path(command_config) if command_config else None, properties, timeout)
+        cluster = client_config(
+            cluster, Path(command_config) if command_config else None, properties, timeout
+        )
     spark = spark or session()
-    require_streams(spark, "ask sharelag.open(...) again and again, or watch from a process with a Spark of its own")
+    require_streams(
+        spark,
+        "ask sharelag.open(...) again and again, or watch from a process with a Spark of its own",
+    )
     names = frozenset([groups] if isinstance(groups, str) else groups)
     live = Live(cluster, spark, names, every, heed, checkpoints)
     try:

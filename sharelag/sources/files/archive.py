@@ -6,9 +6,10 @@
     data/offsets/day=DAY/*.parquet                log start and end offset of every topic partition, again and again
     checkpoint/                                   Spark's: how far the job has come
 
-``data`` is a link that one step moves (`sharelag.sources.files.views`), so whoever opens ``data/records`` with pyarrow,
-Spark or anything else sees every record once, at any instant. A day is that of the archiving, not of the record: so
-files, in the order of their paths, are in the order of the log whatever clocks say.
+``data`` is a link that one step moves (`sharelag.sources.files.views`), so whoever opens
+``data/records`` with pyarrow, Spark or anything else sees every record once, at any instant. A day
+is that of the archiving, not of the record: so files, in the order of their paths, are in the order
+of the log whatever clocks say.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class ArchiveInput(RecordsOnly):
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """`sharelag.schemas.OFFSETS` of these topics; those that were never seen are not in it.
 
-        Offsets of a moment between two samples are null where the samples differ, and so is their ``as_of``.
+        Offsets of a moment between two samples are null where the samples differ, and so is their
+        ``as_of``.
         """
         newest, last = self._newest(topic_ids)
         if as_of is None or last is None or (isinstance(as_of, datetime) and as_of >= last):
@@ -93,9 +95,10 @@ class ArchiveInput(RecordsOnly):
         Returns
         -------
         pyarrow.Table
-            `sharelag.schemas.OFFSETS`, a row a moment and partition that was ever sampled; ``as_of`` is the moment.
-            An offset is known where the samples before and after the moment agree, for it only grows; it is null
-            where they differ, and before the first and after the last sample.
+            `sharelag.schemas.OFFSETS`, a row a moment and partition that was ever sampled;
+            ``as_of`` is the moment. An offset is known where the samples before and after the
+            moment agree, for it only grows; it is null where they differ, and before the first and
+            after the last sample.
         """
         tables = [of_topics(_open(path).read(), topic_ids) for path in self._files(OFFSETS)]
         return samples.at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
@@ -103,12 +106,18 @@ class ArchiveInput(RecordsOnly):
     def gaps(self) -> pa.Table:
         """Ranges of offsets that were pruned before they could be read, as `GAP`; sorted, touching ones as one."""
         self.info()
-        rows = pa.concat_tables([_open(p).read() for p in self._files(GAPS)] or [GAP.empty_table()]).cast(GAP)
-        rows = rows.sort_by([(name, "ascending") for name in ("topic", "partition", "first_offset")])
+        rows = pa.concat_tables(
+            [_open(p).read() for p in self._files(GAPS)] or [GAP.empty_table()]
+        ).cast(GAP)
+        rows = rows.sort_by(
+            [(name, "ascending") for name in ("topic", "partition", "first_offset")]
+        )
         if rows.num_rows == 0:
             return rows
         topic = rows.column("topic").combine_chunks().dictionary_encode().indices.to_numpy()
-        partition, first, end = (rows.column(name).to_numpy() for name in ("partition", "first_offset", "end_offset"))
+        partition, first, end = (
+            rows.column(name).to_numpy() for name in ("partition", "first_offset", "end_offset")
+        )
         apart = (np.diff(topic) != 0) | (np.diff(partition) != 0) | (first[1:] > end[:-1])
         number = np.concatenate([[0], np.cumsum(apart)])
         wanted = [
@@ -118,8 +127,14 @@ class ArchiveInput(RecordsOnly):
             ("end_offset", "max"),
             ("found_at", "min"),
         ]
-        merged = rows.append_column("number", pa.array(number)).group_by("number", use_threads=False).aggregate(wanted)
-        return pa.table([merged.column(f"{name}_{how}") for name, how in wanted], names=GAP.names).cast(GAP)
+        merged = (
+            rows.append_column("number", pa.array(number))
+            .group_by("number", use_threads=False)
+            .aggregate(wanted)
+        )
+        return pa.table(
+            [merged.column(f"{name}_{how}") for name, how in wanted], names=GAP.names
+        ).cast(GAP)
 
     def version(self) -> Hashable:
         """The view of the archive: another one after each commit."""
@@ -131,7 +146,9 @@ class ArchiveInput(RecordsOnly):
 
     def size(self) -> int:
         """How many records of the state topic there are."""
-        return sum(_open(path).metadata.num_rows for path in self._files(f"{RECORDS}/source={STATE_TOPIC}"))
+        return sum(
+            _open(path).metadata.num_rows for path in self._files(f"{RECORDS}/source={STATE_TOPIC}")
+        )
 
     def as_of(self) -> datetime | None:
         """When the end offsets were last asked; None before the first time."""
@@ -140,7 +157,11 @@ class ArchiveInput(RecordsOnly):
     def describe(self) -> str:
         """Where the records come from and as of when."""
         moment = self.as_of()
-        upto = f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment else "that holds nothing yet"
+        upto = (
+            f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            if moment
+            else "that holds nothing yet"
+        )
         return f"archive of {self.info().cluster_id} {upto}"
 
     def info(self) -> ArchiveInfo:
@@ -153,7 +174,9 @@ class ArchiveInput(RecordsOnly):
         """
         info = read_info(self.folder)
         if info is None:
-            raise InputError(f"there is no archive at {self.folder}: make one with `sharelag capture --follow`")
+            raise InputError(
+                f"there is no archive at {self.folder}: make one with `sharelag capture --follow`"
+            )
         return info
 
     def _files(self, table: str) -> list[Path]:
@@ -200,8 +223,12 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
             first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
             merged = scratch / f"{number}.parquet"
             schema = pq.read_schema(group[0])
-            write_parquet(merged, schema, (b for path in group for b in _open(path).iter_batches(50_000)))
-            add[str(group[0].with_name(f"{first}-to-{last}.parquet").relative_to(view.folder))] = merged
+            write_parquet(
+                merged, schema, (b for path in group for b in _open(path).iter_batches(50_000))
+            )
+            add[str(group[0].with_name(f"{first}-to-{last}.parquet").relative_to(view.folder))] = (
+                merged
+            )
             drop += [str(path.relative_to(view.folder)) for path in group]
         # Nobody else drops files, so all are still there.
         done = bool(add) and views.commit(folder, add, drop)
@@ -230,7 +257,11 @@ def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
     size = 0
     for path in view.files(""):
         length = path.stat().st_size
-        if length >= target_bytes or size >= target_bytes or (groups[-1] and groups[-1][-1].parent != path.parent):
+        if (
+            length >= target_bytes
+            or size >= target_bytes
+            or (groups[-1] and groups[-1][-1].parent != path.parent)
+        ):
             groups.append([])
             size = 0
         if length < target_bytes:
@@ -243,6 +274,10 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
     except FileNotFoundError as error:
-        raise InputError(f"{path} was merged with others while it was waited for: read the archive again") from error
+        raise InputError(
+            f"{path} was merged with others while it was waited for: read the archive again"
+        ) from error
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is no Parquet file ({str(error).splitlines()[0]}): restore it") from error
+        raise InputError(
+            f"{path} is no Parquet file ({str(error).splitlines()[0]}): restore it"
+        ) from error

@@ -21,7 +21,9 @@ class ArchiveInfo:
     """What an archive is of."""
 
     cluster_id: str
-    topics: Mapping[str, Sequence[int]]  # where each partition began when the archive did; empty: no such topic then
+    topics: Mapping[
+        str, Sequence[int]
+    ]  # where each partition began when the archive did; empty: no such topic then
     options: Mapping[str, Any]
     tool_version: str = __version__
 
@@ -44,13 +46,17 @@ def read_info(folder: Path) -> ArchiveInfo | None:
     """
     path = folder / _ABOUT
     if not path.exists():
-        if folder.exists() and (not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())):
+        if folder.exists() and (
+            not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())
+        ):
             raise InputError(f"{folder} holds something else than an archive: name another folder")
         return None
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about.get("kind") != KIND:
-            raise InputError(f"{folder} holds a capture, which cannot be continued: name another folder")
+            raise InputError(
+                f"{folder} holds a capture, which cannot be continued: name another folder"
+            )
         if about["format"] != FORMAT:
             raise InputError(
                 f"{path} is of archive format {about['format']}, this version knows {FORMAT}: use a newer sharelag"
@@ -58,10 +64,14 @@ def read_info(folder: Path) -> ArchiveInfo | None:
         topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
         return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} does not describe an archive ({error!r}): name another folder") from error
+        raise InputError(
+            f"{path} does not describe an archive ({error!r}): name another folder"
+        ) from error
 
 
-def begin(folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig) -> ArchiveInfo:
+def begin(
+    folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig
+) -> ArchiveInfo:
     """Begin an archive, or make sure that the one that is there can be continued.
 
     Parameters
@@ -108,6 +118,7 @@ def _to_json(info: ArchiveInfo) -> dict[str, Any]:
         "tool_version": info.tool_version,
         "options": dict(info.options),
         "topics": {
-            name: {"partitions": len(first), "first_offsets": list(first)} for name, first in info.topics.items()
+            name: {"partitions": len(first), "first_offsets": list(first)}
+            for name, first in info.topics.items()
         },
     }

@@ -33,7 +33,8 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 
-#: Takes the folder of the records; gives every other table of the capture by its file's name, and what it is of.
+#: Takes the folder of the records; gives every other table of the capture by its file's name, and
+#: what it is of.
 _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
 #: Of the folder's layout; a reader refuses others.
@@ -80,8 +81,8 @@ def write_capture(
     records : iterable of pyarrow.RecordBatch
         `sharelag.schemas.RAW`, written as they come.
     finish : callable
-        Called after the last record with the folder that they are in; returns the tables by name, ``offsets`` and any
-        of `EXTRAS`, and the `CaptureInfo`.
+        Called after the last record with the folder that they are in; returns the tables by name,
+        ``offsets`` and any of `EXTRAS`, and the `CaptureInfo`.
     overwrite : bool
         Replace a capture that is there.
 
@@ -94,7 +95,9 @@ def write_capture(
     try:
         return _write(folder, records, finish)
     except OSError as error:
-        raise InputError(f"cannot write a capture to {folder} ({error.strerror or error}): check the place") from error
+        raise InputError(
+            f"cannot write a capture to {folder} ({error.strerror or error}): check the place"
+        ) from error
 
 
 def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
@@ -105,14 +108,20 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
         half.mkdir(mode=0o755)
         (half / "records").mkdir()
         # Bytes of keys repeat from record to record, values do not: zstd makes a quarter of either.
-        with pq.ParquetWriter(half / "records" / "part-0.parquet", schemas.RAW, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            half / "records" / "part-0.parquet", schemas.RAW, compression="zstd"
+        ) as writer:
             for batch in records:
                 writer.write_batch(batch)
         tables, info = finish(half / "records")
         for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
             if name in tables:
-                pq.write_table(tables[name].cast(schema), half / f"{name}.parquet", compression="zstd")
-        (half / "capture.json").write_text(json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8")
+                pq.write_table(
+                    tables[name].cast(schema), half / f"{name}.parquet", compression="zstd"
+                )
+        (half / "capture.json").write_text(
+            json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8"
+        )
         if folder.exists():
             folder.rename(old)
         half.rename(folder)
@@ -129,7 +138,8 @@ def read_capture(folder: Path) -> Capture:
     Raises
     ------
     InputError
-        When a file is missing, has wrong columns, or is of a format that this version does not know.
+        When a file is missing, has wrong columns, or is of a format that this version does not
+        know.
     """
     if not folder.is_dir():
         raise InputError(f"there is no capture at {folder}: make one with `sharelag capture`")
@@ -138,13 +148,17 @@ def read_capture(folder: Path) -> Capture:
     if not missing and not paths:
         missing = ["records/*.parquet"]
     if missing:
-        raise InputError(f"{folder} is no whole capture, {', '.join(missing)} is missing: capture it again")
+        raise InputError(
+            f"{folder} is no whole capture, {', '.join(missing)} is missing: capture it again"
+        )
     info = _from_json(folder / "capture.json")
     for path in paths:
         schemas.require(_read(path, pq.read_schema), schemas.RAW, path)
     offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
     extras = {
-        name: _table(file, schema) if (file := folder / f"{name}.parquet").exists() else schema.empty_table()
+        name: _table(file, schema)
+        if (file := folder / f"{name}.parquet").exists()
+        else schema.empty_table()
         for name, schema in EXTRAS.items()
     }
     return Capture(info, paths, offsets, extras)
@@ -184,7 +198,9 @@ def _read(path: str, how: Any) -> Any:
     try:
         return how(path)
     except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path} is no Parquet file ({str(error).splitlines()[0]}): capture it again") from error
+        raise InputError(
+            f"{path} is no Parquet file ({str(error).splitlines()[0]}): capture it again"
+        ) from error
 
 
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
@@ -209,6 +225,10 @@ def _from_json(path: Path) -> CaptureInfo:
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
             raise ValueError("as_of without a time zone")
-        return CaptureInfo(about["cluster_id"], as_of, topics, about["options"], about["tool_version"])
+        return CaptureInfo(
+            about["cluster_id"], as_of, topics, about["options"], about["tool_version"]
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} does not describe a capture ({error!r}): capture it again") from error
+        raise InputError(
+            f"{path} does not describe a capture ({error!r}): capture it again"
+        ) from error

@@ -28,8 +28,9 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition and moment, ``as_of`` being the moment. An offset is null where
-        the samples before and after differ, and before the first and after the last one.
+        `sharelag.schemas.OFFSETS`, a row a partition and moment, ``as_of`` being the moment. An
+        offset is null where the samples before and after differ, and before the first and after the
+        last one.
     """
     # A leader that did not answer tells nothing.
     samples = samples.filter(samples.column("end_offset").is_valid())
@@ -41,7 +42,9 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     asked = pa.array(moments, schemas.TIMESTAMP)
     places = keys * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
     key = np.repeat(np.arange(count), len(moments))
-    wanted = key * _TIMES + np.tile(np.clip(asked.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count)
+    wanted = key * _TIMES + np.tile(
+        np.clip(asked.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
+    )
     before = np.searchsorted(places, wanted, "right") - 1
     after = np.searchsorted(places, wanted, "left")
     left, right = np.maximum(before, 0), np.minimum(after, len(places) - 1)
@@ -59,7 +62,9 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
 def without_moments(offsets: pa.Table) -> pa.Table:
     """The same, with no ``as_of`` where the end offset is not known: so a lag tells that it was not known then."""
     moments = pc.if_else(
-        offsets.column("end_offset").is_valid(), offsets.column("as_of"), pa.scalar(None, schemas.TIMESTAMP)
+        offsets.column("end_offset").is_valid(),
+        offsets.column("as_of"),
+        pa.scalar(None, schemas.TIMESTAMP),
     )
     return offsets.set_column(offsets.schema.get_field_index("as_of"), "as_of", moments)
 

@@ -1,7 +1,8 @@
 """A broker's log directory, read without the broker: for forensics and backups.
 
-Beside the segments a broker keeps small files that make the picture whole: the topic id of each partition
-(``partition.metadata``), log starts and high watermarks (``*-checkpoint``, written every few seconds).
+Beside the segments a broker keeps small files that make the picture whole: the topic id of each
+partition (``partition.metadata``), log starts and high watermarks (``*-checkpoint``, written every
+few seconds).
 """
 
 from __future__ import annotations
@@ -37,14 +38,18 @@ def partitions(folder: Path) -> dict[Place, Path]:
         When it is none.
     """
     if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}: give a broker's log directory (log.dirs in its properties)")
+        raise InputError(
+            f"there is no folder {folder}: give a broker's log directory (log.dirs in its properties)"
+        )
     found = {
         (match["topic"], int(match["partition"])): path
         for path in sorted(folder.iterdir())
         if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
     }
     if not any(any(path.glob("*.log")) for path in found.values()):
-        raise InputError(f"{folder} holds no topic partitions: give a broker's log directory, the one with topic-0/")
+        raise InputError(
+            f"{folder} holds no topic partitions: give a broker's log directory, the one with topic-0/"
+        )
     return found
 
 
@@ -59,8 +64,9 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     Yields
     ------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, each partition in its order, from its log start offset on: what the broker would
-        still give. Control records are left out, and a batch that was only half written ends a partition.
+        `sharelag.schemas.RAW`, each partition in its order, from its log start offset on: what the
+        broker would still give. Control records are left out, and a batch that was only half
+        written ends a partition.
 
     Raises
     ------
@@ -83,7 +89,9 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
     """
     found = partitions(folder)
     if (topic, partition) not in found:
-        raise InputError(f"{folder} holds no {topic}-{partition}: the folder has to be there for all Spark workers")
+        raise InputError(
+            f"{folder} holds no {topic}-{partition}: the folder has to be there for all Spark workers"
+        )
     start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
     yield from _partition(found[topic, partition], topic, partition, start)
 
@@ -94,8 +102,9 @@ def segment_offsets(folder: Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`. ``end_offset`` is the high watermark of the checkpoint, which a running broker
-        writes every five seconds and a stopped one at the end; ``as_of`` is when that file was written.
+        `sharelag.schemas.OFFSETS`. ``end_offset`` is the high watermark of the checkpoint, which a
+        running broker writes every five seconds and a stopped one at the end; ``as_of`` is when
+        that file was written.
     """
     starts, ends = _checkpoint(folder / LOG_STARTS), _checkpoint(folder / HIGH_WATERMARKS)
     noted = folder / HIGH_WATERMARKS
@@ -135,15 +144,25 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
         while records.has_next():
             batch = records.next_batch()
             if not batch.validate_crc():
-                raise InputError(f"{segment}: the batch after offset {at} is damaged (its checksum is wrong)")
+                raise InputError(
+                    f"{segment}: the batch after offset {at} is damaged (its checksum is wrong)"
+                )
             at = batch.next_offset
             if batch.is_control_batch or at <= start:
                 continue
             for record in batch:
                 if record.offset >= start:
-                    yield record.key, record.value, record.offset, record.timestamp, record.timestamp_type
+                    yield (
+                        record.key,
+                        record.value,
+                        record.offset,
+                        record.timestamp,
+                        record.timestamp_type,
+                    )
     except KafkaError as error:
-        raise InputError(f"{segment}: the batch after offset {at} cannot be read ({error})") from error
+        raise InputError(
+            f"{segment}: the batch after offset {at} cannot be read ({error})"
+        ) from error
 
 
 def _columns(columns: list[list[Any]], topic: str, partition: int) -> pa.RecordBatch:
@@ -173,7 +192,11 @@ def _checkpoint(path: Path) -> dict[Place, int]:
 
 def _topic_id(path: Path) -> str | None:
     try:
-        found = re.search(r"^topic_id: (\S+)$", (path / "partition.metadata").read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(
+            r"^topic_id: (\S+)$",
+            (path / "partition.metadata").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
     except FileNotFoundError:
         return None
     return found[1] if found else None

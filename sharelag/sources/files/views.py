@@ -4,11 +4,11 @@
     .views/000000000041/...         earlier ones, for readers that are still at it
     .staging/...                    what is being written; no reader looks there
 
-A view is never changed. Whoever adds or replaces files makes the next one, of the files that stay and the new
-ones, and then moves the link. So a process may be killed at any instant: the link leads to a whole view, and what
-no view holds is removed by whoever comes next. Any reader of folders follows a link; a list of the valid files, as
-Spark's file sink keeps one, is understood by Spark alone, and a reader of the plain folder would take what was left
-half done for records.
+A view is never changed. Whoever adds or replaces files makes the next one, of the files that stay
+and the new ones, and then moves the link. So a process may be killed at any instant: the link leads
+to a whole view, and what no view holds is removed by whoever comes next. Any reader of folders
+follows a link; a list of the valid files, as Spark's file sink keeps one, is understood by Spark
+alone, and a reader of the plain folder would take what was left half done for records.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def commit(
     Returns
     -------
     bool
-        False when there is nothing to do: that micro-batch had been committed, or a file to drop is gone.
+        False when there is nothing to do: that micro-batch had been committed, or a file to drop is
+        gone.
 
     Raises
     ------
@@ -92,7 +93,11 @@ def commit(
     """
     with locked(archive / ".lock"):
         before = current(archive)
-        there = {str(path.relative_to(before.folder)): path for path in before.files("")} if before.folder else {}
+        there = (
+            {str(path.relative_to(before.folder)): path for path in before.files("")}
+            if before.folder
+            else {}
+        )
         if 0 <= batch <= before.batch or not set(drop) <= there.keys():
             return False
         stay = {name: path for name, path in there.items() if name not in drop}
@@ -160,7 +165,11 @@ def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str
 def _remove_old(archive: Path, newest: int, keep: float) -> None:
     """Remove the views that were replaced long ago; a file goes with the last view that has it."""
     # A view was replaced when the one after it was made.
-    views = sorted(path for path in (archive / VIEWS).iterdir() if path.name.isdecimal() and int(path.name) <= newest)
+    views = sorted(
+        path
+        for path in (archive / VIEWS).iterdir()
+        if path.name.isdecimal() and int(path.name) <= newest
+    )
     for path, following in pairwise(views):
         if following.stat().st_mtime < time.time() - keep:
             shutil.rmtree(path)

@@ -40,8 +40,8 @@ _UNREACHABLE = {
 }
 _NO_LEADER = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
 _WRONG_PASSWORD = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-# Together five times as fast as the client's own choice, which waits a second whenever 100,000 records lie ready.
-# The user's settings win.
+# Together five times as fast as the client's own choice, which waits a second whenever 100,000
+# records lie ready. The user's settings win.
 _PACE = {
     "fetch.message.max.bytes": 4 << 20,
     "fetch.queue.backoff.ms": 10,
@@ -53,9 +53,9 @@ _PACE = {
 class Connection:
     """An admin client that remembers what went wrong in the background.
 
-    librdkafka retries a refused password or a dead address for ever, and tells it only to a callback; what is
-    waited for then merely times out. So while we wait we listen, and the first verdict that cannot change
-    ends the wait.
+    librdkafka retries a refused password or a dead address for ever, and tells it only to a
+    callback; what is waited for then merely times out. So while we wait we listen, and the first
+    verdict that cannot change ends the wait.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -99,8 +99,13 @@ class Connection:
         deadline = time.monotonic() + self.config.timeout
         while True:
             try:
-                # In slices: a refused password is told to a callback only, and meanwhile this would wait.
-                return sorted(self.admin.list_topics(timeout=max(0.1, min(1.0, deadline - time.monotonic()))).topics)
+                # In slices: a refused password is told to a callback only, and meanwhile this would
+                # wait.
+                return sorted(
+                    self.admin.list_topics(
+                        timeout=max(0.1, min(1.0, deadline - time.monotonic()))
+                    ).topics
+                )
             except KafkaException as error:
                 self.admin.poll(0)
                 self._raise_if_refused("the list of topics")
@@ -121,7 +126,8 @@ class Connection:
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
     """Make a consumer that reads what it is told to, and leaves no trace on the cluster."""
     reading: dict[str, Any] = {
-        # Asked for by the client, and never sent: partitions are assigned by hand and nothing is committed.
+        # Asked for by the client, and never sent: partitions are assigned by hand and nothing is
+        # committed.
         "group.id": "sharelag",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -130,7 +136,9 @@ def consumer(config: ClientConfig, **settings: Any) -> Consumer:
         "auto.offset.reset": "error",
         "isolation.level": "read_uncommitted",
     }
-    pace: dict[str, Any] = {name: value for name, value in _PACE.items() if name not in config.settings}
+    pace: dict[str, Any] = {
+        name: value for name, value in _PACE.items() if name not in config.settings
+    }
     return _make(Consumer, config, pace | reading | settings)
 
 
@@ -153,8 +161,14 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
             f"--allow-principal User:YOU --operation Read --operation Describe --topic {what}"
         )
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-        return AuthorizationError(f"not allowed to ask the cluster for {what}: grant DESCRIBE on the cluster")
-    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+        return AuthorizationError(
+            f"not allowed to ask the cluster for {what}: grant DESCRIBE on the cluster"
+        )
+    if code in (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    ):
         return missing(what)
     if code in _NO_LEADER:
         return NoLeaderError(
@@ -174,8 +188,12 @@ def missing(topic: str) -> TopicMissingError:
             "(kafka-console-share-consumer.sh), or check that this is the cluster you mean"
         )
     if topic == GROUP_TOPIC:
-        return TopicMissingError(f"the cluster has no topic {GROUP_TOPIC}: no group of any kind was ever used on it")
-    return TopicMissingError(f"the cluster has no topic {topic!r}: check the spelling, and the cluster")
+        return TopicMissingError(
+            f"the cluster has no topic {GROUP_TOPIC}: no group of any kind was ever used on it"
+        )
+    return TopicMissingError(
+        f"the cluster has no topic {topic!r}: check the spelling, and the cluster"
+    )
 
 
 def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
@@ -191,4 +209,6 @@ def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
     try:
         return kind({**config.librdkafka(), **settings, "logger": _LOG})
     except KafkaException as error:
-        raise ConfigError(f"the Kafka client does not accept the settings: {error.args[0].str()}") from error
+        raise ConfigError(
+            f"the Kafka client does not accept the settings: {error.args[0].str()}"
+        ) from error

@@ -14,7 +14,8 @@ import javaproperties
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.java_settings import to_librdkafka
 
-#: Settings that anybody may see; the value of every other one is masked, so that none we do not know leaks.
+#: Settings that anybody may see; the value of every other one is masked, so that none we do not
+#: know leaks.
 _PUBLIC = frozenset(
     [
         "bootstrap.servers",
@@ -73,7 +74,8 @@ def client_config(
     bootstrap_servers : str, optional
         ``host:port[,...]``; wins over the file, which wins over ``$KAFKA_BOOTSTRAP_SERVERS``.
     command_config : pathlib.Path, optional
-        A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL with PEM.
+        A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL
+        with PEM.
     command_properties : mapping, optional
         Single properties; they win over the file.
     timeout : float
@@ -82,18 +84,24 @@ def client_config(
     Raises
     ------
     ConfigError
-        When the file cannot be read, a setting is unknown, or in a form our client cannot use (JKS); the
-        message says how to put it.
+        When the file cannot be read, a setting is unknown, or in a form our client cannot use
+        (JKS); the message says how to put it.
     """
     properties = _read(command_config) if command_config else {}
     properties |= dict(command_properties or {})
-    servers = bootstrap_servers or properties.get("bootstrap.servers") or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    servers = (
+        bootstrap_servers
+        or properties.get("bootstrap.servers")
+        or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    )
     if not servers:
         raise ConfigError("no cluster is named: give --bootstrap-server HOST:PORT")
     for address in servers.split(","):
         found = re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(\d+)\s*", address)
         if not found or not 0 < int(found[3]) < 1 << 16:
-            raise ConfigError(f"{address!r} is no broker address: give HOST:PORT, such as localhost:9092")
+            raise ConfigError(
+                f"{address!r} is no broker address: give HOST:PORT, such as localhost:9092"
+            )
     settings = {"client.id": "sharelag"} | to_librdkafka(properties)
     _require_known(settings)
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout)
@@ -101,9 +109,13 @@ def client_config(
 
 def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
     """The settings among the options of a Spark source: those that begin with ``kafka.``."""
-    properties = {name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")}
+    properties = {
+        name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")
+    }
     if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
-        raise ConfigError("kafka.isolation.level is always read_uncommitted here: leave the option out")
+        raise ConfigError(
+            "kafka.isolation.level is always read_uncommitted here: leave the option out"
+        )
     if _TIMEOUT in properties:
         timeout = _seconds(properties[_TIMEOUT])
     return client_config(None, None, properties, timeout)
@@ -131,7 +143,11 @@ def _require_known(settings: Mapping[str, str]) -> None:
     from confluent_kafka.admin import AdminClient
 
     # Nobody to connect to and nobody to be: TLS files are opened, but no token is fetched.
-    asked = {name: value for name, value in settings.items() if name not in ("sasl.mechanism", "bootstrap.servers")}
+    asked = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("sasl.mechanism", "bootstrap.servers")
+    }
     if "security.protocol" in asked:
         asked["security.protocol"] = asked["security.protocol"].removeprefix("SASL_")
     try:
@@ -139,4 +155,6 @@ def _require_known(settings: Mapping[str, str]) -> None:
     except KafkaException as error:
         why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
         why = why.replace("configuration property", "client setting")
-        raise ConfigError(f"{why}: check its spelling and value in --command-config, or leave it out") from None
+        raise ConfigError(
+            f"{why}: check its spelling and value in --command-config, or leave it out"
+        ) from None

@@ -1,8 +1,8 @@
 """Read what ``kafka-share-groups.sh --describe --offsets`` printed.
 
-``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH with ``--verbose`` only, LAG
-since Kafka 4.2 (KIP-1226), a dash for what is not known. Topics have no blanks and group ids may, so lines are taken
-apart from the right.
+``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH with
+``--verbose`` only, LAG since Kafka 4.2 (KIP-1226), a dash for what is not known. Topics have no
+blanks and group ids may, so lines are taken apart from the right.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.comparisons.DESCRIBED`, in the order of the lines. Blanks at the end of a group id are lost,
-        since the command pads with blanks.
+        `sharelag.schemas.comparisons.DESCRIBED`, in the order of the lines. Blanks at the end of a
+        group id are lost, since the command pads with blanks.
 
     Raises
     ------
     InputError
         A line is neither a header nor a row under one, such as an error of the command.
     """
-    return pa.Table.from_pylist([row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED)
+    return pa.Table.from_pylist(
+        [row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED
+    )
 
 
 def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:

@@ -1,7 +1,7 @@
 """The Kafka version, and whether share groups are on, from one ApiVersions request.
 
-librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody has
-authenticated, so a socket and the message classes of kafka-python do.
+librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody
+has authenticated, so a socket and the message classes of kafka-python do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def broker_features(config: ClientConfig) -> Features:
         except OSError as error:
             failures.append(f"{address}: {error}")
         except (struct.error, IndexError, ValueError, TypeError) as error:
-            raise ClusterError(f"{address} does not answer as a Kafka broker: check host and port") from error
+            raise ClusterError(
+                f"{address} does not answer as a Kafka broker: check host and port"
+            ) from error
     raise BrokerUnreachableError(f"no broker answers ({'; '.join(failures)}): check the addresses")
 
 
@@ -73,16 +75,22 @@ def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
     settings = config.librdkafka()
     if "SSL" not in str(settings.get("security.protocol", "PLAINTEXT")).split("_"):
         return plain
-    context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem"))
+    context = ssl.create_default_context(
+        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
+    )
     if settings.get("ssl.endpoint.identification.algorithm") == "none":
         context.check_hostname = False
     if certificate := settings.get("ssl.certificate.location"):
-        context.load_cert_chain(certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password"))
+        context.load_cert_chain(
+            certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password")
+        )
     return context.wrap_socket(plain, server_hostname=host)
 
 
 def _request() -> bytes:
-    asked = ApiVersionsRequest(version=_VERSION, client_software_name="sharelag", client_software_version=__version__)
+    asked = ApiVersionsRequest(
+        version=_VERSION, client_software_name="sharelag", client_software_version=__version__
+    )
     asked.with_header(correlation_id=1, client_id="sharelag")
     return bytes(asked.encode(header=True, framed=True))
 
@@ -107,7 +115,9 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _parse(response: bytes) -> Features:
     said = ApiVersionsResponse.decode(response, version=_VERSION, header=True)
     if said.error_code == _UNSUPPORTED_VERSION:
-        raise ClusterError("the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster")
+        raise ClusterError(
+            "the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster"
+        )
     if said.error_code or said.api_keys is None:
         raise ValueError(f"error {said.error_code}")
     return Features(

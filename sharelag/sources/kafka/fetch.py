@@ -1,7 +1,8 @@
 """Reading offset ranges of a topic with confluent-kafka, a batch of columns at a time.
 
-The end of a range need not be a record: it can be a transaction marker, or compacted away. So a partition is
-done when a record at or after its end has been seen, or when the broker says that the log ends there.
+The end of a range need not be a record: it can be a transaction marker, or compacted away. So a
+partition is done when a record at or after its end has been seen, or when the broker says that the
+log ends there.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Read some offset ranges of a topic; see `sharelag.sources.kafka.topics.read_topic`.
 
-    Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to ``lost``:
-    partition, first offset, end offset (exclusive).
+    Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to
+    ``lost``: partition, first offset, end offset (exclusive).
     """
     reading = _Reading(config, topic, ranges, fail_on_data_loss, [] if lost is None else lost)
     if not reading.open_ends:
@@ -54,7 +55,8 @@ def read_ranges(
         waited = 0.0  # only our own waiting: whoever takes the batches may take his time
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
-            # No more than there can be, or the client would wait for more although the last one is there.
+            # No more than there can be, or the client would wait for more although the last one is
+            # there.
             messages = client.consume(min(_ASKED, reading.left()), timeout=_WAIT)
             waited = 0.0 if messages else waited + _WAIT
             gathered += reading.take(client, messages)
@@ -80,8 +82,12 @@ class _Reading:
     lost: list[tuple[int, int, int]]  # partition, first offset, end offset
     open_ends: dict[int, int] = field(init=False)
     positions: dict[int, int] = field(init=False)  # partition: next offset
-    logs_end: dict[int, int] = field(default_factory=dict)  # partition: where the broker says that its log ends
-    pruned_from: dict[int, int] = field(default_factory=dict)  # partition: where a lost range begins
+    logs_end: dict[int, int] = field(
+        default_factory=dict
+    )  # partition: where the broker says that its log ends
+    pruned_from: dict[int, int] = field(
+        default_factory=dict
+    )  # partition: where a lost range begins
 
     def __post_init__(self) -> None:
         self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
@@ -111,7 +117,9 @@ class _Reading:
         if self.open_ends.keys() - self.logs_end.keys():
             raise unreachable(self.config, last_heard)
         for partition, end in self.open_ends.items():
-            self._lost(partition, f"the log ends at offset {self.logs_end[partition]}, before {end}")
+            self._lost(
+                partition, f"the log ends at offset {self.logs_end[partition]}, before {end}"
+            )
             self.pruned_from.setdefault(partition, self.positions[partition])
             self._goes_on(partition, end)
         self.open_ends.clear()
@@ -142,7 +150,8 @@ class _Reading:
                 client.incremental_unassign([Partition(self.topic, partition)])
                 client.incremental_assign([Partition(self.topic, partition, OFFSET_BEGINNING)])
         elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for a coordinator of its group although it never joins one: no permission needed.
+            # The client looks for a coordinator of its group although it never joins one: no
+            # permission needed.
             raise explain(error, self.topic, self.config)
 
     def _seen(self, client: Any, partition: int, upto: int) -> None:
@@ -161,7 +170,9 @@ class _Reading:
     def _lost(self, partition: int, what: str) -> None:
         where = f"{self.topic} partition {partition}: {what}"
         if self.fail_on_data_loss:
-            raise DataLossError(f"{where}; start from earliest, or set failOnDataLoss to false to go on without them")
+            raise DataLossError(
+                f"{where}; start from earliest, or set failOnDataLoss to false to go on without them"
+            )
         _LOG.warning("%s; going on with what is left", where)
 
 
@@ -170,7 +181,9 @@ def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
     return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
 
 
-def _columns(topic: str, records: Sequence[Message], partitions: Any, offsets: Any) -> pa.RecordBatch:
+def _columns(
+    topic: str, records: Sequence[Message], partitions: Any, offsets: Any
+) -> pa.RecordBatch:
     times = np.array([m.timestamp() for m in records], np.int64)  # kind, milliseconds
     unknown = times[:, 0] == 0
     columns = [
@@ -180,7 +193,8 @@ def _columns(topic: str, records: Sequence[Message], partitions: Any, offsets: A
         pa.array(partitions),
         pa.array(offsets),
         pa.array(times[:, 1], pa.int64(), mask=unknown).view(schemas.TIMESTAMP),
-        # Spark's numbers for the kind of a timestamp are one less than librdkafka's: not there, create, append.
+        # Spark's numbers for the kind of a timestamp are one less than librdkafka's: not there,
+        # create, append.
         pa.array(times[:, 0] - 1).cast(pa.int32()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)

@@ -54,9 +54,17 @@ def parse_jaas(text: str) -> JaasEntry:
     if module.is_mark or flag.text.lower() not in _FLAGS:
         raise _unreadable("after the login module comes 'required'")
     names, equals, values = options[0::3], options[1::3], options[2::3]
-    if len(options) % 3 or any(not e.is_mark for e in equals) or any(t.is_mark for t in names + values):
-        raise _unreadable("its options must be name=\"value\" pairs; a '\"' inside a value is written '\\\"'")
-    return JaasEntry(module.text.rsplit(".", 1)[-1], {n.text: v.text for n, v in zip(names, values, strict=True)})
+    if (
+        len(options) % 3
+        or any(not e.is_mark for e in equals)
+        or any(t.is_mark for t in names + values)
+    ):
+        raise _unreadable(
+            "its options must be name=\"value\" pairs; a '\"' inside a value is written '\\\"'"
+        )
+    return JaasEntry(
+        module.text.rsplit(".", 1)[-1], {n.text: v.text for n, v in zip(names, values, strict=True)}
+    )
 
 
 class _Token(NamedTuple):
@@ -80,7 +88,11 @@ def _tokens(text: str) -> list[_Token]:
 
 def _unescape(found: re.Match[str]) -> str:
     code = found[1]
-    return chr(int(code, 8)) if code.isdigit() and set(code) <= set("01234567") else _CONTROLS.get(code, code)
+    return (
+        chr(int(code, 8))
+        if code.isdigit() and set(code) <= set("01234567")
+        else _CONTROLS.get(code, code)
+    )
 
 
 def _unreadable(why: str) -> ConfigError:

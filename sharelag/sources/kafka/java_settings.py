@@ -27,8 +27,9 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-#: They tell a Java process how to go about it, or how to produce or to share work within a group, and change
-#: nothing in what is read here: uncommitted, from given offsets, as no member of any group.
+#: They tell a Java process how to go about it, or how to produce or to share work within a group,
+#: and change nothing in what is read here: uncommitted, from given offsets, as no member of any
+#: group.
 _IGNORED = frozenset(
     [
         "acks",
@@ -106,7 +107,8 @@ _REFUSED = {
     "plugin.library.paths": "no library is loaded on behalf of a settings file",
     "ssl.engine.factory.class": "use ssl.truststore.type=PEM and ssl.keystore.type=PEM or PKCS12",
 }
-#: Smallest and largest value in librdkafka, where Java allows others: a file that serves Kafka's commands serves here.
+#: Smallest and largest value in librdkafka, where Java allows others: a file that serves Kafka's
+#: commands serves here.
 _LIMITS = {
     "connections.max.idle.ms": (0, 2**31 - 1),  # -1 in Java is never, which is 0 here
     "fetch.max.bytes": (1_000_000, 2**31 - 513),
@@ -114,16 +116,27 @@ _LIMITS = {
     "retry.backoff.max.ms": (1, 300_000),
     "retry.backoff.ms": (1, 300_000),
     "socket.connection.setup.timeout.ms": (1_000, 2**31 - 1),
-    "socket.receive.buffer.bytes": (0, 100_000_000),  # -1 in Java is the system's choice, which is 0 here
+    "socket.receive.buffer.bytes": (
+        0,
+        100_000_000,
+    ),  # -1 in Java is the system's choice, which is 0 here
     "socket.send.buffer.bytes": (0, 100_000_000),
     "socket.timeout.ms": (10, 300_000),
 }
 #: Blanks at their ends belong to them; Java trims every other value.
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-_JWT_RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever")
+_JWT_RETRIEVERS = (
+    "",
+    "DefaultJwtRetriever",
+    "ClientCredentialsJwtRetriever",
+    "JwtBearerJwtRetriever",
+)
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_OWN_LOGIN_HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
+_OWN_LOGIN_HANDLERS = (
+    "OAuthBearerLoginCallbackHandler",
+    "OAuthBearerUnsecuredLoginCallbackHandler",
+)
 
 
 def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
@@ -144,7 +157,9 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     ConfigError
         A setting exists only in Java, or contradicts another. No message holds a secret.
     """
-    left = {name: value if name in _VERBATIM else value.strip() for name, value in properties.items()}
+    left = {
+        name: value if name in _VERBATIM else value.strip() for name, value in properties.items()
+    }
     _refuse(left)
     done: dict[str, str] = {}
     for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
@@ -172,14 +187,17 @@ def _refuse(properties: Mapping[str, str]) -> None:
             "sasl.login.callback.handler.class names a class that only Java can load: use SCRAM, PLAIN, or "
             "OAUTHBEARER with sasl.oauthbearer.token.endpoint.url"
         )
-    if properties.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2] not in _JWT_RETRIEVERS:
+    if (
+        properties.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
+        not in _JWT_RETRIEVERS
+    ):
         raise ConfigError(
             "sasl.oauthbearer.jwt.retriever.class names a class that only Java can load: tokens are fetched with "
             "client credentials or a JWT assertion from sasl.oauthbearer.token.endpoint.url"
         )
 
 
-# ---- SASL -------------------------------------------------------------------------------------------------
+# ---- SASL ----------------------------------------------------------------------------------------
 
 
 def _sasl(left: dict[str, str]) -> dict[str, str]:
@@ -223,7 +241,9 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
             f"sasl.jaas.config has a {module} but sasl.mechanism is {mechanism or 'not set'}: make them agree"
         )
     if missing := [name for name in ("username", "password") if name not in options]:
-        raise ConfigError(f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it')
+        raise ConfigError(
+            f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it'
+        )
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
 
@@ -231,7 +251,9 @@ def _oauth_login(options: Mapping[str, str]) -> dict[str, str]:
     names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
     done = {f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options}
     prefix = "extension_"
-    extensions = [f"{k.removeprefix(prefix)}={v}" for k, v in options.items() if k.startswith(prefix)]
+    extensions = [
+        f"{k.removeprefix(prefix)}={v}" for k, v in options.items() if k.startswith(prefix)
+    ]
     return done | ({"sasl.oauthbearer.extensions": ",".join(extensions)} if extensions else {})
 
 
@@ -239,14 +261,16 @@ def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
     if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
         return {}  # librdkafka's own unsecured tokens, asked for by name
     if "sasl.oauthbearer.token.endpoint.url" not in left:
-        raise ConfigError("OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, where tokens are fetched: add it")
+        raise ConfigError(
+            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, where tokens are fetched: add it"
+        )
     retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
     if retriever == "JwtBearerJwtRetriever":
         return {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.grant.type": _JWT_BEARER}
     return {"sasl.oauthbearer.method": "oidc"}
 
 
-# ---- TLS --------------------------------------------------------------------------------------------------
+# ---- TLS -----------------------------------------------------------------------------------------
 
 
 def _truststore(left: dict[str, str]) -> dict[str, str]:
@@ -286,7 +310,8 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
 def _store(left: dict[str, str], which: str) -> tuple[str, str]:
     """Where a store is, and its kind: what is in the file, whatever its name or ``ssl.*.type`` says.
 
-    keytool writes PKCS12 since Java 9, into files that people go on to call ``.jks``; and Java reads them.
+    keytool writes PKCS12 since Java 9, into files that people go on to call ``.jks``; and Java
+    reads them.
     """
     location = left.pop(f"ssl.{which}.location", "")
     left.pop(f"ssl.{which}.type", None)
@@ -296,8 +321,12 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
         with Path(location).open("rb") as file:
             start = file.read(4)
     except OSError as error:
-        raise ConfigError(f"cannot read ssl.{which}.location={location}: {error.strerror}") from error
-    return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(start, "PKCS12" if start[:1] == b"\x30" else "PEM")
+        raise ConfigError(
+            f"cannot read ssl.{which}.location={location}: {error.strerror}"
+        ) from error
+    return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(
+        start, "PKCS12" if start[:1] == b"\x30" else "PEM"
+    )
 
 
 def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:

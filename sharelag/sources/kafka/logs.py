@@ -37,8 +37,8 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.LOGS`, a row a partition. Settings that we may not see (DESCRIBE_CONFIGS on the topic)
-        are null, and so is the offset of a partition whose leader does not answer.
+        `sharelag.schemas.LOGS`, a row a partition. Settings that we may not see (DESCRIBE_CONFIGS
+        on the topic) are null, and so is the offset of a partition whose leader does not answer.
     """
     connection = Connection(config)
     partitions = kafka.partitions_of(connection, list(topics))
@@ -69,8 +69,13 @@ def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, 
     """The settings in force of each topic that lets us see them."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in topics[begin : begin + _TOPICS_A_REQUEST]]
-        answers = connection.admin.describe_configs(asked, request_timeout=connection.config.timeout)
+        asked = [
+            ConfigResource(ResourceType.TOPIC, name)
+            for name in topics[begin : begin + _TOPICS_A_REQUEST]
+        ]
+        answers = connection.admin.describe_configs(
+            asked, request_timeout=connection.config.timeout
+        )
         for resource, future in answers.items():
             try:
                 entries = connection.result(future, resource.name)
@@ -80,7 +85,7 @@ def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, 
     return found
 
 
-# ---- ends of the past -----------------------------------------------------------------------------------
+# ---- ends of the past ----------------------------------------------------------------------------
 
 
 class _Then(NamedTuple):
@@ -92,13 +97,16 @@ class _Then(NamedTuple):
     milliseconds: int
 
 
-#: Answers that stay true: the first record later than the moment has been seen, and nothing is ever written before
-#: it. The answer outlives the record: when retention deletes it, the cluster forgets what we still know.
+#: Answers that stay true: the first record later than the moment has been seen, and nothing is ever
+#: written before it. The answer outlives the record: when retention deletes it, the cluster forgets
+#: what we still know.
 _ENDS: dict[_Then, int] = {}
 _ENDS_KEPT = 500_000
 
 
-def past_offsets(config: ClientConfig, topics: Mapping[str, str], moments: Sequence[datetime]) -> pa.Table:
+def past_offsets(
+    config: ClientConfig, topics: Mapping[str, str], moments: Sequence[datetime]
+) -> pa.Table:
     """Where logs ended at some moments of the past.
 
     Parameters
@@ -111,15 +119,17 @@ def past_offsets(config: ClientConfig, topics: Mapping[str, str], moments: Seque
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition and moment, which stands in ``as_of``. The end offset is that of
-        the first record later than the moment, or the present end when none is later. It is null when records next
-        to it were deleted since, or the leader does not answer. Log starts and leader epochs of the past are not
-        known. Where timestamps do not ascend (set by producers) or offsets were compacted, the end is an estimate.
+        `sharelag.schemas.OFFSETS`, a row a partition and moment, which stands in ``as_of``. The end
+        offset is that of the first record later than the moment, or the present end when none is
+        later. It is null when records next to it were deleted since, or the leader does not answer.
+        Log starts and leader epochs of the past are not known. Where timestamps do not ascend (set
+        by producers) or offsets were compacted, the end is an estimate.
 
     Notes
     -----
-    Each moment is one ListOffsets request a leader. Answers are remembered by topic id, partition and moment once
-    a later record exists, since it never changes then; a moment with none yet is asked again.
+    Each moment is one ListOffsets request a leader. Answers are remembered by topic id, partition
+    and moment once a later record exists, since it never changes then; a moment with none yet is
+    asked again.
     """
     if any(moment.tzinfo is None for moment in moments):
         raise InputError("a moment has no time zone: add one, such as datetime.UTC")
@@ -143,10 +153,12 @@ def past_offsets(config: ClientConfig, topics: Mapping[str, str], moments: Seque
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-def _ask_ends(connection: Connection, asked: Mapping[tuple[Partition, int], _Then]) -> dict[_Then, int | None]:
+def _ask_ends(
+    connection: Connection, asked: Mapping[tuple[Partition, int], _Then]
+) -> dict[_Then, int | None]:
     partitions = list(dict.fromkeys(p for p, _ in asked))
-    # The present ends first: a record that comes in between is later than all moments. The log starts last: a
-    # record that was found and then deleted is no evidence of what stood before it.
+    # The present ends first: a record that comes in between is later than all moments. The log
+    # starts last: a record that was found and then deleted is no evidence of what stood before it.
     now = milliseconds(datetime.now(UTC))
     latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     end = {p: kafka.answered(connection, future) for p, future in latest.items()}

@@ -1,7 +1,7 @@
 """Read the offsets that are lag, and count what they hold: records, aborted ones, or nothing.
 
-Kafka's lag counts offsets. Some hold no record that anybody will be given: markers of transactions, records that
-compaction removed, and, for a read_committed group, records of aborted transactions.
+Kafka's lag counts offsets. Some hold no record that anybody will be given: markers of transactions,
+records that compaction removed, and, for a read_committed group, records of aborted transactions.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.comparisons.SCANNED`, a row a window, in their order. ``unfinished`` is the effective lag
-        of the same windows and offsets.
+        `sharelag.schemas.comparisons.SCANNED`, a row a window, in their order. ``unfinished`` is
+        the effective lag of the same windows and offsets.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
 
     Notes
     -----
-    Costs the backlog once, however many groups share it, and a second time where offsets without a record show that
-    transactions may have ended in it, or where much was written since. Memory does not grow with it. What retention
-    deletes while we read counts as no record.
+    Costs the backlog once, however many groups share it, and a second time where offsets without a
+    record show that transactions may have ended in it, or where much was written since. Memory does
+    not grow with it. What retention deletes while we read counts as no record.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
@@ -68,7 +68,9 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     logs: dict[_Place, _Log] = {}
     for share in shares:
         if share.size:
-            logs.setdefault((share.columns["topic"], share.columns["partition"]), _Log()).shares.append(share)
+            logs.setdefault(
+                (share.columns["topic"], share.columns["partition"]), _Log()
+            ).shares.append(share)
     answering = _ask_bounds(config, logs)
     _read(config, answering, "read_uncommitted")
     doubtful = {place: log for place, log in answering.items() if log.may_have_aborted}
@@ -78,11 +80,13 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     rows = []
     for share in shares:
         log = answering.get((share.columns["topic"], share.columns["partition"]))
-        rows.append(share.columns | (share.counts(log) if share.known and (log or not share.size) else {}))
+        rows.append(
+            share.columns | (share.counts(log) if share.known and (log or not share.size) else {})
+        )
     return pa.Table.from_pylist(rows, schema=SCANNED)
 
 
-# ---- what is to be counted -------------------------------------------------------------------------------
+# ---- what is to be counted -----------------------------------------------------------------------
 
 
 @dataclass
@@ -105,14 +109,19 @@ class _Share:
         """How many of these ascending offsets are in the ranges."""
         if not offsets.size:
             return 0
-        near = slice(self.ends.searchsorted(offsets[0], "right"), self.starts.searchsorted(offsets[-1], "right"))
+        near = slice(
+            self.ends.searchsorted(offsets[0], "right"),
+            self.starts.searchsorted(offsets[-1], "right"),
+        )
         inside = offsets.searchsorted(self.ends[near]) - offsets.searchsorted(self.starts[near])
         return int(inside.sum())
 
     def counts(self, log: _Log | None) -> dict[str, Any]:
         """The columns that reading has filled."""
         records = self.seen if self.committed is None else self.committed
-        deleted = int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
+        deleted = (
+            int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
+        )
         return {
             "records": records,
             "undecided": self.undecided,
@@ -142,8 +151,8 @@ class _Log:
     def bound(self, start: int, stable: int, end: int) -> None:
         """Take note of where the log begins, is stable and ends, and choose where reading ends.
 
-        Where the log ends, because then we see whether it has markers of the transactions that wrote our records;
-        unless that is further than to read ours twice.
+        Where the log ends, because then we see whether it has markers of the transactions that
+        wrote our records; unless that is further than to read ours twice.
         """
         self.start, self.stable, self.end = start, stable, end
         wanted = max(int(share.ends[-1]) for share in self.shares)
@@ -173,11 +182,16 @@ class _Log:
 
 
 def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
-    logs = {(row["topic_id"], row["partition"]): row for row in offsets.select(schemas.OFFSETS.names).to_pylist()}
+    logs = {
+        (row["topic_id"], row["partition"]): row
+        for row in offsets.select(schemas.OFFSETS.names).to_pylist()
+    }
     runs = flat(windows.column("runs"))
     counts = pc.list_value_length(runs).fill_null(0).to_numpy(zero_copy_only=False)
     at = np.concatenate([[0], np.cumsum(counts)])
-    first, last, state = (pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3))
+    first, last, state = (
+        pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3)
+    )
     done = np.isin(state, _TERMINAL)
     names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
     shares = []
@@ -189,16 +203,25 @@ def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
 
 
 def _share(
-    window: dict[str, Any], log: Mapping[str, Any], firsts: NDArray[np.int64], ends: NDArray[np.int64]
+    window: dict[str, Any],
+    log: Mapping[str, Any],
+    firsts: NDArray[np.int64],
+    ends: NDArray[np.int64],
 ) -> _Share:
     """What is left of a share partition without its finished ranges."""
     known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
     low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
     end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
-    left = np.concatenate([[low], ends]).clip(low, end), np.concatenate([firsts, [end]]).clip(low, end)
+    left = (
+        np.concatenate([[low], ends]).clip(low, end),
+        np.concatenate([firsts, [end]]).clip(low, end),
+    )
     some = (left[0] < left[1]) & known
     share = _Share(
-        {name: window[name] for name in ("group_id", "topic_id", "partition")}, known, left[0][some], left[1][some]
+        {name: window[name] for name in ("group_id", "topic_id", "partition")},
+        known,
+        left[0][some],
+        left[1][some],
     )
     share.columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
     share.columns |= {"unfinished": share.size if known else None}
@@ -217,23 +240,35 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Plac
     start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
     answering = {}
     for p in wanted:
-        bounds = [kafka.answered(connection, start[p]), stable[p], kafka.answered(connection, end[p])]
+        bounds = [
+            kafka.answered(connection, start[p]),
+            stable[p],
+            kafka.answered(connection, end[p]),
+        ]
         if all(bounds):
             log = answering[p.topic, p.partition] = logs[p.topic, p.partition]
             log.bound(*(bound.offset for bound in bounds))
     return answering
 
 
-# ---- reading ---------------------------------------------------------------------------------------------
+# ---- reading -------------------------------------------------------------------------------------
 
 
 def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> None:
     """Show every log what a consumer of this isolation is given of it."""
-    ends = {place: log.until(isolation) for place, log in logs.items() if log.first < log.until(isolation)}
+    ends = {
+        place: log.until(isolation)
+        for place, log in logs.items()
+        if log.first < log.until(isolation)
+    }
     if not ends:
         return
     heard: list[KafkaError] = []
-    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest", "error_cb": heard.append}
+    settings = {
+        "isolation.level": isolation,
+        "auto.offset.reset": "earliest",
+        "error_cb": heard.append,
+    }
     client = consumer(config, **settings)
     try:
         client.assign([Partition(*place, logs[place].first) for place in ends])
@@ -263,7 +298,8 @@ def _take(
         elif error.code() == KafkaError._PARTITION_EOF:
             upto[place] = message.offset()
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for a coordinator of its group although it never joins one: no permission needed.
+            # The client looks for a coordinator of its group although it never joins one: no
+            # permission needed.
             raise explain(error, place[0], config)
     for place, numbers in found.items():
         if place in ends:

@@ -53,13 +53,15 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     ----------
     config : ClientConfig
     groups, topics : iterable of str
-        Their names. A topic that is gone has no rows; a group that nobody made has the brokers' settings.
+        Their names. A topic that is gone has no rows; a group that nobody made has the brokers'
+        settings.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null where it is secret, where we
-        may not see it (a warning tells which permission is missing), and where brokers disagree.
+        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null where it is
+        secret, where we may not see it (a warning tells which permission is missing), and where
+        brokers disagree.
 
     Raises
     ------
@@ -69,20 +71,26 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     Notes
     -----
     Values of groups are those they work with: clamped by the brokers' bounds, as
-    `sharelag.model.settings.effective` does. Brokers before 4.3 tell some of them for the broker only.
+    `sharelag.model.settings.effective` does. Brokers before 4.3 tell some of them for the broker
+    only.
     """
     connection = Connection(config)
     brokers = _agreed(_of_brokers(connection))
     rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
     for group, told in _described(connection, ResourceType.GROUP, "group", groups):
-        rows += _rows("group", group, None if told is None else _in_force(told, brokers), list(_GROUP_SETTINGS))
+        rows += _rows(
+            "group",
+            group,
+            None if told is None else _in_force(told, brokers),
+            list(_GROUP_SETTINGS),
+        )
     for topic, told in _described(connection, ResourceType.TOPIC, "topic", topics):
         rows += _rows("topic", topic, told, TOPIC_SETTINGS)
     order = [(name, "ascending") for name in ("scope", "entity", "name")]
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
 
-# ---- asking -------------------------------------------------------------------------------------------
+# ---- asking --------------------------------------------------------------------------------------
 
 
 def _of_brokers(connection: Connection) -> list[_Told]:
@@ -101,19 +109,31 @@ def _described(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str]
 ) -> Iterator[tuple[str, _Told]]:
     """Name and settings of everything that is there; settings are None where we may not see them."""
-    wanted = sorted({name for name in names if name})  # nothing is called "", and the client does not ask for it
+    wanted = sorted(
+        {name for name in names if name}
+    )  # nothing is called "", and the client does not ask for it
     for begin in range(0, len(wanted), _ENTITIES_A_REQUEST):
-        resources = [ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]]
-        asked = connection.admin.describe_configs(resources, request_timeout=connection.config.timeout)
+        resources = [
+            ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]
+        ]
+        asked = connection.admin.describe_configs(
+            resources, request_timeout=connection.config.timeout
+        )
         for resource, future in asked.items():
             try:
-                yield resource.name, _told(connection.result(future, f"the settings of {scope} {resource.name!r}"))
+                yield (
+                    resource.name,
+                    _told(connection.result(future, f"the settings of {scope} {resource.name!r}")),
+                )
             except TopicMissingError:
                 continue  # deleted since we learned its name
             except AuthorizationError:
                 what = "the cluster" if scope == "broker" else f"{scope} {resource.name!r}"
                 _LOG.warning(
-                    "the settings of %s %r are not known: grant DESCRIBE_CONFIGS on %s", scope, resource.name, what
+                    "the settings of %s %r are not known: grant DESCRIBE_CONFIGS on %s",
+                    scope,
+                    resource.name,
+                    what,
                 )
                 yield resource.name, None
 
@@ -126,7 +146,7 @@ def _told(entries: Mapping[str, Any]) -> _Values:
     }
 
 
-# ---- putting together ---------------------------------------------------------------------------------
+# ---- putting together ----------------------------------------------------------------------------
 
 
 def _agreed(brokers: list[_Told]) -> _Told:
@@ -138,15 +158,25 @@ def _agreed(brokers: list[_Told]) -> _Told:
     for name in sorted(agreed.keys() & set(_BROKER_SETTINGS)):
         values = {told.get(name, (None, ""))[0] for told in seen}
         if len(values) > 1:
-            _LOG.warning("brokers disagree on %s (%s): no value is shown", name, ", ".join(sorted(map(str, values))))
+            _LOG.warning(
+                "brokers disagree on %s (%s): no value is shown",
+                name,
+                ", ".join(sorted(map(str, values))),
+            )
             agreed[name] = (None, "broker")
     return agreed
 
 
 def _in_force(told: _Values, brokers: _Told) -> _Values:
     """What a group works with, from what is stored for it and what its brokers have."""
-    stored = {name: value for name, (value, source) in told.items() if source == "group" and name in _GROUP_SETTINGS}
-    bounds = dict.fromkeys(_BROKER_SETTINGS) | {name: value for name, (value, _) in (brokers or {}).items()}
+    stored = {
+        name: value
+        for name, (value, source) in told.items()
+        if source == "group" and name in _GROUP_SETTINGS
+    }
+    bounds = dict.fromkeys(_BROKER_SETTINGS) | {
+        name: value for name, (value, _) in (brokers or {}).items()
+    }
     clamped = effective(stored, bounds)
     found: _Values = {}
     for name, setting in _GROUP_SETTINGS.items():
@@ -156,7 +186,9 @@ def _in_force(told: _Values, brokers: _Told) -> _Values:
         elif name in told:
             found[name] = told[name]  # the broker's own, or Kafka's default
         elif setting.broker in (brokers or {}):
-            found[name] = (brokers or {})[setting.broker]  # brokers before 4.3 know it for themselves only
+            found[name] = (brokers or {})[
+                setting.broker
+            ]  # brokers before 4.3 know it for themselves only
     return found
 
 

@@ -25,7 +25,11 @@ _LOG = logging.getLogger(__name__)
 _PARTITIONS_A_ROUND = 300
 _AT_ONCE = 100  # messages
 _WAIT = 0.1  # seconds
-_HIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_HIDDEN = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+}
 
 #: For one record a partition: what the broker sends beyond it is thrown away.
 _FRUGAL = {
@@ -38,30 +42,36 @@ _FRUGAL = {
 }
 
 
-def record_times(config: ClientConfig, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+def record_times(
+    config: ClientConfig, positions: pa.Table, read_committed: bool = False
+) -> pa.Table:
     """When the first record at or after each position was produced.
 
     Parameters
     ----------
     config : ClientConfig
     positions : pyarrow.Table
-        Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have several; rows with
-        a null are left out.
+        Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have
+        several; rows with a null are left out.
     read_committed : bool
-        Only records that a read_committed group gets: none of aborted transactions, none from the first open one on.
+        Only records that a read_committed group gets: none of aborted transactions, none from the
+        first open one on.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.TIMES`, a row a position, in their order. Below the log start, the first record there
-        is; with none at or after the position, whatever the reason (the end, only transaction markers), the offset
-        is null. A position that could not be read (topic gone or hidden from us, no leader) has no row.
+        `sharelag.schemas.TIMES`, a row a position, in their order. Below the log start, the first
+        record there is; with none at or after the position, whatever the reason (the end, only
+        transaction markers), the offset is null. A position that could not be read (topic gone or
+        hidden from us, no leader) has no row.
 
     Notes
     -----
     One fetch of 32 KiB a partition, or one log batch where that is larger.
     """
-    asked = positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
+    asked = (
+        positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
+    )
     wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in asked})
     found = _first_records(config, wanted, read_committed) if wanted else {}
     rows = []
@@ -73,7 +83,9 @@ def record_times(config: ClientConfig, positions: pa.Table, read_committed: bool
     return pa.Table.from_pylist(rows, schema=schemas.TIMES)
 
 
-def _first_records(config: ClientConfig, wanted: Sequence[_Position], read_committed: bool) -> dict[_Position, _First]:
+def _first_records(
+    config: ClientConfig, wanted: Sequence[_Position], read_committed: bool
+) -> dict[_Position, _First]:
     connection = Connection(config)
     partitions = kafka.partitions_of(connection, sorted({topic for topic, _, _ in wanted}))
     latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
@@ -103,7 +115,10 @@ def _first_records(config: ClientConfig, wanted: Sequence[_Position], read_commi
 
 
 def _one_round(
-    client: Any, config: ClientConfig, heard: Sequence[KafkaError], pending: dict[tuple[str, int], int]
+    client: Any,
+    config: ClientConfig,
+    heard: Sequence[KafkaError],
+    pending: dict[tuple[str, int], int],
 ) -> dict[_Position, _First]:
     """The first record of each partition from its position on; ``pending`` is empty afterwards."""
     found: dict[_Position, _First] = {}
@@ -123,7 +138,10 @@ def _one_round(
 
 
 def _hidden(
-    error: KafkaError, place: tuple[str, int], pending: Mapping[tuple[str, int], int], config: ClientConfig
+    error: KafkaError,
+    place: tuple[str, int],
+    pending: Mapping[tuple[str, int], int],
+    config: ClientConfig,
 ) -> list[tuple[str, int]]:
     """The partitions that are not to be read, if that is what the error says."""
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -135,11 +153,15 @@ def _hidden(
     return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
 
 
-# ---- reading --------------------------------------------------------------------------------------------
+# ---- reading -------------------------------------------------------------------------------------
 
 
 def until_done(
-    client: Any, config: ClientConfig, heard: Sequence[KafkaError], is_done: Callable[[], bool], at_once: int
+    client: Any,
+    config: ClientConfig,
+    heard: Sequence[KafkaError],
+    is_done: Callable[[], bool],
+    at_once: int,
 ) -> Iterator[list[Message]]:
     """What an assigned consumer delivers until somebody says that it is enough.
 

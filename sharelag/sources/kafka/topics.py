@@ -36,21 +36,23 @@ def read_topic(
     ranges : mapping of partition to (first offset, end offset), optional
         Without it, all that is there now.
     fail_on_data_loss : bool
-        Whether to fail when records of the ranges are pruned before they were read. Share-group state is
-        pruned all the time, and what is pruned is superseded.
+        Whether to fail when records of the ranges are pruned before they were read. Share-group
+        state is pruned all the time, and what is pruned is superseded.
 
     Yields
     ------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; the records of a partition come in their order. Transaction markers and
-        compacted offsets are not among them.
+        `sharelag.schemas.RAW`; the records of a partition come in their order. Transaction markers
+        and compacted offsets are not among them.
 
     Raises
     ------
     ClusterError
         One of its children: no broker, wrong password, no permission, no such topic, records gone.
     """
-    yield from read_ranges(config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss)
+    yield from read_ranges(
+        config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss
+    )
 
 
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
@@ -94,7 +96,9 @@ def record_count(config: ClientConfig, topic: str = STATE_TOPIC) -> int:
 def cluster_id(config: ClientConfig) -> str:
     """Kafka's id of the cluster."""
     connection = Connection(config)
-    found = connection.result(connection.admin.describe_cluster(request_timeout=config.timeout), "the cluster")
+    found = connection.result(
+        connection.admin.describe_cluster(request_timeout=config.timeout), "the cluster"
+    )
     return str(found.cluster_id)
 
 
@@ -107,19 +111,29 @@ def topic_ids(config: ClientConfig) -> dict[str, str]:
     """Ids of all topics that we are allowed to see, by name; Kafka's internal ones are not among them."""
     connection = Connection(config)
     described = descriptions(connection, connection.topic_names())
-    return {name: _id_text(found.topic_id) for name, found in described.items() if not found.is_internal}
+    return {
+        name: _id_text(found.topic_id) for name, found in described.items() if not found.is_internal
+    }
 
 
 def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
     """First offset at or after a time (milliseconds) in each partition; the end where no record is so late."""
     connection = Connection(config)
-    at = {Partition(topic, partition): OffsetSpec.for_timestamp(moment) for partition, moment in times.items()}
+    at = {
+        Partition(topic, partition): OffsetSpec.for_timestamp(moment)
+        for partition, moment in times.items()
+    }
     found = connection.results(ask_offsets(connection, at), topic)
     end = connection.results(ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest())), topic)
-    return {p.partition: answer.offset if answer.offset >= 0 else end[p].offset for p, answer in found.items()}
+    return {
+        p.partition: answer.offset if answer.offset >= 0 else end[p].offset
+        for p, answer in found.items()
+    }
 
 
-def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None) -> pa.Table:
+def list_offsets(
+    config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None
+) -> pa.Table:
     """Log start and end offsets of topics.
 
     Parameters
@@ -128,14 +142,14 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
     topics : mapping of name to id
         As `topic_ids` gives them.
     at : datetime, optional
-        As of when. Kafka finds the first record at or after a time, so an end offset of the past is that of
-        the records written before; log starts of the past are not known.
+        As of when. Kafka finds the first record at or after a time, so an end offset of the past is
+        that of the records written before; log starts of the past are not known.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition. Ends are high watermarks (read_uncommitted). A partition
-        whose leader does not answer has null offsets.
+        `sharelag.schemas.OFFSETS`, a row a partition. Ends are high watermarks (read_uncommitted).
+        A partition whose leader does not answer has null offsets.
     """
     connection = Connection(config)
     partitions = partitions_of(connection, list(topics))
@@ -148,7 +162,11 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str], at: datetime |
     rows = []
     for p in partitions:
         start, end = answered(connection, first[p]), answered(connection, latest[p])
-        end_offset = end_then(start, end, answered(connection, then[p]), is_past) if at else end and end.offset
+        end_offset = (
+            end_then(start, end, answered(connection, then[p]), is_past)
+            if at
+            else end and end.offset
+        )
         rows.append(
             {
                 "topic": p.topic,
@@ -167,19 +185,24 @@ def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> 
     """The end offset at a time, from the first record that is not older; null where that may have been deleted."""
     if start is None or end is None or then is None:
         return None
-    found = end.offset if then.offset < 0 else then.offset  # no record is so late: all there are had been written
-    # What the log begins with now says nothing of where it ended before: older records may have been deleted.
+    found = (
+        end.offset if then.offset < 0 else then.offset
+    )  # no record is so late: all there are had been written
+    # What the log begins with now says nothing of where it ended before: older records may have
+    # been deleted.
     return None if found <= start.offset and start.offset > 0 and is_past else int(found)
 
 
-# ---- asking -------------------------------------------------------------------------------------------
+# ---- asking --------------------------------------------------------------------------------------
 
 
 def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     """The descriptions of those topics that are still there when they are asked for."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
-        for name, future in _describe(connection, topics[begin : begin + _TOPICS_A_REQUEST]).items():
+        for name, future in _describe(
+            connection, topics[begin : begin + _TOPICS_A_REQUEST]
+        ).items():
             try:
                 found[name] = connection.result(future, name)
             except TopicMissingError:
@@ -195,7 +218,9 @@ def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partiti
 
 def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
-    answers: dict[str, Any] = connection.admin.describe_topics(collection, request_timeout=connection.config.timeout)
+    answers: dict[str, Any] = connection.admin.describe_topics(
+        collection, request_timeout=connection.config.timeout
+    )
     return answers
 
 
@@ -225,4 +250,6 @@ def answered(connection: Connection, future: Any) -> Answer:
 
 def _id_text(found: Any) -> str:
     halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
-    return topic_id_text(b"".join((half & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big") for half in halves))
+    return topic_id_text(
+        b"".join((half & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big") for half in halves)
+    )

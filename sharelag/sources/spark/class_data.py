@@ -1,8 +1,9 @@
 """Spark's classes as Java keeps them once they are loaded, so that the next session starts in half the time.
 
-``make env`` records them into the virtual environment: Java runs a question of ours and writes at its end what it
-loaded (a dynamic archive for class data sharing). `options` names the archive to each later Java, which takes it
-only if it is of the same build with the same jars, and starts as ever if not.
+``make env`` records them into the virtual environment: Java runs a question of ours and writes at
+its end what it loaded (a dynamic archive for class data sharing). `options` names the archive to
+each later Java, which takes it only if it is of the same build with the same jars, and starts as
+ever if not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-#: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to standard output.
+#: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to
+#: standard output.
 _SILENT = "-Xlog:disable"
 _RECORDING = "-XX:ArchiveClassesAtExit"
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
@@ -46,7 +48,9 @@ def archive() -> Path | None:
         spark = version("pyspark")
     except PackageNotFoundError:
         return None
-    return Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{said[1]}.jsa") if said else None
+    return (
+        Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{said[1]}.jsa") if said else None
+    )
 
 
 def record(*question: str) -> Path | None:
@@ -70,7 +74,9 @@ def record(*question: str) -> Path | None:
     here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
     # Java outlives the command while it writes: reading its output to the end waits for it.
-    answer = subprocess.run([sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False)
+    answer = subprocess.run(
+        [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
+    )
     if answer.returncode or not part.is_file():
         part.unlink(missing_ok=True)
         return None

@@ -1,10 +1,12 @@
 """What Spark's Python workers are forked from: a process that has imported already what each of them needs.
 
-Spark starts it instead of ``pyspark.daemon`` where ``spark.python.daemon.module`` names it. A worker that imports
-all by itself takes more than a second of a core, and Spark ends workers that were idle for a minute.
+Spark starts it instead of ``pyspark.daemon`` where ``spark.python.daemon.module`` names it. A
+worker that imports all by itself takes more than a second of a core, and Spark ends workers that
+were idle for a minute.
 
-Only a process of one thread can be forked safely: what others hold is held for ever in the copy. Where another has
-come up, or an import fails, this process becomes Spark's own daemon, and workers import for themselves.
+Only a process of one thread can be forked safely: what others hold is held for ever in the copy.
+Where another has come up, or an import fails, this process becomes Spark's own daemon, and workers
+import for themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def _prepared() -> bool:
         import_module(_NEEDED)
         _load_kernels()
         _part_random_numbers()
-        gc.freeze()  # else each worker's collector would write to all that it shares with the others, and so copy it
+        # else each worker's collector would write to all that it shares with the others, and so
+        # copy it
+        gc.freeze()
     except Exception:  # whatever it was: a worker that needs it will fail with it, and say so
         return False
     return True

@@ -1,9 +1,10 @@
 """A topic as a Spark DataFrame, through our own client: no connector, no jar.
 
-``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source: one of
-``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and their
-``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the client.
-``spark.readStream`` has ``maxOffsetsPerTrigger`` and, of our own, ``includeGaps``: `spark_stream` tells of both.
+``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
+one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
+their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
+client. ``spark.readStream`` has ``maxOffsetsPerTrigger`` and, of our own, ``includeGaps``:
+`spark_stream` tells of both.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
@@ -24,7 +30,14 @@ from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.spark.data_source_options import EARLIEST, FORMAT, LATEST, Positions, ReadOptions, read_options
+from sharelag.sources.spark.data_source_options import (
+    EARLIEST,
+    FORMAT,
+    LATEST,
+    Positions,
+    ReadOptions,
+    read_options,
+)
 
 
 def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFrame:
@@ -36,7 +49,9 @@ def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFra
         `sharelag.schemas.RAW`.
     """
     register(spark)
-    reader = spark.read.format(FORMAT).options(subscribe=topic, failOnDataLoss="false", **config.spark_options())
+    reader = spark.read.format(FORMAT).options(
+        subscribe=topic, failOnDataLoss="false", **config.spark_options()
+    )
     return reader.load()
 
 
@@ -45,8 +60,9 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ShareLagKafka)
 
 
-#: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then ``offset`` is its first,
-#: ``gapEnd`` its end (exclusive), ``timestamp`` when that was found, and key and value are null.
+#: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then
+#: ``offset`` is its first, ``gapEnd`` its end (exclusive), ``timestamp`` when that was found, and
+#: key and value are null.
 RAW_AND_GAPS = schemas.RAW.append(pa.field("gapEnd", pa.int64()))
 
 
@@ -106,7 +122,9 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
         end = resolve(options, topic, there, options.ending, options.ending_at)
-        asked = [OffsetRange(topic, partition, first[partition], end[partition]) for partition in there]
+        asked = [
+            OffsetRange(topic, partition, first[partition], end[partition]) for partition in there
+        ]
         ranges += [_in_log(options, one, there) for one in asked]
     return [one for one in ranges if one.end > one.first]
 
@@ -118,7 +136,9 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
         if not topics:
-            raise TopicMissingError(f"no topic matches subscribePattern {options.pattern!r}: check it, and the cluster")
+            raise TopicMissingError(
+                f"no topic matches subscribePattern {options.pattern!r}: check it, and the cluster"
+            )
     _require_read(options, topics)
     found = {}
     for topic in topics:
@@ -158,10 +178,15 @@ def resolve(
     if isinstance(positions, str):
         return {partition: span[positions == "latest"] for partition, span in there.items()}
     _require_exactly(topic, there, positions)
-    return {p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n) for p, n in positions[topic].items()}
+    return {
+        p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n)
+        for p, n in positions[topic].items()
+    }
 
 
-def _in_log(options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]) -> OffsetRange:
+def _in_log(
+    options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]
+) -> OffsetRange:
     """Cut a range to what the log holds, where that may be."""
     first, end = there[one.partition]
     if options.fail_on_data_loss and not (first <= one.first <= end and first <= one.end <= end):
@@ -178,12 +203,18 @@ def _require_read(options: ReadOptions, topics: Sequence[str]) -> None:
     given = (options.starting, options.ending, options.starting_at, options.ending_at)
     named = {topic for positions in given if isinstance(positions, Mapping) for topic in positions}
     if stray := named - set(topics):
-        raise ConfigError(f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling")
+        raise ConfigError(
+            f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling"
+        )
 
 
 def _require_exactly(topic: str, there: Mapping[int, object], positions: Positions) -> None:
     named = positions.get(topic, {})
     if missing := there.keys() - named.keys():
-        raise ConfigError(f"the offsets for {topic} leave out partition {min(missing)}: name all that are read")
+        raise ConfigError(
+            f"the offsets for {topic} leave out partition {min(missing)}: name all that are read"
+        )
     if stray := named.keys() - there.keys():
-        raise ConfigError(f"the offsets for {topic} name partition {min(stray)}, which is not read: leave it out")
+        raise ConfigError(
+            f"the offsets for {topic} name partition {min(stray)}, which is not read: leave it out"
+        )

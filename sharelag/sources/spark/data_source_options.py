@@ -62,7 +62,8 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     ----------
     options : mapping
     stream : bool
-        Whether the query is a stream: it begins at the latest offset unless told otherwise, and has no end.
+        Whether the query is a stream: it begins at the latest offset unless told otherwise, and has
+        no end.
 
     Raises
     ------
@@ -72,12 +73,18 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     given = {_OPTIONS.get(name.lower(), name.lower()): value for name, value in options.items()}
     clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
     if given.get("includeheaders", "false").lower() != "false":
-        raise ConfigError("includeHeaders is not supported: share-group state has no headers, leave the option out")
+        raise ConfigError(
+            "includeHeaders is not supported: share-group state has no headers, leave the option out"
+        )
     for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
-        raise ConfigError(f"the option {name!r} is unknown to {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*")
+        raise ConfigError(
+            f"the option {name!r} is unknown to {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
+        )
     which = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if len(which) != 1:
-        raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {' and '.join(which) or 'none'}")
+        raise ConfigError(
+            f"give one of subscribe, subscribePattern and assign, not {' and '.join(which) or 'none'}"
+        )
     if not given[which[0]].strip(" ,"):
         raise ConfigError(f"{which[0]} is empty: name at least one topic")
     if "subscribePattern" in given:
@@ -85,7 +92,11 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     _require_kind(given, stream)
     return ReadOptions(
         config=from_spark_options(clients),
-        topics=list(dict.fromkeys(name.strip() for name in given.get("subscribe", "").split(",") if name.strip())),
+        topics=list(
+            dict.fromkeys(
+                name.strip() for name in given.get("subscribe", "").split(",") if name.strip()
+            )
+        ),
         pattern=given.get("subscribePattern"),
         assigned=_assigned(given),
         starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
@@ -100,7 +111,9 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
 
 
 # ---- the text of each
-def _positions(given: Mapping[str, str], name: str, default: str, stream: bool = False) -> str | Positions:
+def _positions(
+    given: Mapping[str, str], name: str, default: str, stream: bool = False
+) -> str | Positions:
     text = given.get(name, default).strip()
     useless = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}[name]
     if text.lower() in ("earliest", "latest"):
@@ -109,7 +122,9 @@ def _positions(given: Mapping[str, str], name: str, default: str, stream: bool =
         return text.lower()
     found = _by_partition(given, name) or {}
     if not stream and any(useless[1] in each.values() for each in found.values()):
-        raise ConfigError(f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read")
+        raise ConfigError(
+            f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read"
+        )
     return found
 
 
@@ -117,12 +132,19 @@ def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
     if name not in given:
         return None
     try:
-        found = {t: {int(p): _whole(n) for p, n in each.items()} for t, each in json.loads(given[name]).items()}
+        found = {
+            t: {int(p): _whole(n) for p, n in each.items()}
+            for t, each in json.loads(given[name]).items()
+        }
     except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f'{name} cannot be read: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}') from error
+        raise ConfigError(
+            f'{name} cannot be read: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}'
+        ) from error
     least = 0 if name.endswith("ByTimestamp") else EARLIEST
     if any(n < least for each in found.values() for n in each.values()):
-        raise ConfigError(f"{name} has a number below {least}: give offsets from 0 on, -2 for earliest, -1 for latest")
+        raise ConfigError(
+            f"{name} has a number below {least}: give offsets from 0 on, -2 for earliest, -1 for latest"
+        )
     return found
 
 
@@ -130,7 +152,9 @@ def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
     if "assign" not in given:
         return {}
     try:
-        found = {t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()}
+        found = {
+            t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()
+        }
     except (AttributeError, TypeError, ValueError) as error:
         raise ConfigError('assign cannot be read: give JSON such as {"topic": [0, 1]}') from error
     if not found or not all(found.values()):

@@ -1,16 +1,18 @@
 """A topic as a Spark stream: the offsets of the next micro-batch, and what was pruned before it was read.
 
-``spark.readStream.format("sharelag_kafka")`` counts its progress as Spark's own Kafka source does, by topic and
-partition, the next offset to read. ``maxOffsetsPerTrigger`` is dealt out in proportion to what each partition
-holds. With ``failOnDataLoss=false`` it goes on behind what was pruned; with ``includeGaps=true`` it also gives one
-row for each range that it could not read, in the same micro-batch as the records behind it, so that whatever sink
-keeps the records exactly once keeps the gaps so.
+``spark.readStream.format("sharelag_kafka")`` counts its progress as Spark's own Kafka source does,
+by topic and partition, the next offset to read. ``maxOffsetsPerTrigger`` is dealt out in proportion
+to what each partition holds. With ``failOnDataLoss=false`` it goes on behind what was pruned; with
+``includeGaps=true`` it also gives one row for each range that it could not read, in the same
+micro-batch as the records behind it, so that whatever sink keeps the records exactly once keeps the
+gaps so.
 
-A log that ends before the position was created anew or truncated. That fails whatever ``failOnDataLoss`` says:
-its offsets would come a second time, with other records.
+A log that ends before the position was created anew or truncated. That fails whatever
+``failOnDataLoss`` says: its offsets would come a second time, with other records.
 
-Killed before its first micro-batch is done, a query asks anew where to begin, and then repeats that micro-batch.
-``earliest`` and ``latest`` may be elsewhere by then: name offsets where each record counts.
+Killed before its first micro-batch is done, a query asks anew where to begin, and then repeats that
+micro-batch. ``earliest`` and ``latest`` may be elsewhere by then: name offsets where each record
+counts.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from sharelag.sources.spark.data_source_options import ReadOptions
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
-#: The next offset to read, by topic and partition; the partition is a text, since Spark keeps this as JSON.
+#: The next offset to read, by topic and partition; the partition is a text, since Spark keeps this
+#: as JSON.
 Progress = dict[str, dict[str, int]]
 #: First and end offset of every partition, by topic.
 Logs = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -95,7 +98,11 @@ class StreamReader(DataSourceStreamReader):
         """What ``maxOffsetsPerTrigger`` says."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-        return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
+        return (
+            ReadAllAvailable()
+            if self.options.max_offsets is None
+            else ReadMaxRows(self.options.max_offsets)
+        )
 
     def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
         """Where the micro-batch that begins at ``start`` ends."""
@@ -108,7 +115,10 @@ class StreamReader(DataSourceStreamReader):
 
     def reportLatestOffset(self) -> Progress | None:  # noqa: N802
         """Where the logs ended when they were last asked."""
-        ends = {topic: {p: end for p, (_, end) in there.items()} for topic, there in self._newest.items()}
+        ends = {
+            topic: {p: end for p, (_, end) in there.items()}
+            for topic, there in self._newest.items()
+        }
         return _progress(ends) or None
 
     def partitions(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
@@ -124,7 +134,10 @@ class StreamReader(DataSourceStreamReader):
                     "includeGaps to true to have them told"
                 )
             _LOG.warning("%s; going on with what is left", where)
-        return [*(gaps if self.options.include_gaps else []), *split(ranges, self.options.min_partitions)]
+        return [
+            *(gaps if self.options.include_gaps else []),
+            *split(ranges, self.options.min_partitions),
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -136,7 +149,9 @@ class StreamReader(DataSourceStreamReader):
         schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
         span = {partition.partition: (partition.first, partition.end)}
         lost: list[tuple[int, int, int]] = []
-        for batch in read_ranges(options.config, partition.topic, span, options.fail_on_data_loss, lost):
+        for batch in read_ranges(
+            options.config, partition.topic, span, options.fail_on_data_loss, lost
+        ):
             yield for_spark(batch, schema)
         if lost and options.include_gaps:  # pruned since the micro-batch was planned
             yield _gap_rows([Gap(partition.topic, *one) for one in lost])
@@ -145,8 +160,9 @@ class StreamReader(DataSourceStreamReader):
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     """Where a micro-batch ends that reads about ``limit`` offsets; None reads all there are.
 
-    As in Spark's own source the limit is dealt out in proportion, and a partition that has anything at all gets
-    one offset. What is pruned does not count, so that it is passed at once and not gap by gap.
+    As in Spark's own source the limit is dealt out in proportion, and a partition that has anything
+    at all gets one offset. What is pruned does not count, so that it is passed at once and not gap
+    by gap.
 
     Raises
     ------
@@ -161,11 +177,17 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
             _require_goes_on(topic, partition, position, end)
             spans[topic, partition] = max(position, first), end
     total = sum(end - begin for begin, end in spans.values())
-    # What is not there any more, such as a deleted topic that a pattern matched, stays where it was.
-    reached = {topic: {int(p): offset for p, offset in partitions.items()} for topic, partitions in start.items()}
+    # What is not there any more, such as a deleted topic that a pattern matched, stays where it
+    # was.
+    reached = {
+        topic: {int(p): offset for p, offset in partitions.items()}
+        for topic, partitions in start.items()
+    }
     for (topic, partition), (begin, end) in spans.items():
         size = end - begin
-        share = size if limit is None or total <= limit else max(limit * size // total, min(size, 1))
+        share = (
+            size if limit is None or total <= limit else max(limit * size // total, min(size, 1))
+        )
         reached.setdefault(topic, {})[partition] = begin + share
     return _progress(reached)
 
@@ -198,7 +220,10 @@ def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], lis
 
 def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
     # Sorted, since Spark compares the JSON texts.
-    return {topic: {str(p): offsets[topic][p] for p in sorted(offsets[topic])} for topic in sorted(offsets)}
+    return {
+        topic: {str(p): offsets[topic][p] for p in sorted(offsets[topic])}
+        for topic in sorted(offsets)
+    }
 
 
 def _require_goes_on(topic: str, partition: int, position: int, end: int) -> None:

@@ -97,5 +97,7 @@ def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
         )
     tables = [pq.read_table(file, columns=schemas.RAW.names) for file in files]
     whole = pa.concat_tables([as_table(table).cast(schemas.RAW) for table in tables])
-    batches = [pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in whole.to_batches()]
+    batches = [
+        pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in whole.to_batches()
+    ]
     return spark.createDataFrame(pa.concat_tables(batches))

@@ -1,10 +1,10 @@
 """Follow topics into an archive, exactly once: a Structured Streaming job.
 
-Spark's checkpoint numbers the micro-batches and keeps the offsets of each before it runs. A micro-batch reads its
-offsets, writes its files aside, and adds all of them to the archive in one step (`sources.files.views`), together
-with its number. Killed before that step, the archive knows nothing of it and it is run again; killed after, its
-number tells that it is there. The tasks write to the archive themselves: on a cluster it must be a folder that all
-of its machines share.
+Spark's checkpoint numbers the micro-batches and keeps the offsets of each before it runs. A
+micro-batch reads its offsets, writes its files aside, and adds all of them to the archive in one
+step (`sources.files.views`), together with its number. Killed before that step, the archive knows
+nothing of it and it is run again; killed after, its number tells that it is there. The tasks write
+to the archive themselves: on a cluster it must be a folder that all of its machines share.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ def follow(
     folder : pathlib.Path
         An archive to continue, or a place for a new one.
     topics : sequence of str
-        The first must exist; others are taken from the next start on. Of ``__consumer_offsets`` only the records
-        of share groups are kept.
+        The first must exist; others are taken from the next start on. Of ``__consumer_offsets``
+        only the records of share groups are kept.
     every : float
-        Seconds between micro-batches, and between samples of all end offsets while there are no records.
+        Seconds between micro-batches, and between samples of all end offsets while there are no
+        records.
     until_now : bool
         End when what is there now has been archived.
     max_offsets_per_trigger : int
@@ -89,9 +90,9 @@ def follow(
     Raises
     ------
     InputError
-        When the folder holds something else, an archive of another cluster or other topics, one that has lost its
-        checkpoint, or one that is being followed into already.
-        Or Spark is reached by Spark Connect.
+        When the folder holds something else, an archive of another cluster or other topics, one
+        that has lost its checkpoint, or one that is being followed into already. Or Spark is
+        reached by Spark Connect.
     SetupError
         When Spark cannot run it.
     ClusterError
@@ -104,7 +105,9 @@ def follow(
     begun = begin(folder, kafka.cluster_id(config), there, config)
     with ExitStack() as stack:
         if not stack.enter_context(views.locked(folder / ".following", wait=_LET_GO)):
-            raise InputError(f"another job is following into {folder}: stop it first, or name another folder")
+            raise InputError(
+                f"another job is following into {folder}: stop it first, or name another folder"
+            )
         checkpoint = folder / "checkpoint"
         last = views.current(folder).batch
         if last >= 0 and not (checkpoint / "offsets" / str(last)).exists():
@@ -115,14 +118,24 @@ def follow(
         job = _Job(config, folder, compact_every)
         register(spark)
         options = {"subscribe": ",".join(name for name, first in there.items() if first)}
-        options |= {"startingOffsets": _starting(begun, there), "failOnDataLoss": "false", "includeGaps": "true"}
+        options |= {
+            "startingOffsets": _starting(begun, there),
+            "failOnDataLoss": "false",
+            "includeGaps": "true",
+        }
         options |= {"maxOffsetsPerTrigger": str(max_offsets_per_trigger), **config.spark_options()}
         rows = spark.readStream.format(FORMAT).options(**options).load()
-        writer = rows.writeStream.foreachBatch(job.append).option("checkpointLocation", str(checkpoint))
-        trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": f"{every} seconds"}
+        writer = rows.writeStream.foreachBatch(job.append).option(
+            "checkpointLocation", str(checkpoint)
+        )
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if until_now else {"processingTime": f"{every} seconds"}
+        )
         query = started(writer.trigger(**trigger).start)
         held = stack.pop_all()
-    threading.Thread(target=job.attend, args=(query, every, held), name="sharelag-follow", daemon=True).start()
+    threading.Thread(
+        target=job.attend, args=(query, every, held), name="sharelag-follow", daemon=True
+    ).start()
     return query
 
 
@@ -146,10 +159,14 @@ class _Job:
         day = max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
         scratch = self.scratch / f"{batch}"
         scratch.mkdir()
-        report = rows.mapInArrow(partial(_write, str(scratch)), schemas.spark_schema(_REPORT)).toArrow()
+        report = rows.mapInArrow(
+            partial(_write, str(scratch)), schemas.spark_schema(_REPORT)
+        ).toArrow()
         is_file = report.column("path").is_valid()
         add = {
-            f"{RECORDS}/source={row['topic']}/day={day}/{batch:012d}-{row['task']:05d}.parquet": Path(row["path"])
+            f"{RECORDS}/source={row['topic']}/day={day}/{batch:012d}-{row['task']:05d}.parquet": Path(
+                row["path"]
+            )
             for row in report.filter(is_file).to_pylist()
         }
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
@@ -186,7 +203,11 @@ class _Job:
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
         offsets = kafka.list_offsets(self.config, kafka.topic_ids(self.config))
         self.sampled = time.monotonic()
-        return _aside(scratch, f"{OFFSETS}/day={day}/{time.time_ns():020d}.parquet", offsets.cast(schemas.OFFSETS))
+        return _aside(
+            scratch,
+            f"{OFFSETS}/day={day}/{time.time_ns():020d}.parquet",
+            offsets.cast(schemas.OFFSETS),
+        )
 
 
 def _aside(scratch: Path, name: str, table: pa.Table) -> dict[str, Path]:
@@ -224,8 +245,12 @@ def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _gaps(rows: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [rows.column(name) for name in ("topic", "partition", "offset", "gapEnd", "timestamp")]
-    return pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, GAP, strict=True)], schema=GAP)
+    columns = [
+        rows.column(name) for name in ("topic", "partition", "offset", "gapEnd", "timestamp")
+    ]
+    return pa.RecordBatch.from_arrays(
+        [c.cast(f.type) for c, f in zip(columns, GAP, strict=True)], schema=GAP
+    )
 
 
 def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int]:
@@ -240,8 +265,8 @@ def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int
 def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
     """Where the archive begins: where the log did when it was begun, and a partition that came later at its first.
 
-    Not "earliest": killed in its first micro-batch, the job would begin where the log does by then, and what was
-    pruned meanwhile would be missing without a gap.
+    Not "earliest": killed in its first micro-batch, the job would begin where the log does by then,
+    and what was pruned meanwhile would be missing without a gap.
     """
     offsets = {}
     for topic, now in there.items():

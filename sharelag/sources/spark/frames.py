@@ -25,11 +25,11 @@ class FrameInput(RecordsOnly):
     Parameters
     ----------
     raw : pyspark.sql.DataFrame
-        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source; further ones are ignored. Records of both
-        topics may be mixed.
+        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source; further ones are ignored.
+        Records of both topics may be mixed.
     given_offsets : pyspark.sql.DataFrame, optional
-        `sharelag.schemas.OFFSETS`, a row a topic partition, or several of different moments: then the last one that
-        counts is the end, and all of them are past ends.
+        `sharelag.schemas.OFFSETS`, a row a topic partition, or several of different moments: then
+        the last one that counts is the end, and all of them are past ends.
 
     Raises
     ------
@@ -45,7 +45,9 @@ class FrameInput(RecordsOnly):
         if self.given_offsets is not None:
             schemas.require(self.given_offsets, schemas.OFFSETS, "offsets")
             if self.given_offsets.isStreaming:
-                raise InputError("offsets cannot be a stream: write it to a table and pass spark.read of that")
+                raise InputError(
+                    "offsets cannot be a stream: write it to a table and pass spark.read of that"
+                )
 
     @property
     def holds_both(self) -> bool:
@@ -96,7 +98,9 @@ class FrameInput(RecordsOnly):
         rows = rows.withColumn("step", f.size(f.filter(asked, lambda moment: moment < time)))
         row = f.struct(*schemas.OFFSETS.names)
         ends = f.array(f.min_by(row, "as_of"), f.max_by(row, "as_of"))
-        steps = rows.groupBy("topic_id", "partition", "step").agg(f.array_distinct(ends).alias("ends"))
+        steps = rows.groupBy("topic_id", "partition", "step").agg(
+            f.array_distinct(ends).alias("ends")
+        )
         found = steps.select(f.inline("ends")).toArrow()
         return of_topics(found.select(schemas.OFFSETS.names).cast(schemas.OFFSETS), topic_ids)
 

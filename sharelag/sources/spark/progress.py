@@ -1,7 +1,8 @@
 """Progress of Spark's jobs, and stopping them, on classic sessions and Spark Connect alike.
 
-Classic Spark has a status tracker, which is asked for the tasks of jobs; through Spark Connect the session tells
-of its queries while they run. `Tasks` counts everything that a session does, `Own` what one thread of ours does.
+Classic Spark has a status tracker, which is asked for the tasks of jobs; through Spark Connect the
+session tells of its queries while they run. `Tasks` counts everything that a session does, `Own`
+what one thread of ours does.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class _Classic:
         jobs = [self._tracker.getJobInfo(job) for job in self._jobs() if job not in self._before]
         stages = {stage for job in jobs if job for stage in job.stageIds}
         infos = {stage: self._tracker.getStageInfo(stage) for stage in stages}
-        self._seen |= {stage: Count(one.numCompletedTasks, one.numTasks) for stage, one in infos.items() if one}
+        self._seen |= {
+            stage: Count(one.numCompletedTasks, one.numTasks) for stage, one in infos.items() if one
+        }
         return _total(self._seen)
 
     def close(self) -> None:
@@ -121,7 +124,9 @@ class _Connect:
         # The session calls this in the thread that waits for the query.
         if self._thread in (None, get_ident()):
             for one in stages or ():
-                self._seen[operation_id, one.stage_id] = Count(one.num_completed_tasks, one.num_tasks)
+                self._seen[operation_id, one.stage_id] = Count(
+                    one.num_completed_tasks, one.num_tasks
+                )
 
 
 def _total(seen: Mapping[Any, Count]) -> Count:

@@ -38,15 +38,18 @@ def require_streams(spark: SparkSession, instead: str) -> None:
         When pyspark is too old for streams of ours.
     """
     if is_connect(spark):
-        raise InputError(f"Spark Connect handles micro-batches on its server, where nothing of this reaches: {instead}")
+        raise InputError(
+            f"Spark Connect handles micro-batches on its server, where nothing of this reaches: {instead}"
+        )
     require_admission_control()
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query, and wait until its sources are there.
 
-    A streaming source in Python gets a worker for which Spark waits ten seconds; no setting changes that, and where
-    many processes compete it can take longer. Nothing was read then, so the query is started again, some times.
+    A streaming source in Python gets a worker for which Spark waits ten seconds; no setting changes
+    that, and where many processes compete it can take longer. Nothing was read then, so the query
+    is started again, some times.
 
     Parameters
     ----------
@@ -94,7 +97,8 @@ def ended(query: StreamingQuery, within: float = 1.0) -> bool:
 
 def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     query = start()
-    # Until its sources are there a query's status says this; should another Spark say it otherwise, nobody waits.
+    # Until its sources are there a query's status says this; should another Spark say it otherwise,
+    # nobody waits.
     while query.isActive and query.status["message"].startswith("Initializing"):
         ended(query, 0.1)
     failure = None if query.isActive else query.exception()

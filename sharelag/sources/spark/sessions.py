@@ -26,7 +26,8 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     app_name : str
         Of a session that is made.
     **settings : str
-        Spark settings with ``_`` for ``.`` (``spark_master="local[4]"``) for a session that is made.
+        Spark settings with ``_`` for ``.`` (``spark_master="local[4]"``) for a session that is
+        made.
 
     Raises
     ------
@@ -35,12 +36,14 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
 
     Notes
     -----
-    A session that is there is returned as it is: on a cluster, or in a notebook of the user's own. Otherwise
-    ``SPARK_REMOTE`` (Spark Connect), ``spark-submit``, ``MASTER`` and ``spark-defaults.conf`` say where Spark is;
-    settings made there stay, and whoever's Spark it is, its master and all else that is fixed at its start are
-    not ours to choose. Only where nothing is said, Spark starts on this machine with settings that suit it.
+    A session that is there is returned as it is: on a cluster, or in a notebook of the user's own.
+    Otherwise ``SPARK_REMOTE`` (Spark Connect), ``spark-submit``, ``MASTER`` and
+    ``spark-defaults.conf`` say where Spark is; settings made there stay, and whoever's Spark it is,
+    its master and all else that is fixed at its start are not ours to choose. Only where nothing is
+    said, Spark starts on this machine with settings that suit it.
 
-    Workers run this interpreter unless ``PYSPARK_PYTHON`` names another: it has the packages they need.
+    Workers run this interpreter unless ``PYSPARK_PYTHON`` names another: it has the packages they
+    need.
     """
     require_pyspark()
     from pyspark.errors import PySparkException
@@ -86,7 +89,8 @@ def existing() -> SparkSession | None:
     if not is_remote():
         from pyspark import SparkContext
 
-        # A session whose context was stopped is still called active, and a context is there before it has started.
+        # A session whose context was stopped is still called active, and a context is there before
+        # it has started.
         if getattr(SparkContext._active_spark_context, "_jsc", None) is None:
             return None
     try:
@@ -110,12 +114,21 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
         _set_environment(remote or "local")
         if remote or _only_connect(wanted):
             said = ours.given() | wanted
-            missing = (f"--conf {name}={value} " for name, value in ours.STARTED.items() if name not in said)
+            missing = (
+                f"--conf {name}={value} "
+                for name, value in ours.STARTED.items()
+                if name not in said
+            )
             arguments = "".join(missing)
         else:
             said = _submitted()
-            wanted = {name: value for name, value in ours.STARTED.items() if name not in said} | wanted
-    with notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()), _started_with(arguments):
+            wanted = {
+                name: value for name, value in ours.STARTED.items() if name not in said
+            } | wanted
+    with (
+        notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()),
+        _started_with(arguments),
+    ):
         made = _made(app_name, wanted)
         before = made.conf.getAll
         for name, value in ours.RUNTIME.items():

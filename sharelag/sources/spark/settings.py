@@ -22,24 +22,26 @@ RUNTIME = {
 }
 #: What whoever starts Spark has to say, on a cluster as well.
 STARTED = {
-    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless told
-    # otherwise: too short where both share few cores with others. Who has ended is noticed at once,
-    # however long this is.
+    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless
+    # told otherwise: too short where both share few cores with others. Who has ended is noticed at
+    # once, however long this is.
     "spark.python.authenticate.socketTimeout": "180s",
 }
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-#: Java's second compiler begins ten times later than it would: on two cores it costs a short question a quarter of
-#: its time, and what runs for minutes still gets it.
+#: Java's second compiler begins ten times later than it would: on two cores it costs a short
+#: question a quarter of its time, and what runs for minutes still gets it.
 _LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
 _LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
 _COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
 _LOCAL = {
-    # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is a few megabytes.
+    # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is
+    # a few megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # A laptop's tables are small: 200 shuffle partitions would cost more than the work in them.
     "spark.sql.shuffle.partitions": "8",
-    # Where there is little in them, also in what is cached, one task does the work of eight: each task with Python in
-    # it costs a worker's round trip. A few megabytes of records keep a core busy for a second.
+    # Where there is little in them, also in what is cached, one task does the work of eight: each
+    # task with Python in it costs a worker's round trip. A few megabytes of records keep a core
+    # busy for a second.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
@@ -54,9 +56,13 @@ def local() -> dict[str, str]:
     """All that a session on this machine gets."""
     java = [_LOGGING, *_COMPILER, *class_data.options()]
     chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
-    if sys.platform == "linux" and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
-        # Workers begin with what we need imported: on two cores the first task with Python in it comes in half the
-        # time. Elsewhere than on Linux it cannot be told whether a process may be forked then.
+    if (
+        sys.platform == "linux"
+        and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    ):
+        # Workers begin with what we need imported: on two cores the first task with Python in it
+        # comes in half the time. Elsewhere than on Linux it cannot be told whether a process may be
+        # forked then.
         chosen["spark.python.daemon.module"] = "sharelag.sources.spark.daemon"
     return chosen
 

@@ -11,15 +11,19 @@ from sharelag.whatif.assignors.pairs import Pairs, cover, even_loads, join_fewes
 def all_to_all(group: Group) -> Assignment:
     """Every member gets every partition of the topics it subscribes to (the assignor of KIP-932's first text).
 
-    Nobody is ever idle and no partition short of members, at the price of a share session a pair: ``M * P``.
+    Nobody is ever idle and no partition short of members, at the price of a share session a pair:
+    ``M * P``.
     """
-    return as_assignment(group, [(member, place) for place in group.places for member in group.subscribers[place[0]]])
+    return as_assignment(
+        group, [(member, place) for place in group.places for member in group.subscribers[place[0]]]
+    )
 
 
 def round_robin(group: Group) -> Assignment:
     """Deal the partitions out in turn; then members without one join partitions in turn. Forgets what was before.
 
-    With the same subscriptions everywhere, the loads differ by at most 1, and so do the members of the partitions.
+    With the same subscriptions everywhere, the loads differ by at most 1, and so do the members of
+    the partitions.
     """
     pairs = Pairs(group)
     members = deque(sorted(pairs.places_of))
@@ -40,8 +44,9 @@ def round_robin(group: Group) -> Assignment:
 def sticky(group: Group) -> Assignment:
     """Leave everybody what they have; move only what is needed to serve all and to even the loads out.
 
-    With the same subscriptions everywhere, the loads differ by at most 1 where nobody shares; an assignment that is
-    even already comes back as it was. How many members a partition has is left as it comes.
+    With the same subscriptions everywhere, the loads differ by at most 1 where nobody shares; an
+    assignment that is even already comes back as it was. How many members a partition has is left
+    as it comes.
     """
     pairs = Pairs.kept(group)
     cover(pairs)
@@ -53,14 +58,15 @@ def sticky(group: Group) -> Assignment:
 def balanced(group: Group) -> Assignment:
     """Balance how many members the partitions have, and revoke for it (KIP-932's future assignor).
 
-    With the same subscriptions everywhere, the members of the partitions differ by at most 1 and so do the loads:
-    M members on P partitions make ``max(M, P)`` pairs. With different subscriptions it goes as far as exchanges of
-    one pair lead. What was revoked stands in `sharelag.whatif.contract.figures`.
+    With the same subscriptions everywhere, the members of the partitions differ by at most 1 and so
+    do the loads: M members on P partitions make ``max(M, P)`` pairs. With different subscriptions
+    it goes as far as exchanges of one pair lead. What was revoked stands in
+    `sharelag.whatif.contract.figures`.
 
     Notes
     -----
-    It ends: trimming and untangling each leave a pair less, evening the loads lowers the sum of their squares, and
-    evening the counts that of the counts, without changing a load.
+    It ends: trimming and untangling each leave a pair less, evening the loads lowers the sum of
+    their squares, and evening the counts that of the counts, without changing a load.
     """
     pairs = Pairs.kept(group)
     cover(pairs)
@@ -82,7 +88,11 @@ def even_counts(pairs: Pairs) -> None:
             for lonely in sorted(pairs.members_of, key=lambda place: (pairs.count(place), place)):
                 if pairs.count(crowded) - pairs.count(lonely) < 2:
                     break
-                movable = [member for member in sorted(pairs.members_of[crowded]) if pairs.allowed(member, lonely)]
+                movable = [
+                    member
+                    for member in sorted(pairs.members_of[crowded])
+                    if pairs.allowed(member, lonely)
+                ]
                 if movable:
                     pairs.drop(movable[-1], crowded)
                     pairs.add(movable[-1], lonely)
@@ -109,26 +119,33 @@ def _trim(pairs: Pairs) -> None:
 def _employ(pairs: Pairs) -> None:
     """An idle member takes a place of somebody who has several; else it joins."""
     for member in pairs.idle():
-        holders = [(pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)]
+        holders = [
+            (pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)
+        ]
         load, who, place = max(holders)
         if load > 1:
             pairs.drop(who, place)
             pairs.add(member, place)
         else:
-            pairs.add(member, min(pairs.open_to(member), key=lambda place: (pairs.count(place), place)))
+            pairs.add(
+                member, min(pairs.open_to(member), key=lambda place: (pairs.count(place), place))
+            )
 
 
 def _untangle(pairs: Pairs) -> bool:
     """Let one who shares a place take over a place from somebody who has several. A pair less; False if there is none.
 
-    For members of the same subscriptions, either nobody has several places afterwards or nobody shares.
+    For members of the same subscriptions, either nobody has several places afterwards or nobody
+    shares.
     """
     for heavy in sorted(pairs.places_of, key=lambda member: (-pairs.load(member), member)):
         if pairs.load(heavy) < 2:
             return False
         for shared in (place for place, members in pairs.members_of.items() if len(members) > 1):
             for sharer in sorted(pairs.members_of[shared] - {heavy}):
-                handed: list[Place] = [p for p in sorted(pairs.places_of[heavy]) if pairs.allowed(sharer, p)]
+                handed: list[Place] = [
+                    p for p in sorted(pairs.places_of[heavy]) if pairs.allowed(sharer, p)
+                ]
                 if handed:
                     pairs.drop(sharer, shared)
                     pairs.drop(heavy, handed[0])

@@ -11,11 +11,13 @@ from sharelag.whatif.assignors.pairs import Pairs
 def lag_proportional(group: Group) -> Assignment:
     """Give partitions members in proportion to their lag. Forgets what was before, but for who sits where.
 
-    With the same subscriptions and no fewer members than partitions, each member gets one partition, and the
-    numbers are those of the largest remainder (Hamilton's method), each at least 1. Otherwise the heaviest partition
-    goes first, to the member with the least lag so far, and idle members join where the lag a member is greatest.
+    With the same subscriptions and no fewer members than partitions, each member gets one
+    partition, and the numbers are those of the largest remainder (Hamilton's method), each at least
+    1. Otherwise the heaviest partition goes first, to the member with the least lag so far, and
+    idle members join where the lag a member is greatest.
 
-    A lag that is not known is taken to be the mean of the others; where none is known, all weigh the same.
+    A lag that is not known is taken to be the mean of the others; where none is known, all weigh
+    the same.
     """
     weights = lags(group)
     subscribed = {member for members in group.subscribers.values() for member in members}
@@ -26,12 +28,23 @@ def lag_proportional(group: Group) -> Assignment:
     for place in sorted(weights, key=lambda place: (-weights[place], place)):
         member = min(
             group.subscribers[place[0]],
-            key=lambda member: (taken[member], place not in group.current[member], pairs.load(member), member),
+            key=lambda member: (
+                taken[member],
+                place not in group.current[member],
+                pairs.load(member),
+                member,
+            ),
         )
         pairs.add(member, place)
         taken[member] += weights[place]
     for member in pairs.idle():
-        pairs.add(member, min(pairs.open_to(member), key=lambda place: (-weights[place] / pairs.count(place), place)))
+        pairs.add(
+            member,
+            min(
+                pairs.open_to(member),
+                key=lambda place: (-weights[place] / pairs.count(place), place),
+            ),
+        )
     return pairs.assignment()
 
 
@@ -53,7 +66,9 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
         counts[place] += 1
     for place in [place for place, count in counts.items() if count == 0]:
         # Who loses a member is who has the least to do for each that remains.
-        rich = min((p for p in counts if counts[p] > 1), key=lambda p: (weights[p] / (counts[p] - 1), p))
+        rich = min(
+            (p for p in counts if counts[p] > 1), key=lambda p: (weights[p] / (counts[p] - 1), p)
+        )
         counts[rich] -= 1
         counts[place] = 1
     return counts
@@ -74,7 +89,9 @@ def _seated(group: Group, counts: dict[Place, int]) -> Pairs:
     for member, places in sorted(group.current.items()):
         stay = [place for place in places if pairs.count(place) < counts[place]]
         if stay:
-            pairs.add(member, max(stay, key=lambda place: (counts[place] - pairs.count(place), place)))
+            pairs.add(
+                member, max(stay, key=lambda place: (counts[place] - pairs.count(place), place))
+            )
     for member in pairs.idle():
         free = [place for place in pairs.open_to(member) if pairs.count(place) < counts[place]]
         pairs.add(member, max(free, key=lambda place: (counts[place] - pairs.count(place), place)))

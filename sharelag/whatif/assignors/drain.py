@@ -11,11 +11,14 @@ from sharelag.whatif.assignors.group import Assignment, Group, Place
 ServiceRate = float | Mapping[str, float]
 
 
-def predicted_drain(group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0) -> dict[Place, float | None]:
+def predicted_drain(
+    group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0
+) -> dict[Place, float | None]:
     """Predict when each assignable partition of a subscribed topic has no lag left.
 
-    Each member divides its time equally among those of its partitions that have lag left, as fetches rotate. What
-    arrives in partitions already drained is served first. A rate that is not known is taken to be nothing arriving.
+    Each member divides its time equally among those of its partitions that have lag left, as
+    fetches rotate. What arrives in partitions already drained is served first. A rate that is not
+    known is taken to be nothing arriving.
 
     Parameters
     ----------
@@ -78,5 +81,7 @@ def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
         rates = {member.id: float(service_rate) for member in group.members}
     for member, rate in rates.items():
         if not (math.isfinite(rate) and rate > 0):
-            raise InputError(f"member {member!r} has no service rate above 0: give 'service_rate' in records a second")
+            raise InputError(
+                f"member {member!r} has no service rate above 0: give 'service_rate' in records a second"
+            )
     return rates

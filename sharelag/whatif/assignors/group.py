@@ -1,6 +1,7 @@
 """What an assignor gets to know: a share group with its members, topics and what is going on in them.
 
-`Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a `Group`.
+`Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a
+`Group`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from uuid import NAMESPACE_OID, uuid5
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import topic_id_bytes
 
-#: What an assignor answers: for each member, by topic, the partitions in the order Kafka would write them.
+#: What an assignor answers: for each member, by topic, the partitions in the order Kafka would
+#: write them.
 Assignment = dict[str, dict[str, list[int]]]
 #: One topic partition, by name.
 Place = tuple[str, int]
@@ -90,7 +92,9 @@ class Group:
     topics: Mapping[str, Topic]
 
     @classmethod
-    def of(cls, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]]) -> Group:
+    def of(
+        cls, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]]
+    ) -> Group:
         """Read members and topics as `sharelag.whatif.assign` takes them.
 
         Raises
@@ -132,12 +136,21 @@ class Group:
     @cached_property
     def current(self) -> Mapping[str, tuple[Place, ...]]:
         """What each member has and may keep: assignable, of a topic it still subscribes to; ascending."""
-        allowed = {(member, place) for place in self.places for member in self.subscribers[place[0]]}
+        allowed = {
+            (member, place) for place in self.places for member in self.subscribers[place[0]]
+        }
         held = {
-            member.id: {(topic, partition) for topic, partitions in member.current.items() for partition in partitions}
+            member.id: {
+                (topic, partition)
+                for topic, partitions in member.current.items()
+                for partition in partitions
+            }
             for member in self.members
         }
-        return {id_: tuple(sorted(place for place in has if (id_, place) in allowed)) for id_, has in held.items()}
+        return {
+            id_: tuple(sorted(place for place in has if (id_, place) in allowed))
+            for id_, has in held.items()
+        }
 
     def lag(self, place: Place) -> float | None:
         """Records to deliver there; None when not known."""
@@ -161,10 +174,15 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
     _require_keys(where, given, _TOPIC_KEYS, {"partitions"})
     count = given["partitions"]
     if count is not None and not _is_number(count, whole=True):
-        raise InputError(f"{where} has {count!r} partitions: give their number, or None when it was deleted")
+        raise InputError(
+            f"{where} has {count!r} partitions: give their number, or None when it was deleted"
+        )
     numbers = range(count or 0)
     assignable = given.get("assignable")
-    racks = {partition: tuple(racks) for partition, racks in _each(where, "racks", given, numbers).items()}
+    racks = {
+        partition: tuple(racks)
+        for partition, racks in _each(where, "racks", given, numbers).items()
+    }
     measures = {key: _each(where, key, given, numbers) for key in ("lag", "rate")}
     for key, values in measures.items():
         for partition, value in values.items():
@@ -177,7 +195,9 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
         name,
         _topic_id(where, name, given.get("id")),
         count,
-        tuple(numbers) if assignable is None else _partitions(where, "assignable", list(assignable), numbers),
+        tuple(numbers)
+        if assignable is None
+        else _partitions(where, "assignable", list(assignable), numbers),
         racks,
         measures["lag"],
         measures["rate"],
@@ -197,11 +217,16 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
                 f"{where} currently has partitions of {topic!r}, which is not among the topics: add it, with its id "
                 f"and 'partitions': None when it was deleted"
             )
-        # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the number alone.
+        # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the
+        # number alone.
         if not all(_is_number(partition, whole=True) for partition in partitions):
-            raise InputError(f"{where} currently has {partitions!r} of {topic!r}: give the numbers of partitions")
+            raise InputError(
+                f"{where} currently has {partitions!r} of {topic!r}: give the numbers of partitions"
+            )
         current[topic] = tuple(dict.fromkeys(map(int, partitions)))
-    return Member(given["id"], tuple(dict.fromkeys(given["subscribed"])), current, given.get("rack"))
+    return Member(
+        given["id"], tuple(dict.fromkeys(given["subscribed"])), current, given.get("rack")
+    )
 
 
 def _each(where: str, key: str, given: Mapping[str, Any], numbers: range) -> dict[int, Any]:
@@ -211,7 +236,11 @@ def _each(where: str, key: str, given: Mapping[str, Any], numbers: range) -> dic
 
 
 def _partitions(where: str, key: str, given: Collection[int], numbers: range) -> tuple[int, ...]:
-    wrong = [partition for partition in given if not _is_number(partition, whole=True) or partition not in numbers]
+    wrong = [
+        partition
+        for partition in given
+        if not _is_number(partition, whole=True) or partition not in numbers
+    ]
     if wrong:
         raise InputError(
             f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are numbered from 0: correct it, "
@@ -226,12 +255,16 @@ def _topic_id(where: str, name: str, text: str | None) -> bytes:
     try:
         return topic_id_bytes(text)
     except ValueError as error:
-        raise InputError(f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out") from None
+        raise InputError(
+            f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out"
+        ) from None
 
 
 def _require_keys(where: str, given: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
     if unknown := sorted(set(given) - known):
-        raise InputError(f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
+        raise InputError(
+            f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}"
+        )
     if missing := sorted(needed - set(given)):
         raise InputError(f"{where} lacks {missing[0]!r}: add it")
 
@@ -245,4 +278,9 @@ def _require_distinct(what: str, values: list[Any]) -> None:
 def _is_number(value: Any, whole: bool = False) -> bool:
     # By these kinds, because numpy's numbers are welcome, too: they come from tables.
     kind = Integral if whole else Real
-    return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value) and float(value) >= 0
+    return (
+        isinstance(value, kind)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and float(value) >= 0
+    )

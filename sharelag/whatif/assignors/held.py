@@ -1,6 +1,7 @@
 """Members, subscriptions and target assignments as the group coordinator holds them: in sets whose order decides.
 
-The shapes are those of ``TargetAssignmentBuilder``, ``ShareGroupMember``, ``TopicIds`` and ``Assignment.fromRecord``.
+The shapes are those of ``TargetAssignmentBuilder``, ``ShareGroupMember``, ``TopicIds`` and
+``Assignment.fromRecord``.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class Held:
     Attributes
     ----------
     members
-        Member ids in the order of a ``HashMap`` into which they came as the group lists them. That order of
-        arrival matters to Kafka only where ids share a bin.
+        Member ids in the order of a ``HashMap`` into which they came as the group lists them. That
+        order of arrival matters to Kafka only where ids share a bin.
     subscribed
         For each member the topics that exist, in the order of its ``HashSet`` of names.
     names_nothing
@@ -63,7 +64,9 @@ class Held:
 
     def targets(self, topics: list[str]) -> list[Place]:
         """The assignable partitions of these topics."""
-        return [(topic, partition) for topic in topics for partition in self.topics[topic].assignable]
+        return [
+            (topic, partition) for topic in topics for partition in self.topics[topic].assignable
+        ]
 
     def _partitions(self, current: Mapping[str, tuple[int, ...]]) -> Partitions:
         held: Partitions = JavaMap(self.topic_hash)

@@ -1,8 +1,9 @@
 """The iteration order of Java's hash maps, by which Kafka's assignor decides who gets what.
 
-Written from the documented behaviour of ``java.util.HashMap`` of Java 17: a table of bins, whose number doubles
-beyond three quarters; `JavaMap.put` appends to a bin and ``computeIfAbsent`` (`JavaMap.setdefault`) goes before its
-head; a bin that grows beyond eight doubles the table, or from 64 bins on becomes a red-black tree (`TreeBin`).
+Written from the documented behaviour of ``java.util.HashMap`` of Java 17: a table of bins, whose
+number doubles beyond three quarters; `JavaMap.put` appends to a bin and ``computeIfAbsent``
+(`JavaMap.setdefault`) goes before its head; a bin that grows beyond eight doubles the table, or
+from 64 bins on becomes a red-black tree (`TreeBin`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The iteration order of an overfull bin of a Java hash map.
 
-Such a bin is a red-black tree (Cormen, Leiserson, Rivest: Introduction to Algorithms) and a list at the same time,
-and is walked through as the list. The tree matters because its shape decides the order of the list: a new node
-follows its parent, and whatever becomes the root goes to the front.
+Such a bin is a red-black tree (Cormen, Leiserson, Rivest: Introduction to Algorithms) and a list at
+the same time, and is walked through as the list. The tree matters because its shape decides the
+order of the list: a new node follows its parent, and whatever becomes the root goes to the front.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Node(Generic[K]):
     def sends_right(self, key: Any, hash_: int) -> bool:
         """Whether a key belongs to the right of this node.
 
-        Keys of equal hash are ordered by their own order if they have one, as strings have (compared by UTF-16
-        code units). Of others Java asks where they lie in memory, which nobody can repeat.
+        Keys of equal hash are ordered by their own order if they have one, as strings have
+        (compared by UTF-16 code units). Of others Java asks where they lie in memory, which nobody
+        can repeat.
         """
         if self.hash != hash_:
             return self.hash < hash_
@@ -43,7 +44,8 @@ class TreeBin(Generic[K]):
     def __init__(self, nodes: Iterable[Node[K]]) -> None:
         self._order: list[Node[K]] = []
         self._root: Node[K] | None = None
-        # The list keeps its order while the tree grows beside it; only the last root comes to the front.
+        # The list keeps its order while the tree grows beside it; only the last root comes to the
+        # front.
         for node in nodes:
             fresh = Node(node.key, node.hash)
             self._insert(fresh)
@@ -101,7 +103,11 @@ class TreeBin(Generic[K]):
         return parent
 
     def _mend_after_insert(self, node: Node[K]) -> None:
-        while (parent := node.parent) is not None and parent.red and (grand := parent.parent) is not None:
+        while (
+            (parent := node.parent) is not None
+            and parent.red
+            and (grand := parent.parent) is not None
+        ):
             left = parent is grand.left
             uncle = grand.right if left else grand.left
             if uncle is not None and uncle.red:

@@ -4,12 +4,13 @@ A partition *weighs* what is to be done in it soon, and its members share that e
 
     weight = lag + horizon * rate + 1            load of a member = sum over its partitions of weight / members
 
-The loads of all members add up to the weights of all partitions, so making the largest load small makes the loads
-even, and the time until everything is drained short.
+The loads of all members add up to the weights of all partitions, so making the largest load small
+makes the loads even, and the time until everything is drained short.
 
-A share group may put several members on a partition, and joining takes nothing from anybody. So every partition gets
-a second member, who goes on when the first one is slow, or gone and not yet missed; members join where the load is
-larger; and only what joining cannot do is done by taking partitions away.
+A share group may put several members on a partition, and joining takes nothing from anybody. So
+every partition gets a second member, who goes on when the first one is slow, or gone and not yet
+missed; members join where the load is larger; and only what joining cannot do is done by taking
+partitions away.
 """
 
 from __future__ import annotations
@@ -35,23 +36,27 @@ def lag_aware_sticky(
     """Keep what there is, serve all by two, and even the loads out by changes that are each worth it.
 
     1. *Keep* every pair that is still allowed.
-    2. *Cover*: the heaviest place with fewer than ``sharing`` members first, by the subscribers with the least load.
+    2. *Cover*: the heaviest place with fewer than ``sharing`` members first, by the subscribers
+       with the least load.
     3. *Employ*: each idle member joins the place with the most weight a member.
-    4. *Join*, as often as it helps: a member joins a place of one with a larger load. Nobody loses anything.
-    5. *Move*, at most ``budget`` times: the same, but a member may also take a place over, or leave another one of its
-       places for it. No place is left with fewer than ``sharing`` members for that.
+    4. *Join*, as often as it helps: a member joins a place of one with a larger load. Nobody loses
+       anything.
+    5. *Move*, at most ``budget`` times: the same, but a member may also take a place over, or leave
+       another one of its places for it. No place is left with fewer than ``sharing`` members for
+       that.
 
-    A change of steps 4 and 5 *helps* if it relieves a member: from a load of ``x`` on ``n`` places by at least
-    ``hysteresis * x / n``, while no load that it raises ends above ``(1 - hysteresis) * x``. Those with the largest
-    load that can be relieved come first, and of the changes that relieve them the one that leaves the smallest loads.
-    It is always one of the lightest members who may that joins, takes over or leaves; so the answer is soon there, and
-    good, but not the best that there is.
+    A change of steps 4 and 5 *helps* if it relieves a member: from a load of ``x`` on ``n`` places
+    by at least ``hysteresis * x / n``, while no load that it raises ends above ``(1 - hysteresis) *
+    x``. Those with the largest load that can be relieved come first, and of the changes that
+    relieve them the one that leaves the smallest loads. It is always one of the lightest members
+    who may that joins, takes over or leaves; so the answer is soon there, and good, but not the
+    best that there is.
 
     Parameters
     ----------
     group : Group
-        With the lag, and the rate if known. Where the lag is not known the mean of the others is taken; an unknown
-        rate adds nothing.
+        With the lag, and the rate if known. Where the lag is not known the mean of the others is
+        taken; an unknown rate adds nothing.
     budget : int, optional
         Changes of step 5 in one call. By default a tenth of the pairs, and at least one.
     hysteresis : float
@@ -59,40 +64,47 @@ def lag_aware_sticky(
     horizon : float
         Seconds of arrivals that count as work to be done soon.
     extra : int
-        How many places beyond ``ceil(sharing * places / members)`` a member may gain in steps 4 and 5.
+        How many places beyond ``ceil(sharing * places / members)`` a member may gain in steps 4 and
+        5.
     sharing : int
         How many members each place has at least, as far as there are subscribers.
 
     Notes
     -----
-    *No starved partition.* Step 2 leaves no place without a member; step 5 takes away a member only where it puts
-    another, or where others remain.
+    *No starved partition.* Step 2 leaves no place without a member; step 5 takes away a member only
+    where it puts another, or where others remain.
 
-    *Bounded movement.* Only step 5 takes anything away, and each of its changes at most one pair: so at most ``budget``
-    pairs are revoked that could stay.
+    *Bounded movement.* Only step 5 takes anything away, and each of its changes at most one pair:
+    so at most ``budget`` pairs are revoked that could stay.
 
-    *Bounded sessions.* A member gains no place beyond ``ceil(sharing * places / members) + extra``, but in steps 2 and
-    3: so a group has about ``sharing`` times as many pairs as it needs, far fewer than everybody everywhere.
+    *Bounded sessions.* A member gains no place beyond ``ceil(sharing * places / members) + extra``,
+    but in steps 2 and 3: so a group has about ``sharing`` times as many pairs as it needs, far
+    fewer than everybody everywhere.
 
-    *It comes to rest.* Let a change relieve a member with the load ``x``. Every load that it raises was below ``x`` and
-    stays there, so the loads, sorted from the largest, become smaller in dictionary order. So while nothing else
-    changes, no assignment comes twice, there are finitely many, and then all stays.
+    *It comes to rest.* Let a change relieve a member with the load ``x``. Every load that it raises
+    was below ``x`` and stays there, so the loads, sorted from the largest, become smaller in
+    dictionary order. So while nothing else changes, no assignment comes twice, there are finitely
+    many, and then all stays.
 
-    *No oscillation.* Say a change relieved a member from ``x``, so that whoever got more ended at ``(1 - h) x`` at the
-    most, and since then every weight has changed by a factor of at most ``f``, up or down. Undoing it relieves one of
-    those, from ``f (1 - h) x`` at the most, and raises the first member to ``x / f`` at least, which has to be at most
-    ``(1 - h)`` of the former: ``x / f <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and
-    all else equal, no change is undone before some weight has changed by a ninth.
+    *No oscillation.* Say a change relieved a member from ``x``, so that whoever got more ended at
+    ``(1 - h) x`` at the most, and since then every weight has changed by a factor of at most ``f``,
+    up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at the most, and raises the
+    first member to ``x / f`` at least, which has to be at most ``(1 - h)`` of the former: ``x / f
+    <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and all else equal,
+    no change is undone before some weight has changed by a ninth.
 
-    *Where it is no better.* Where all partitions have as much to do, members that share several of them come to be
-    four on one and five on another, less even than Kafka's two on each: then a burst lasts some percent longer (the
-    named scenario ``burst``). Work that differs from record to record, and slow members, it does not know of.
+    *Where it is no better.* Where all partitions have as much to do, members that share several of
+    them come to be four on one and five on another, less even than Kafka's two on each: then a
+    burst lasts some percent longer (the named scenario ``burst``). Work that differs from record to
+    record, and slow members, it does not know of.
     """
     if not 0 < hysteresis < 1:
         raise InputError(f"the hysteresis is {hysteresis}: choose one between 0 and 1, such as 0.1")
     if sharing < 1:
         raise InputError(f"a sharing of {sharing} leaves partitions unserved: give 1 or more")
-    weights = {place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()}
+    weights = {
+        place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()
+    }
     draft = _Loads(group, weights)
     _cover(draft, sharing)
     for member in draft.pairs.idle():
@@ -158,7 +170,8 @@ class _Loads:
                 new.add(change.add[0])
             before, then = self.weights[place] / len(old), self.weights[place] / len(new)
             for member in old | new:
-                # One difference: who keeps the same part of a place keeps its load to the last digit.
+                # One difference: who keeps the same part of a place keeps its load to the last
+                # digit.
                 more = (then if member in new else 0.0) - (before if member in old else 0.0)
                 loads[member] = loads.get(member, self.load[member]) + more
         return loads
@@ -167,7 +180,8 @@ class _Loads:
         return math.fsum(self.each(place) for place in self.pairs.places_of[member])
 
 
-#: Gives changes that might relieve a member, who comes second; then all members from the lightest on.
+#: Gives changes that might relieve a member, who comes second; then all members from the lightest
+#: on.
 _Candidates = Callable[[_Loads, str, Sequence[str], _Bounds], Iterator[_Change]]
 
 
@@ -181,10 +195,16 @@ def _cover(draft: _Loads, sharing: int) -> None:
     pairs = draft.pairs
     for place in sorted(draft.weights, key=lambda place: (-draft.weights[place], place)):
         while pairs.count(place) < sharing:
-            free = [member for member in pairs.group.subscribers[place[0]] if member not in pairs.members_of[place]]
+            free = [
+                member
+                for member in pairs.group.subscribers[place[0]]
+                if member not in pairs.members_of[place]
+            ]
             if not free:
                 break
-            draft.apply(_Change((min(free, key=lambda member: (draft.load[member], member)), place)))
+            draft.apply(
+                _Change((min(free, key=lambda member: (draft.load[member], member)), place))
+            )
 
 
 def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:
@@ -201,7 +221,9 @@ def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: i
             made += 1
 
 
-def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates) -> _Change | None:
+def _best_change(
+    draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates
+) -> _Change | None:
     """The change that helps a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
@@ -210,7 +232,9 @@ def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candid
     by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
     for change in candidates(draft, heavy, by_load, bounds):
         after = draft.after(change)
-        raised = max((then for member, then in after.items() if then > draft.load[member]), default=0.0)
+        raised = max(
+            (then for member, then in after.items() if then > draft.load[member]), default=0.0
+        )
         # The last digits of sums must not matter.
         if after[heavy] <= load - relief * (1 - 1e-9) and raised <= ceiling:
             rank = (max(after[heavy], raised), change.drop is not None, repr(change))
@@ -227,7 +251,9 @@ def _joins(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -
             yield _Change((member, place))
 
 
-def _joins_and_moves(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -> Iterator[_Change]:
+def _joins_and_moves(
+    draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds
+) -> Iterator[_Change]:
     """Or let it take the place over, or another leave one of its own places for it."""
     pairs = draft.pairs
     yield from _joins(draft, heavy, by_load, bounds)
@@ -248,10 +274,14 @@ def _joins_and_moves(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: 
 
 def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
     """The lightest member who may join a place and has room for it."""
-    return next((one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None)
+    return next(
+        (one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None
+    )
 
 
-def _spared(draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]) -> tuple[str, Place] | None:
+def _spared(
+    draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]
+) -> tuple[str, Place] | None:
     """Who could best leave which place for another: whoever then has the most has the least."""
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
     best: tuple[float, str, Place] | None = None

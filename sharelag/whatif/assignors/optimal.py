@@ -1,12 +1,13 @@
 """A bound for the other assignors: the best assignment, from a linear or an integer program.
 
-Let ``z`` be one over the time in which everything is drained, and ``y`` the part of a member's time that it gives
-to a place. Then
+Let ``z`` be one over the time in which everything is drained, and ``y`` the part of a member's time
+that it gives to a place. Then
 
     maximise z   where   sum of rate * y over the members of a place >= lag * z + what arrives there
                          sum of y over the places of a member <= 1
 
-is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a place:
+is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a
+place:
 
     x whole, y <= x      sum of x over the members of a place >= 1      sum of x over the places of a member <= limit
 
@@ -42,8 +43,8 @@ class Optimum:
     assignment
         Who has what.
     drain
-        Seconds until all is drained if the members divide their time in the best way; ``inf`` when more arrives than
-        can be served.
+        Seconds until all is drained if the members divide their time in the best way; ``inf`` when
+        more arrives than can be served.
     bound
         No assignment within the limits is faster than this many seconds.
     served
@@ -81,7 +82,8 @@ def optimum(
     Parameters
     ----------
     group : Group
-        With lag and rate. An unknown lag is taken to be the mean of the others, an unknown rate to be nothing.
+        With lag and rate. An unknown lag is taken to be the mean of the others, an unknown rate to
+        be nothing.
     service_rate : float or mapping of str to float
         Records that a member finishes a second: of all, or of each by member id.
     partitions_per_member : int, optional
@@ -91,7 +93,8 @@ def optimum(
     gap : float
         With a limit, the search may stop this near to the bound (a part of it).
     nodes : int
-        With a limit, the search stops after so many nodes; not after a time, so that answers can be repeated.
+        With a limit, the search stops after so many nodes; not after a time, so that answers can be
+        repeated.
 
     Raises
     ------
@@ -104,15 +107,20 @@ def optimum(
     """
     rates = service_rates(group, service_rate)
     if partitions_per_member is not None and partitions_per_member < 1:
-        raise InputError(f"a limit of {partitions_per_member} partitions a member leaves all unserved: give 1 or more")
+        raise InputError(
+            f"a limit of {partitions_per_member} partitions a member leaves all unserved: give 1 or more"
+        )
     if not group.places:
         return Optimum(Pairs(group).assignment(), 0.0, 0.0, 1.0)
     model = _Model(group, rates, partitions_per_member, moves)
-    # In units of the speed at which all members together would drain all the lag, z lies between 0 and 1.
+    # In units of the speed at which all members together would drain all the lag, z lies between 0
+    # and 1.
     speed = model.total_rate / sum(model.lag.values())
     found = model.solve(model.lag, model.rate, speed, gap, nodes)
     if found is not None:
-        drain, bound = (1 / (speed * part) if part > 0 else math.inf for part in (found.value, found.bound))
+        drain, bound = (
+            1 / (speed * part) if part > 0 else math.inf for part in (found.value, found.bound)
+        )
         return Optimum(_employed(found.pairs, model), drain, min(bound, drain), 1.0)
     arriving = sum(model.rate.values())
     if arriving:  # perhaps more than can be served: then serve all in the same proportion
@@ -123,7 +131,9 @@ def optimum(
             f"no assignment serves every partition with at most {partitions_per_member} partitions a member and "
             f"{moves} moves (None: any number): raise them"
         )
-    return Optimum(_employed(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving)
+    return Optimum(
+        _employed(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving
+    )
 
 
 @dataclass(frozen=True)
@@ -142,14 +152,18 @@ class _Actor:
 
 
 class _Model:
-    def __init__(self, group: Group, rates: dict[str, float], limit: int | None, moves: int | None) -> None:
+    def __init__(
+        self, group: Group, rates: dict[str, float], limit: int | None, moves: int | None
+    ) -> None:
         self.group = group
         self.limit = limit
         self.moves = moves
         self.whole = limit is not None or moves is not None
         self.lag = lags(group)
         self.rate = {place: float(group.rate(place) or 0) for place in group.places}
-        subscribed = sorted({member for members in group.subscribers.values() for member in members})
+        subscribed = sorted(
+            {member for members in group.subscribers.values() for member in members}
+        )
         self.total_rate = sum(rates[member] for member in subscribed)
         self.actors = list(self._actors(subscribed, rates))
         self.options = [
@@ -160,7 +174,12 @@ class _Model:
         ]
 
     def solve(
-        self, per_unit: dict[Place, float], floor: dict[Place, float], unit: float, gap: float, nodes: int
+        self,
+        per_unit: dict[Place, float],
+        floor: dict[Place, float],
+        unit: float,
+        gap: float,
+        nodes: int,
     ) -> _Found | None:
         """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor; None if there is none.
 
@@ -171,7 +190,11 @@ class _Model:
         optimize, sparse = _scipy()
         count = len(self.options)
         rows, low, high = zip(*self._rows(per_unit, floor, unit), strict=True)
-        entries = [(row, column, value) for row, terms in enumerate(rows) for column, value in terms.items()]
+        entries = [
+            (row, column, value)
+            for row, terms in enumerate(rows)
+            for column, value in terms.items()
+        ]
         numbers, columns, values = zip(*entries, strict=True)
         sizes = np.array([len(self.actors[actor].ids) for actor, _ in self.options], float)
         cost = np.zeros(2 * count + 1)
@@ -183,18 +206,24 @@ class _Model:
             integrality=np.concatenate([whole, np.zeros(count + 1)]),
             bounds=optimize.Bounds(0, np.concatenate([sizes, sizes, [1.0]])),
             constraints=optimize.LinearConstraint(
-                sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1)), low, high
+                sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1)),
+                low,
+                high,
             ),
             options={"mip_rel_gap": gap, "node_limit": nodes} if self.whole else {},
         )
         if answer.x is None:
             if answer.status == 1:
-                raise AssignorError(f"no assignment was found within {nodes} nodes of the search: raise nodes")
+                raise AssignorError(
+                    f"no assignment was found within {nodes} nodes of the search: raise nodes"
+                )
             return None
         part = float(answer.x[2 * count])
         if not self.whole:
             return _Found(self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0))
-        bound = min(-answer.mip_dual_bound + _TIE, 1.0) if answer.mip_dual_bound is not None else 1.0
+        bound = (
+            min(-answer.mip_dual_bound + _TIE, 1.0) if answer.mip_dual_bound is not None else 1.0
+        )
         return _Found(self._seated(np.rint(answer.x[:count]).astype(int)), part, bound)
 
     def _rows(
@@ -260,7 +289,11 @@ class _Model:
     def _seated(self, chosen: Any) -> Pairs:
         pairs = Pairs(self.group)
         for number, actor in enumerate(self.actors):
-            seats = {place: int(n) for (who, place), n in zip(self.options, chosen, strict=True) if who == number}
+            seats = {
+                place: int(n)
+                for (who, place), n in zip(self.options, chosen, strict=True)
+                if who == number
+            }
             if self.limit != 1:
                 for place in (place for place, n in seats.items() if n):
                     pairs.add(actor.ids[0], place)
@@ -268,7 +301,9 @@ class _Model:
             left = list(actor.ids)
             for keep in (True, False):  # who is there already stays, if there is a seat
                 for place in seats:
-                    fitting = [member for member in left if not keep or place in self.group.current[member]]
+                    fitting = [
+                        member for member in left if not keep or place in self.group.current[member]
+                    ]
                     for member in fitting[: seats[place]]:
                         pairs.add(member, place)
                         left.remove(member)
@@ -281,7 +316,10 @@ def _employed(pairs: Pairs, model: _Model) -> Assignment:
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():
         if model.moves is None or used < model.moves:
-            place = min(pairs.open_to(member), key=lambda place: (-model.lag[place] / pairs.count(place), place))
+            place = min(
+                pairs.open_to(member),
+                key=lambda place: (-model.lag[place] / pairs.count(place), place),
+            )
             pairs.add(member, place)
             used += place not in pairs.group.current[member]
     return pairs.assignment()

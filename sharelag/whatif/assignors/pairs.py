@@ -1,7 +1,8 @@
 """Who has what while an assignment is being made: pairs of member and place, looked up from either side.
 
-The assignors of our own start from `Pairs.kept` and change it; `as_assignment` turns the pairs into the answer.
-Whatever could be chosen in two ways is chosen by load, then by name, so that the same group gets the same answer.
+The assignors of our own start from `Pairs.kept` and change it; `as_assignment` turns the pairs into
+the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the same
+group gets the same answer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ class Pairs:
         return pairs
 
     def __iter__(self) -> Iterator[tuple[str, Place]]:
-        return ((member, place) for member in sorted(self.places_of) for place in sorted(self.places_of[member]))
+        return (
+            (member, place)
+            for member in sorted(self.places_of)
+            for place in sorted(self.places_of[member])
+        )
 
     def add(self, member: str, place: Place) -> None:
         """Let a member fetch from a place."""
@@ -59,7 +64,11 @@ class Pairs:
 
     def idle(self) -> list[str]:
         """Members without a place although they subscribe to some, by id."""
-        return [member for member in sorted(self.places_of) if not self.places_of[member] and self.open_to(member)]
+        return [
+            member
+            for member in sorted(self.places_of)
+            if not self.places_of[member] and self.open_to(member)
+        ]
 
     def assignment(self) -> Assignment:
         """The answer of an assignor."""
@@ -70,7 +79,13 @@ def cover(pairs: Pairs) -> None:
     """Give each place without a member to the subscriber that has the fewest places."""
     for place, members in pairs.members_of.items():
         if not members:
-            pairs.add(min(pairs.group.subscribers[place[0]], key=lambda member: (pairs.load(member), member)), place)
+            pairs.add(
+                min(
+                    pairs.group.subscribers[place[0]],
+                    key=lambda member: (pairs.load(member), member),
+                ),
+                place,
+            )
 
 
 def join_fewest(pairs: Pairs) -> None:

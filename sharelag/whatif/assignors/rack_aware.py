@@ -10,14 +10,16 @@ from sharelag.whatif.assignors.pairs import Pairs
 def rack_aware(group: Group) -> Assignment:
     """Start from `balanced` and exchange places between members while more pairs come to lie in one rack.
 
-    A pair matches when a replica of the partition is in the member's rack. A member without a rack matches nothing.
+    A pair matches when a replica of the partition is in the member's rack. A member without a rack
+    matches nothing.
 
     Notes
     -----
-    An exchange of two members' places leaves all counts and loads as they are, so the guarantees of `balanced` hold.
-    It ends, as each exchange makes at least one more pair match. With the same subscriptions everywhere, one place
-    a member and one rack a partition, the result is the best there is at these counts: while a member of a rack and
-    a place of that rack both lack their match, exchanging the two gains one.
+    An exchange of two members' places leaves all counts and loads as they are, so the guarantees of
+    `balanced` hold. It ends, as each exchange makes at least one more pair match. With the same
+    subscriptions everywhere, one place a member and one rack a partition, the result is the best
+    there is at these counts: while a member of a rack and a place of that rack both lack their
+    match, exchanging the two gains one.
     """
     pairs = Pairs(group)
     for member, topics in balanced(group).items():
@@ -45,7 +47,9 @@ def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
             if not matches(group, rack_of[member], wanted) or not pairs.allowed(member, wanted):
                 continue
             # The other gets a worse place at most where it matched, and then nothing is gained.
-            gain = 1 + matches(group, rack_of[other], place) - matches(group, rack_of[other], wanted)
+            gain = (
+                1 + matches(group, rack_of[other], place) - matches(group, rack_of[other], wanted)
+            )
             if gain > 0 and pairs.allowed(other, place):
                 pairs.drop(member, place)
                 pairs.drop(other, wanted)

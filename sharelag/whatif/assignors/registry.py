@@ -37,7 +37,10 @@ _OURS = frozenset(ASSIGNORS)
 
 
 def assign(
-    name: str, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]], **options: Any
+    name: str,
+    members: Iterable[Mapping[str, Any]],
+    topics: Mapping[str, Mapping[str, Any]],
+    **options: Any,
 ) -> Assignment:
     """Ask an assignor for the target assignment of a share group.
 
@@ -46,12 +49,13 @@ def assign(
     name : str
         A key of `ASSIGNORS`.
     members : iterable of mapping
-        A member each: ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment so far:
-        partitions by topic; may be left out), ``rack`` (may be left out).
+        A member each: ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment
+        so far: partitions by topic; may be left out), ``rack`` (may be left out).
     topics : mapping of str to mapping
-        By name: ``partitions`` (their number; None when the topic was deleted), and if known ``id`` (as Kafka prints
-        it; derived from the name if left out), ``assignable`` (partitions; all if left out), ``racks`` (of the
-        replicas, by partition), ``lag`` (records, by partition) and ``rate`` (records a second, by partition).
+        By name: ``partitions`` (their number; None when the topic was deleted), and if known ``id``
+        (as Kafka prints it; derived from the name if left out), ``assignable`` (partitions; all if
+        left out), ``racks`` (of the replicas, by partition), ``lag`` (records, by partition) and
+        ``rate`` (records a second, by partition).
     **options
         Of the assignor.
 
@@ -68,7 +72,9 @@ def assign(
         The assignor has no answer, or not one that can be used.
     """
     if name not in ASSIGNORS:
-        raise InputError(f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it")
+        raise InputError(
+            f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
+        )
     group = Group.of(members, topics)
     function = ASSIGNORS[name]
     try:
@@ -93,8 +99,8 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
     name : str
         The name that `assign` then knows it by.
     function : callable
-        Takes a `sharelag.whatif.assignors.group.Group` and its own options by keyword, and gives partitions by
-        topic for each member, as `assign` does. Members left out get nothing.
+        Takes a `sharelag.whatif.assignors.group.Group` and its own options by keyword, and gives
+        partitions by topic for each member, as `assign` does. Members left out get nothing.
 
     Examples
     --------
@@ -120,15 +126,24 @@ def _checked(name: str, group: Group, answer: Any) -> Assignment:
     """The answer in plain lists, members without one included."""
     known = {member.id for member in group.members}
     if not isinstance(answer, Mapping):
-        raise AssignorError(f"the assignor {name!r} answered {answer!r}: it must return a dict by member id")
+        raise AssignorError(
+            f"the assignor {name!r} answered {answer!r}: it must return a dict by member id"
+        )
     for member, topics in answer.items():
         if member not in known:
-            raise AssignorError(f"the assignor {name!r} answered for {member!r}, who is not a member of the group")
+            raise AssignorError(
+                f"the assignor {name!r} answered for {member!r}, who is not a member of the group"
+            )
         if wrong := [topic for topic in topics if topic not in group.topics]:
-            raise AssignorError(f"the assignor {name!r} gave {member!r} partitions of the unknown topic {wrong[0]!r}")
+            raise AssignorError(
+                f"the assignor {name!r} gave {member!r} partitions of the unknown topic {wrong[0]!r}"
+            )
     rest: Assignment = {member.id: {} for member in group.members if member.id not in answer}
     shown = {
-        member: {topic: [int(partition) for partition in partitions] for topic, partitions in topics.items()}
+        member: {
+            topic: [int(partition) for partition in partitions]
+            for topic, partitions in topics.items()
+        }
         for member, topics in answer.items()
     }
     return shown | rest

@@ -1,15 +1,16 @@
 """Kafka's own assignor ``simple``: the same answers as ``SimpleAssignor`` of Kafka 4.3.1, order included.
 
-When all members subscribe to the same names, all topics are assigned together; otherwise each topic for itself,
-among its subscribers. With M members and P partitions, every partition is to have ``ceil(M / P)`` members (its
-*sharing*), and every member its share of these pairs. Then
+When all members subscribe to the same names, all topics are assigned together; otherwise each topic
+for itself, among its subscribers. With M members and P partitions, every partition is to have
+``ceil(M / P)`` members (its *sharing*), and every member its share of these pairs. Then
 
 1. what a member has beyond its share is taken from it,
 2. a partition with more members than its sharing loses some,
 3. one pass over the partitions gives those below their sharing to members below their share.
 
-Which member loses and which one gets is decided by the order of Java's hash maps, that is by the hashes of member
-ids, topic ids and partition numbers; so the same group with other member ids gets another assignment.
+Which member loses and which one gets is decided by the order of Java's hash maps, that is by the
+hashes of member ids, topic ids and partition numbers; so the same group with other member ids gets
+another assignment.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def simple(group: Group) -> Assignment:
     Returns
     -------
     dict
-        Members, their topics and the partitions of each, in the order in which the coordinator writes them.
+        Members, their topics and the partitions of each, in the order in which the coordinator
+        writes them.
 
     Raises
     ------
@@ -44,17 +46,21 @@ def simple(group: Group) -> Assignment:
     -----
     What is odd about it, all of it checked against the class itself:
 
-    1. Heterogeneous: a topic to which nobody subscribes any more stays in the target assignment of whoever had
-       it. (Its members do not see it: the current assignment is filtered.)
-    2. A partition that somebody has keeps its place when it is not assignable any more, and counts towards the
-       member's share. It may even be given to further members. So another partition can stay without any.
-    3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its next member:
-       the class throws ``NoSuchElementException``, and the heartbeat that asked for the assignment fails.
+    1. Heterogeneous: a topic to which nobody subscribes any more stays in the target assignment of
+       whoever had it. (Its members do not see it: the current assignment is filtered.)
+    2. A partition that somebody has keeps its place when it is not assignable any more, and counts
+       towards the member's share. It may even be given to further members. So another partition can
+       stay without any.
+    3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its
+       next member: the class throws ``NoSuchElementException``, and the heartbeat that asked for
+       the assignment fails.
     4. A member can end up with a topic of which it has no partition. Kafka writes it so.
-    5. With no more members than partitions nobody shares: sharing is 1. Only with spare members does a partition
-       get several, and then every one up to ``ceil(M / P)``, however much or little there is to do in it.
-    6. Step 3 meets each partition once, and forgets who got it in this very step: the same member can be counted
-       for it twice. So a partition can stay short of its sharing while a member is below its share.
+    5. With no more members than partitions nobody shares: sharing is 1. Only with spare members
+       does a partition get several, and then every one up to ``ceil(M / P)``, however much or
+       little there is to do in it.
+    6. Step 3 meets each partition once, and forgets who got it in this very step: the same member
+       can be counted for it twice. So a partition can stay short of its sharing while a member is
+       below its share.
     """
     held = Held(group)
     draft = _Draft(held)
@@ -83,7 +89,8 @@ def simple(group: Group) -> Assignment:
 class _Draft:
     """The assignment while it is made: members by number; what is not in ``new`` stays as it was.
 
-    When a member's partitions are copied has to be followed closely: a copy may walk in another order.
+    When a member's partitions are copied has to be followed closely: a copy may walk in another
+    order.
     """
 
     def __init__(self, held: Held) -> None:
@@ -110,14 +117,20 @@ class _Draft:
     def result(self) -> Assignment:
         """The members in Kafka's order, with what they have now."""
         numbered = enumerate(self.held.members)
-        return as_lists({member: self.new.get(index, self.old[index]) for index, member in numbered})
+        return as_lists(
+            {member: self.new.get(index, self.old[index]) for index, member in numbered}
+        )
 
 
 class _Share:
     """Some partitions shared among some members: all of a homogeneous group, or one topic and its subscribers."""
 
     def __init__(
-        self, draft: _Draft, targets: list[Place], members: Sequence[int], hash_of: Callable[[Place], int]
+        self,
+        draft: _Draft,
+        targets: list[Place],
+        members: Sequence[int],
+        hash_of: Callable[[Place], int],
     ) -> None:
         self._draft = draft
         self._targets = targets
@@ -127,10 +140,15 @@ class _Share:
         each = self.sharing * len(targets) / len(members)
         #: Share of each member. The rounding is Kafka's, with doubles.
         self.want = {
-            member: math.ceil(each * (index + 1)) - math.ceil(each * index) for index, member in enumerate(members)
+            member: math.ceil(each * (index + 1)) - math.ceil(each * index)
+            for index, member in enumerate(members)
         }
-        self._by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(hash_of, capacity_for(len(targets)))
-        self._by_member: JavaMap[int, JavaSet[Place]] = JavaMap(int_hash, capacity_for(len(members)))
+        self._by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(
+            hash_of, capacity_for(len(targets))
+        )
+        self._by_member: JavaMap[int, JavaSet[Place]] = JavaMap(
+            int_hash, capacity_for(len(members))
+        )
 
     def settle(self, topics: list[str]) -> None:
         """Take from who has too much, then give to who has too little."""

@@ -1,7 +1,7 @@
 """The ``simple`` assignor of Kafka 4.1, when share groups were a preview: another algorithm, which hashes.
 
-Every member first gets the one partition that its id's hash points at; then people keep what they had, and what
-nobody has is dealt out in turn. Order included, as in 4.1.1.
+Every member first gets the one partition that its id's hash points at; then people keep what they
+had, and what nobody has is dealt out in turn. Order included, as in 4.1.1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 from sharelag.whatif.assignors.held import Held, Partitions, as_lists
-from sharelag.whatif.assignors.java_maps import JavaMap, JavaSet, capacity_for, int_hash, string_hash
+from sharelag.whatif.assignors.java_maps import (
+    JavaMap,
+    JavaSet,
+    capacity_for,
+    int_hash,
+    string_hash,
+)
 
 #: Members of each place.
 _Members = JavaMap[Place, list[str]]
@@ -29,7 +35,8 @@ def simple_4_1(group: Group) -> Assignment:
     Returns
     -------
     dict
-        Members, their topics and the partitions of each, in the order in which the coordinator writes them.
+        Members, their topics and the partitions of each, in the order in which the coordinator
+        writes them.
 
     Raises
     ------
@@ -38,9 +45,10 @@ def simple_4_1(group: Group) -> Assignment:
 
     Notes
     -----
-    What is odd about it: balance is left to chance, as the ids' hashes decide; a partition that is hashed to is
-    taken from whoever had it; one that is not assignable any more stays with its members; and in a heterogeneous
-    group a partition whose members have all unsubscribed is dealt out to nobody.
+    What is odd about it: balance is left to chance, as the ids' hashes decide; a partition that is
+    hashed to is taken from whoever had it; one that is not assignable any more stays with its
+    members; and in a heterogeneous group a partition whose members have all unsubscribed is dealt
+    out to nobody.
     """
     held = Held(group)
     if not held.members:

@@ -1,7 +1,7 @@
 """The replicas that the HorizontalPodAutoscaler sets, given what its metric wants.
 
-As ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go`` recommends, ``horizontal.go`` stabilizes
-and limits. Times are microseconds.
+As ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go`` recommends,
+``horizontal.go`` stabilizes and limits. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _DOWNSCALE = 300_000 * _MS
 def average_value(metric: float, target: float, replicas: int, tolerance: float) -> int:
     """How many replicas a metric asks for that is to be shared out, ``target`` for each.
 
-    ``GetExternalPerPodMetricReplicas``: the number stays where metric and target differ by no more than the tolerance.
+    ``GetExternalPerPodMetricReplicas``: the number stays where metric and target differ by no more
+    than the tolerance.
     """
     ratio = metric / (target * replicas)
     return replicas if abs(1 - ratio) <= tolerance else math.ceil(metric / target)
@@ -34,7 +35,9 @@ class Stabilizer:
         self._recommended: deque[tuple[int, int]] = deque()
         self._up: deque[tuple[int, int]] = deque()
         self._down: deque[tuple[int, int]] = deque()
-        windows = [rules.stabilization_window_ms * _MS for rules in (hpa.scale_up, hpa.scale_down) if rules]
+        windows = [
+            rules.stabilization_window_ms * _MS for rules in (hpa.scale_up, hpa.scale_down) if rules
+        ]
         self._kept = max(windows, default=_DOWNSCALE)
 
     def outside(self, replicas: int) -> int | None:
@@ -84,7 +87,11 @@ def _highest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, 
     proposed = []
     for policy in rules.policies:
         begun = replicas - _changed(now - policy.period_ms * _MS, events)
-        proposed.append(begun + policy.value if policy.type == "pods" else math.ceil(begun * (1 + policy.value / 100)))
+        proposed.append(
+            begun + policy.value
+            if policy.type == "pods"
+            else math.ceil(begun * (1 + policy.value / 100))
+        )
     return min(proposed) if rules.select_policy == "min" else max(proposed)
 
 
@@ -95,7 +102,9 @@ def _lowest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, i
     proposed = []
     for policy in rules.policies:
         begun = replicas + _changed(now - policy.period_ms * _MS, events)
-        proposed.append(begun - policy.value if policy.type == "pods" else int(begun * (1 - policy.value / 100)))
+        proposed.append(
+            begun - policy.value if policy.type == "pods" else int(begun * (1 - policy.value / 100))
+        )
     return max(proposed) if rules.select_policy == "min" else min(proposed)
 
 

@@ -57,4 +57,7 @@ class AgeKeeper:
             return None if lag else policy.min_replica_count
         arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
         left = max(policy.goal_ms - seen.age_ms - policy.pods.startup_ms, policy.goal_ms / 4) / 1000
-        return max(math.ceil(max(arrival / policy.utilization, lag / left) / self._rate), policy.min_replica_count)
+        return max(
+            math.ceil(max(arrival / policy.utilization, lag / left) / self._rate),
+            policy.min_replica_count,
+        )

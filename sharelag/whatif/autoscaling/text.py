@@ -28,20 +28,26 @@ def autoscaler_of(text: str) -> Autoscaler:
     """
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
-        raise InputError(f"{kind!r} is no autoscaler: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}")
+        raise InputError(
+            f"{kind!r} is no autoscaler: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}"
+        )
     if kind == "fixed":
         return Fixed(_count(kind, "members", rest))
     given: dict[str, str] = {}
     for part in filter(None, rest.split(",")):
         name, _, value = (one.strip() for one in part.partition("="))
         if name not in _KINDS[kind]:
-            raise InputError(f"{kind} has no {name!r}: it knows {', '.join(_KINDS[kind])}; such as {_EXAMPLE}")
+            raise InputError(
+                f"{kind} has no {name!r}: it knows {', '.join(_KINDS[kind])}; such as {_EXAMPLE}"
+            )
         if name in given:
             raise InputError(f"{kind} has {name!r} twice: give it once")
         given[name] = value
     if kind == "target-age" and "goal" not in given:
         raise InputError("target-age needs a goal in seconds: target-age:goal=30")
-    return _made(kind, {name: _KINDS[kind][name](kind, name, value) for name, value in given.items()})
+    return _made(
+        kind, {name: _KINDS[kind][name](kind, name, value) for name, value in given.items()}
+    )
 
 
 def autoscaled(variants: Mapping[str, Scenario], told: Sequence[str]) -> dict[str, Scenario]:
@@ -81,20 +87,26 @@ def _made(kind: str, values: Mapping[str, Any]) -> Autoscaler:
     if "tolerance" in values:
         hpa = replace(hpa, tolerance=values["tolerance"])
     if "stabilization" in values and hpa.scale_down is not None:
-        hpa = replace(hpa, scale_down=replace(hpa.scale_down, stabilization_window_ms=values["stabilization"]))
+        hpa = replace(
+            hpa, scale_down=replace(hpa.scale_down, stabilization_window_ms=values["stabilization"])
+        )
     maker = Keda if kind == "keda" else TargetAge
     return maker(**fields, hpa=hpa, pods=pods)
 
 
 def _count(kind: str, name: str, value: str) -> int:
     if not value.isascii() or not value.isdecimal():
-        raise InputError(f"{kind}: {name} is {value!r}: give a whole number from 0 on, such as {_EXAMPLE}")
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a whole number from 0 on, such as {_EXAMPLE}"
+        )
     return int(value)
 
 
 def _some(kind: str, name: str, value: str) -> int:
     if not (count := _count(kind, name, value)):
-        raise InputError(f"{kind}: {name} is {value!r}: give a whole number from 1 on, such as {_EXAMPLE}")
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a whole number from 1 on, such as {_EXAMPLE}"
+        )
     return count
 
 
@@ -104,13 +116,17 @@ def _part(kind: str, name: str, value: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise InputError(f"{kind}: {name} is {value!r}: give a number from 0 on, such as {_EXAMPLE}")
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a number from 0 on, such as {_EXAMPLE}"
+        )
     return number
 
 
 def _share(kind: str, name: str, value: str) -> float:
     if not 0 < (share := _part(kind, name, value)) <= 1:
-        raise InputError(f"{kind}: {name} is {value!r}: give a number above 0 and at most 1, such as 0.8")
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a number above 0 and at most 1, such as 0.8"
+        )
     return share
 
 

@@ -49,14 +49,15 @@ def variants(
     members : iterable of int
         Numbers of members; accidents of single members are left out then (`Scenario.with_members`).
     settings : mapping of str to Settings or mapping
-        By a label of your choice: all settings, or only those that are other than in the scenario by Kafka's names,
-        such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``. Values may leave the ranges that
-        brokers enforce.
+        By a label of your choice: all settings, or only those that are other than in the scenario
+        by Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``.
+        Values may leave the ranges that brokers enforce.
 
     Returns
     -------
     dict of str to Scenario
-        By names such as ``simple · 8 members · short locks``: what was given of these; ``as it is`` for nothing.
+        By names such as ``simple · 8 members · short locks``: what was given of these; ``as it is``
+        for nothing.
 
     Raises
     ------
@@ -65,16 +66,26 @@ def variants(
     """
     if not isinstance(settings, Mapping):
         if list(settings):
-            raise InputError("settings are given by label: {'short locks': {'share.record.lock.duration.ms': 15000}}")
+            raise InputError(
+                "settings are given by label: {'short locks': {'share.record.lock.duration.ms': 15000}}"
+            )
         settings = {}
     for name in (assignors := list(assignors)):
         if name not in ASSIGNORS:
-            raise InputError(f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it")
+            raise InputError(
+                f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
+            )
     peopled = {_members(count): scenario.with_members(count) for count in members} or {"": scenario}
-    set_ = {label: _changed(scenario.settings, given) for label, given in settings.items()} or {"": scenario.settings}
+    set_ = {label: _changed(scenario.settings, given) for label, given in settings.items()} or {
+        "": scenario.settings
+    }
     made = {
-        (assignor, who, label): replace(some, assignor=assignor or scenario.assignor, settings=in_force)
-        for assignor, (who, some), (label, in_force) in product(assignors or [""], peopled.items(), set_.items())
+        (assignor, who, label): replace(
+            some, assignor=assignor or scenario.assignor, settings=in_force
+        )
+        for assignor, (who, some), (label, in_force) in product(
+            assignors or [""], peopled.items(), set_.items()
+        )
     }
     return {_BETWEEN.join(filter(None, parts)) or "as it is": made[parts] for parts in made}
 
@@ -91,10 +102,14 @@ def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Sett
     for name, value in given.items():
         setting = find(name)
         if setting is None or name not in _FIELDS:
-            raise InputError(f"simulations do not go by a setting {name!r}: choose among {', '.join(_FIELDS)}")
+            raise InputError(
+                f"simulations do not go by a setting {name!r}: choose among {', '.join(_FIELDS)}"
+            )
         typed, why = parse(setting, value)
         if typed is None or (name == "share.auto.offset.reset" and typed not in setting.choices):
-            raise InputError(f"{name} cannot be {value!r}: {why or 'give ' + ' or '.join(setting.choices)}")
+            raise InputError(
+                f"{name} cannot be {value!r}: {why or 'give ' + ' or '.join(setting.choices)}"
+            )
         ours = _FIELDS[name]
         (limits if ours in _OF_LIMITS else own)[ours] = typed
     return replace(settings, limits=replace(settings.limits, **limits), **own)

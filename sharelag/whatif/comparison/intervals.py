@@ -58,8 +58,8 @@ def of_mean(values: Floats, level: float) -> Interval:
 def of_difference(differences: Floats, level: float) -> Interval:
     """The same of paired differences.
 
-    Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of anything after two
-    runs: then an exact sign test has to say that the difference is no luck.
+    Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
+    anything after two runs: then an exact sign test has to say that the difference is no luck.
     """
     found = of_mean(differences, level)
     if found.mean and found.low == found.high and not _is_signed(differences, level):
@@ -70,7 +70,8 @@ def of_difference(differences: Floats, level: float) -> Interval:
 def of_one_side(values: Floats, confidence: float) -> Interval:
     """Bounds of a mean, each of which leaves out one side only: to hold it against a limit.
 
-    Where all values are the same, there has to be no luck in that, as with `of_difference`: else there are no bounds.
+    Where all values are the same, there has to be no luck in that, as with `of_difference`: else
+    there are no bounds.
     """
     level = 2 * confidence - 1
     found = of_mean(values, level)
@@ -105,8 +106,8 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
 
     Notes
     -----
-    By the interval of the differences. Where the measure of some run is unknown since it is beyond the run's end,
-    there is no difference, but which one is more: then by an exact sign test.
+    By the interval of the differences. Where the measure of some run is unknown since it is beyond
+    the run's end, there is no difference, but which one is more: then by an exact sign test.
     """
     if measure.better is None:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.workload import PartitionStart, Producer
 
-#: Records of one record batch are drawn and finished together, which is so much cheaper than one batch each.
+#: Records of one record batch are drawn and finished together, which is so much cheaper than one
+#: batch each.
 _RECORDS_A_BATCH = 10
 
 
@@ -19,8 +20,9 @@ def size(scenario: Scenario) -> float:
     Returns
     -------
     float
-        Record batches to deliver, a tenth of their records, polls that wait in vain, and rows of the timeline. Each
-        takes the simulator from 5 to 100 microseconds. Members that an autoscaler adds are not foreseen.
+        Record batches to deliver, a tenth of their records, polls that wait in vain, and rows of
+        the timeline. Each takes the simulator from 5 to 100 microseconds. Members that an
+        autoscaler adds are not foreseen.
     """
     span = scenario.duration_ms
     batches = records = 0.0
@@ -31,7 +33,8 @@ def size(scenario: Scenario) -> float:
         arriving = _arriving(producer, span)
         records, batches = records + arriving, batches + arriving / producer.batch_records
     polls = sum(
-        max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0) / max(one.fetch_max_wait_ms, 1)
+        max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)
+        / max(one.fetch_max_wait_ms, 1)
         for one in scenario.each_member()
     )
     rows = sum(topic.partitions for topic in scenario.topics) * span / scenario.step_ms

@@ -87,4 +87,6 @@ def _opened(out: str) -> tuple[fs.FileSystem, str]:
 
 
 def _refused(out: str, error: Exception) -> InputError:
-    return InputError(f"runs cannot be kept in {out!r} ({error}): give a folder that can be written to, or its address")
+    return InputError(
+        f"runs cannot be kept in {out!r} ({error}): give a folder that can be written to, or its address"
+    )

@@ -11,16 +11,22 @@ from sharelag.whatif.simulation.summary import SUMMARY
 #: One run, whatever variant it is of.
 MADE = pa.schema(
     [
-        ("run", pa.string()),  # the id of `sharelag.whatif.grid`: the same scenario, seed and version of sharelag
+        (
+            "run",
+            pa.string(),
+        ),  # the id of `sharelag.whatif.grid`: the same scenario, seed and version of sharelag
         ("error", pa.string()),  # why there is no summary; null: the run went through
         *SUMMARY,  # null where the run failed
     ]
 )
 #: One run of one variant.
 RUNS = pa.schema([("variant", pa.string()), *MADE])
-#: What a run of `RUNS` has further, when it was asked for: ratios to the run of the same scenario and seed with the
-#: assignor `optimal`. That one goes by what it predicts, so that others can do better, below 1. Null: unknown.
-OVER_OPTIMAL = pa.schema([("drain_over_optimal", pa.float64()), ("age_p95_over_optimal", pa.float64())])
+#: What a run of `RUNS` has further, when it was asked for: ratios to the run of the same scenario
+#: and seed with the assignor `optimal`. That one goes by what it predicts, so that others can do
+#: better, below 1. Null: unknown.
+OVER_OPTIMAL = pa.schema(
+    [("drain_over_optimal", pa.float64()), ("age_p95_over_optimal", pa.float64())]
+)
 
 
 class Measure(NamedTuple):
@@ -28,7 +34,9 @@ class Measure(NamedTuple):
 
     better: str | None  # "lower" or "higher"; None: neither is
     unit: str  # ms, records, ...: "" is a number without one
-    censored: bool = False  # unknown is more than any known value: it had not happened when the run ended
+    censored: bool = (
+        False  # unknown is more than any known value: it had not happened when the run ended
+    )
 
 
 #: By name of the column.
@@ -66,12 +74,21 @@ MEASURES = pa.schema(
         ("variant", pa.string()),
         ("measure", pa.string()),  # a key of `MEASURED`
         ("n", pa.int32()),  # runs in which it is known
-        ("unknown", pa.int32()),  # runs in which it is not, such as the drain time of a run that never drained
+        (
+            "unknown",
+            pa.int32(),
+        ),  # runs in which it is not, such as the drain time of a run that never drained
         ("failed", pa.int32()),  # runs with an error; they count nowhere else
-        ("mean", pa.float64()),  # null where any run is unknown: the mean of the others would be of other luck
+        (
+            "mean",
+            pa.float64(),
+        ),  # null where any run is unknown: the mean of the others would be of other luck
         ("low", pa.float64()),  # of the mean, by Student's t; null for a single run, too
         ("high", pa.float64()),
-        ("median", pa.float64()),  # known when most runs are, where unknown means later than the end
+        (
+            "median",
+            pa.float64(),
+        ),  # known when most runs are, where unknown means later than the end
         ("confidence", pa.float64()),  # of this interval alone
     ]
 )
@@ -84,9 +101,15 @@ DIFFERENCES = pa.schema(
         ("n", pa.int32()),  # pairs in which both are known
         ("unknown", pa.int32()),  # pairs in which one or both are not
         ("difference", pa.float64()),  # mean of variant - baseline; null where any pair is unknown
-        ("low", pa.float64()),  # of the difference; null where the spread of the pairs does not tell
+        (
+            "low",
+            pa.float64(),
+        ),  # of the difference; null where the spread of the pairs does not tell
         ("high", pa.float64()),
-        ("ratio", pa.float64()),  # geometric mean of variant / baseline; null where one is unknown or not above 0
+        (
+            "ratio",
+            pa.float64(),
+        ),  # geometric mean of variant / baseline; null where one is unknown or not above 0
         ("ratio_low", pa.float64()),
         ("ratio_high", pa.float64()),
         ("confidence", pa.float64()),  # of all variants' intervals of this measure together

@@ -1,30 +1,36 @@
 """Scenarios drawn at random, to hold claims about assignors or settings against.
 
-`drawn` takes a number and gives a scenario, the same one on every machine. One run takes a fraction of a second.
+`drawn` takes a number and gives a scenario, the same one on every machine. One run takes a fraction
+of a second.
 
 What is drawn, and why:
 
 * 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as many.
-* 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll: who works long on a
-  record polls few. Large groups get slow records, so that a run stays short.
-* For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a backlog of up to 20 s of it.
-  Then nothing comes any more, so that even an overloaded group drains in the end, and the time until then says how
-  well its members were used.
-* One group in four acquires by ``record_limit``, from three brokers: its members ask one leader at a time. The others
-  have one broker, since by ``batch_optimized`` a client asks all leaders at once, which simulations do not do.
+* 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll: who
+  works long on a record polls few. Large groups get slow records, so that a run stays short.
+* For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a backlog of
+  up to 20 s of it. Then nothing comes any more, so that even an overloaded group drains in the end,
+  and the time until then says how well its members were used.
+* One group in four acquires by ``record_limit``, from three brokers: its members ask one leader at
+  a time. The others have one broker, since by ``batch_optimized`` a client asks all leaders at
+  once, which simulations do not do.
 * An assignor that goes by lag may be asked every 5, 10 or 30 s.
 
 Four families add one difficulty each, a fifth mixes two to four of them:
 
-* ``skewed``: partitions get records in proportion to ``1 / k ** s``, ``s`` from 0.5 to 2, or by skewed keys; in half of
-  the others the hot partitions change on the way.
-* ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records come, in all partitions or in one of them.
-* ``heterogeneous``: members 2 to 8 times slower than others, up to three topics of which members subscribe to some,
-  partitions with 2 to 5 times the work a record, racks. The first member subscribes to all.
-* ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to 60 s or for ever;
-  records are released now and then, are poison, or get stuck until their locks run out; leaders change.
+* ``skewed``: partitions get records in proportion to ``1 / k ** s``, ``s`` from 0.5 to 2, or by
+  skewed keys; in half of the others the hot partitions change on the way.
+* ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records come, in all partitions
+  or in one of them.
+* ``heterogeneous``: members 2 to 8 times slower than others, up to three topics of which members
+  subscribe to some, partitions with 2 to 5 times the work a record, racks. The first member
+  subscribes to all.
+* ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to
+  60 s or for ever; records are released now and then, are poison, or get stuck until their locks
+  run out; leaders change.
 
-The load counts what is drawn: members that are slower, and bursts, make no group busier than the range above.
+The load counts what is drawn: members that are slower, and bursts, make no group busier than the
+range above.
 """
 
 from __future__ import annotations
@@ -129,7 +135,9 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
         members.append(
             replace(
                 member,
-                service=replace(member.service, mean_ms=member.service.mean_ms * factor, by_partition=where),
+                service=replace(
+                    member.service, mean_ms=member.service.mean_ms * factor, by_partition=where
+                ),
                 topics=tuple(some if number and some else counts),
                 rack=_one_of(chance, _RACKS),
                 max_poll_records=max(round(member.max_poll_records / factor), 1),
@@ -149,9 +157,14 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
         )
         for name, count in counts.items()
     ]
-    rates = {name: round(producer.rate * part * count / whole.partitions, 2) for name, count in counts.items()}
+    rates = {
+        name: round(producer.rate * part * count / whole.partitions, 2)
+        for name, count in counts.items()
+    }
     producers = [replace(producer, topic=name, rate=rate) for name, rate in rates.items()]
-    return replace(scenario, topics=tuple(topics), producers=tuple(producers), members=tuple(members))
+    return replace(
+        scenario, topics=tuple(topics), producers=tuple(producers), members=tuple(members)
+    )
 
 
 def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
@@ -164,7 +177,10 @@ def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
             producers.append(replace(producer, keys=keys, key_skew=skew))
             continue
         skew = _between(chance, 0.5, 2)
-        first, then = _ranked(chance, topic.partitions, skew), _ranked(chance, topic.partitions, skew)
+        first, then = (
+            _ranked(chance, topic.partitions, skew),
+            _ranked(chance, topic.partitions, skew),
+        )
         backlog = sum(start.end_offset for start in topic.starts)
         starts = replace(topic, starts=(), backlog=tuple(round(backlog * part) for part in first))
         topics.append(starts)
@@ -184,7 +200,10 @@ def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     for producer in scenario.producers:
         begin, end = producer.begin_ms, producer.end_ms or 0
         begins = [_whole(chance, begin, end - 3000) for _ in range(_whole(chance, 1, 3))]
-        bursts = [Burst(at, min(at + _whole(chance, 3000, 12_000), end), _between(chance, 2, 8)) for at in begins]
+        bursts = [
+            Burst(at, min(at + _whole(chance, 3000, 12_000), end), _between(chance, 2, 8))
+            for at in begins
+        ]
         more = sum((burst.factor - 1) * (burst.end_ms - burst.begin_ms) for burst in bursts)
         calm = replace(producer, rate=round(producer.rate / (1 + more / (end - begin)), 2))
         hot = _whole(chance, 0, partitions[producer.topic] - 1)
@@ -200,7 +219,9 @@ def _burst_of(calm: Producer, burst: Burst, weights: tuple[float, ...]) -> Produ
     """What a burst adds."""
     keys = 0 if weights != calm.weights else calm.keys
     rate = round(calm.rate * (burst.factor - 1), 2)
-    return replace(calm, rate=rate, weights=weights, keys=keys, begin_ms=burst.begin_ms, end_ms=burst.end_ms)
+    return replace(
+        calm, rate=rate, weights=weights, keys=keys, begin_ms=burst.begin_ms, end_ms=burst.end_ms
+    )
 
 
 def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
@@ -213,16 +234,27 @@ def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
         behaviour = Behaviour(accept=1 - released, release=released, restart_ms=lasts)
         members.append(replace(member, behaviour=behaviour))
         if number and chance.random() < 0.25:
-            faults.append(Fault(_whole(chance, 3000, end), _one_of(chance, _FAULTS), member.name, lasts))
+            faults.append(
+                Fault(_whole(chance, 3000, end), _one_of(chance, _FAULTS), member.name, lasts)
+            )
     poison = {}
     for topic in scenario.topics:
         for _ in range(_whole(chance, 0, 3)):
             partition, offset = _whole(chance, 0, topic.partitions - 1), _whole(chance, 0, 99)
             how, attempts = _one_of(chance, _POISON)
-            poison[topic.name, partition, offset] = Poison(topic.name, partition, offset, how, attempts)
+            poison[topic.name, partition, offset] = Poison(
+                topic.name, partition, offset, how, attempts
+            )
         if chance.random() < 0.3:
             partition = _whole(chance, 0, topic.partitions - 1)
-            faults.append(Fault(_whole(chance, 3000, end), "leader_change", topic=topic.name, partition=partition))
+            faults.append(
+                Fault(
+                    _whole(chance, 3000, end),
+                    "leader_change",
+                    topic=topic.name,
+                    partition=partition,
+                )
+            )
     limits = Limits(lock_duration_ms=_one_of(chance, (15_000, 30_000)))
     return replace(
         scenario,
@@ -242,7 +274,11 @@ _ADD: dict[str, Callable[[Scenario, np.random.Generator], Scenario]] = {
 }
 #: Long enough for most to drain whatever the assignor.
 DURATION_MS = 240_000
-_KINDS: tuple[Literal["fixed", "exponential", "lognormal"], ...] = ("fixed", "exponential", "lognormal")
+_KINDS: tuple[Literal["fixed", "exponential", "lognormal"], ...] = (
+    "fixed",
+    "exponential",
+    "lognormal",
+)
 _FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
 _RACKS = ("a", "b", "c")
 #: What a record does, and in how many deliveries.

@@ -73,7 +73,9 @@ def burst() -> Scenario:
         about="For a minute ten times as many records come as members can take: how long does it last after that?",
         topics=(Topic("orders", 4),),
         members=(Member(count=8, service=Service(10, "exponential"), max_poll_records=50),),
-        producers=(Producer("orders", 200, batch_records=20, bursts=(Burst(60_000, 120_000, 10),)),),
+        producers=(
+            Producer("orders", 200, batch_records=20, bursts=(Burst(60_000, 120_000, 10),)),
+        ),
         duration_ms=600_000,
     )
 

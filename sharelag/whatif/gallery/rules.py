@@ -34,7 +34,13 @@ def walk() -> Scenario:
         ),
         members=(
             Member("c0", service=Service(1), leave_ms=1000),
-            replace(exact, name="c1", service=Service(500), max_poll_records=3, behaviour=Behaviour(commit="error")),
+            replace(
+                exact,
+                name="c1",
+                service=Service(500),
+                max_poll_records=3,
+                behaviour=Behaviour(commit="error"),
+            ),
             replace(exact, name="c2", service=Service(4500), max_poll_records=6, join_ms=1600),
             replace(exact, name="c3", service=Service(1600), max_poll_records=2, join_ms=1700),
         ),

@@ -9,7 +9,9 @@ from sharelag.whatif.partition.state import ACQUIRED, State
 from sharelag.whatif.partition.values import Acquired, LogBatch
 
 
-def without_aborted(state: State, acquired: list[Acquired], aborted: Sequence[LogBatch]) -> list[Acquired]:
+def without_aborted(
+    state: State, acquired: list[Acquired], aborted: Sequence[LogBatch]
+) -> list[Acquired]:
     """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
 
     Whoever holds them: records that another member has acquired are archived as well.

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from sharelag.whatif.partition.movement import move_start_offset
-from sharelag.whatif.partition.state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, InFlightBatch, Run, State
+from sharelag.whatif.partition.state import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    AVAILABLE,
+    InFlightBatch,
+    Run,
+    State,
+)
 from sharelag.whatif.partition.values import (
     AcknowledgeError,
     Acknowledgement,
@@ -116,11 +124,17 @@ def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
     for first, last, types in acknowledgements:
         listed = (types,) if isinstance(types, int) else types
         if first > last or first < before:
-            raise InvalidAcknowledgementError(f"{first}..{last} ends before it begins, or before {before}: sort them")
+            raise InvalidAcknowledgementError(
+                f"{first}..{last} ends before it begins, or before {before}: sort them"
+            )
         if len(listed) != 1 and len(listed) != last - first + 1:
-            raise InvalidAcknowledgementError(f"{len(listed)} types for {first}..{last}: give one, or one an offset")
+            raise InvalidAcknowledgementError(
+                f"{len(listed)} types for {first}..{last}: give one, or one an offset"
+            )
         if min(listed) < AcknowledgeType.GAP or max(listed) > AcknowledgeType.RENEW:
-            raise InvalidAcknowledgementError(f"a type of {first}..{last} is not one of 0..{AcknowledgeType.RENEW:d}")
+            raise InvalidAcknowledgementError(
+                f"a type of {first}..{last} is not one of 0..{AcknowledgeType.RENEW:d}"
+            )
         before = last
 
 
@@ -131,7 +145,9 @@ def _batches(state: State, acknowledgement: Acknowledgement) -> list[InFlightBat
     if at < 0 and first < state.start_offset:
         at = state.floor(state.start_offset)
     if at < 0:
-        raise InvalidRecordStateError(f"{first}..{last} is not in flight; fetch it again before it is acknowledged")
+        raise InvalidRecordStateError(
+            f"{first}..{last} is not in flight; fetch it again before it is acknowledged"
+        )
     batches = state.between(state.firsts[at], last)
     if batches[-1].last < last:
         raise InvalidAcknowledgementError(
@@ -147,7 +163,12 @@ def _acknowledge_batch(
     if not batch.split:
         _check_owner(batch.whole, member)
         one = types if isinstance(types, int) else types[0] if len(types) == 1 else None
-        if one is not None and first <= batch.first and batch.last <= last and not state.holds_start_offset(batch):
+        if (
+            one is not None
+            and first <= batch.first
+            and batch.last <= last
+            and not state.holds_start_offset(batch)
+        ):
             if one != AcknowledgeType.RENEW:
                 transition.apply(batch, [(batch.whole, _acknowledged(state, batch.whole, one))])
             else:
@@ -181,7 +202,9 @@ def _acknowledge_offsets(
     transition.apply(batch, changes)
 
 
-def _types(acknowledgement: Acknowledgement, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+def _types(
+    acknowledgement: Acknowledgement, first: int, last: int
+) -> Iterator[tuple[int, int, int]]:
     """The types of the offsets ``first..last``, equal neighbours together."""
     types = acknowledgement.types
     if isinstance(types, int) or len(types) == 1:
@@ -215,7 +238,9 @@ def _check_owner(run: Run, member: str) -> None:
 
 def _check_renewal(state: State) -> None:
     if not state.limits.renew_enabled:
-        raise InvalidRecordStateError("renewing locks is not enabled; set share.renew.acknowledge.enable of the group")
+        raise InvalidRecordStateError(
+            "renewing locks is not enabled; set share.renew.acknowledge.enable of the group"
+        )
 
 
 def _at_start_offset(run: Run, start: int) -> list[Run]:

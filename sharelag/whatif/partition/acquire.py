@@ -33,10 +33,15 @@ def acquire(
     archive_stale(state, fetch_offset, base)
     begin = _begin(state, base)
     if min(base, begin) > last:
-        return []  # at capacity, and the log has nothing left to deliver again: Kafka fails this fetch
+        # at capacity, and the log has nothing left to deliver again: Kafka fails this fetch
+        return []
     fetch = _Fetch(state, member, fetched, batch_size, record_limit, base, last)
     overlapping = state.between(min(base, begin), last)
-    acquired = fetch.known_and_new(overlapping, begin, room) if overlapping else fetch.new(begin, last, room)[0]
+    acquired = (
+        fetch.known_and_new(overlapping, begin, room)
+        if overlapping
+        else fetch.new(begin, last, room)[0]
+    )
     return without_aborted(state, acquired, aborted) if aborted and acquired else acquired
 
 
@@ -71,7 +76,9 @@ def _available_offset(state: State) -> int | None:
 def _room(state: State, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
     """How many records may be acquired, and up to which offset (``lastOffsetAndMaxRecordsToAcquire``)."""
     room = min(max_records, state.limits.max_record_locks - in_flight_span(state))
-    if room <= 0 and fetch_offset <= state.end_offset:  # no room for new records, but there are some to deliver again
+    if (
+        room <= 0 and fetch_offset <= state.end_offset
+    ):  # no room for new records, but there are some to deliver again
         return min(max_records, state.end_offset - fetch_offset + 1), min(last, state.end_offset)
     return room, last
 
@@ -102,7 +109,9 @@ class _Fetch:
         self.batch_size, self.record_limit = batch_size, record_limit
         self.base, self.last = base, last
 
-    def known_and_new(self, overlapping: Sequence[InFlightBatch], begin: int, room: int) -> list[Acquired]:
+    def known_and_new(
+        self, overlapping: Sequence[InFlightBatch], begin: int, room: int
+    ) -> list[Acquired]:
         """Acquire from batches in flight, from unknown holes between them, and after them."""
         state, acquired, count = self.state, [], 0
         for batch in overlapping:
@@ -148,7 +157,9 @@ class _Fetch:
         _shrink_gap_window(state, acquired_last + 1)
         return acquired, acquired_last - first + 1
 
-    def _known(self, batch: InFlightBatch, room: int, throttle: bool, acquired: list[Acquired]) -> int:
+    def _known(
+        self, batch: InFlightBatch, room: int, throttle: bool, acquired: list[Acquired]
+    ) -> int:
         """Acquire a batch that was in flight before, or what is available of it; returns how many offsets."""
         state = self.state
         whole = batch.first >= self.base and batch.last <= self.last
@@ -194,7 +205,9 @@ class _Fetch:
         acquired.append(Acquired(begin, last, 1))
         for piece in acquired:
             batch = InFlightBatch(piece.first_offset, piece.last_offset, [])
-            batch.runs = [state.acquired(batch, piece.first_offset, piece.last_offset, 1, self.member)]
+            batch.runs = [
+                state.acquired(batch, piece.first_offset, piece.last_offset, 1, self.member)
+            ]
             state.add(batch)
         return acquired
 

@@ -11,7 +11,8 @@ _T = TypeVar("_T")
 def rotated(partitions: Sequence[_T], session_epoch: int) -> list[_T]:
     """The partitions of a share session in the order of one fetch (``PartitionRotateStrategy``).
 
-    Each fetch of a session moves the order to the left by one, since the first partition may take the whole budget.
+    Each fetch of a session moves the order to the left by one, since the first partition may take
+    the whole budget.
 
     Parameters
     ----------

@@ -16,7 +16,8 @@ def take_over(state: State, batches: Iterable[StateBatch]) -> None:
     Raises
     ------
     InputError
-        Batches that Kafka cannot load: before the start offset, overlapping, or in a state it does not write.
+        Batches that Kafka cannot load: before the start offset, overlapping, or in a state it does
+        not write.
     """
     before, gap = state.start_offset - 1, None
     for first, last, delivery_state, count in batches:

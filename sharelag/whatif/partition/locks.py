@@ -51,7 +51,11 @@ def _expire(state: State, lock: Lock, held: list[Run]) -> None:
         if state.holds_start_offset(batch):
             state.split(batch)  # and yet it is one write, since it was one lock
             start = state.start_offset
-            _release(state, batch, [batch.whole.cut(batch.first, start - 1), batch.whole.cut(start, batch.last)])
+            _release(
+                state,
+                batch,
+                [batch.whole.cut(batch.first, start - 1), batch.whole.cut(start, batch.last)],
+            )
         else:
             _release(state, batch, [batch.whole])
         return

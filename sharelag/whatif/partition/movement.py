@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sharelag.whatif.partition.state import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlightBatch, Run, State
+from sharelag.whatif.partition.state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    InFlightBatch,
+    Run,
+    State,
+)
 
 _TERMINAL = (ACKNOWLEDGED, ARCHIVED)
 
@@ -12,8 +19,8 @@ _TERMINAL = (ACKNOWLEDGED, ARCHIVED)
 def move_start_offset(state: State) -> bool:
     """Move the start offset over the finished offsets at the front (``maybeUpdateCachedStateAndOffsets``).
 
-    After a complete batch it jumps to the next batch, since what lies between has no data, but not over a hole
-    that may have been fetched before the load. Only complete batches leave memory.
+    After a complete batch it jumps to the next batch, since what lies between has no data, but not
+    over a hole that may have been fetched before the load. Only complete batches leave memory.
 
     Returns
     -------
@@ -49,7 +56,8 @@ def move_start_offset(state: State) -> bool:
 def move_log_start(state: State, offset: int) -> None:
     """Follow the log start offset after records were deleted (``updateCacheAndOffsets``).
 
-    Available records before it are archived, acquired ones stay with their member. Nothing is written.
+    Available records before it are archived, acquired ones stay with their member. Nothing is
+    written.
     """
     if offset <= state.start_offset:
         return
@@ -71,12 +79,25 @@ def archive_stale(state: State, fetch_offset: int, base_offset: int) -> None:
         return
     at = state.floor(fetch_offset)
     first = state.firsts[at] if at >= 0 and state.batches[at].last >= fetch_offset else fetch_offset
-    if archive(state, state.between(first, base_offset - 1), fetch_offset, base_offset - 1, AVAILABLE, counted=True):
+    if archive(
+        state,
+        state.between(first, base_offset - 1),
+        fetch_offset,
+        base_offset - 1,
+        AVAILABLE,
+        counted=True,
+    ):
         state.find_next_fetch_offset = True
 
 
 def archive(
-    state: State, batches: Sequence[InFlightBatch], first: int, last: int, initial: int, *, counted: bool
+    state: State,
+    batches: Sequence[InFlightBatch],
+    first: int,
+    last: int,
+    initial: int,
+    *,
+    counted: bool,
 ) -> bool:
     """Archive what is in one state in ``first..last``, whatever rules of transition say (``archiveRecords``).
 
@@ -89,7 +110,8 @@ def archive(
     initial : int
         The state to look for.
     counted : bool
-        Whether the delivery complete count grows. Kafka then counts what lies before the start offset, too.
+        Whether the delivery complete count grows. Kafka then counts what lies before the start
+        offset, too.
 
     Returns
     -------
@@ -114,7 +136,9 @@ def archive(
             archived = True
             batch.put(pieces)
             if counted:
-                state.delivery_complete_count += sum(piece.last - piece.first + 1 for piece in pieces)
+                state.delivery_complete_count += sum(
+                    piece.last - piece.first + 1 for piece in pieces
+                )
     return archived
 
 
@@ -127,7 +151,9 @@ def _can_move(state: State) -> bool:
     if not batch.split:
         return batch.whole.state in _TERMINAL
     # Kafka fails here, and leaves it at that, when the log start moved beyond a split batch.
-    return any(run.first <= state.start_offset <= run.last and run.state in _TERMINAL for run in batch.runs)
+    return any(
+        run.first <= state.start_offset <= run.last and run.state in _TERMINAL for run in batch.runs
+    )
 
 
 def _finished(state: State) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """How many records of a batch that failed before are delivered together.
 
-A batch that failed often is delivered in ever smaller parts, so that one bad record does not archive its neighbours
-(poison records), and a record at its last attempt is delivered alone.
+A batch that failed often is delivered in ever smaller parts, so that one bad record does not
+archive its neighbours (poison records), and a record at its last attempt is delivered alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ def throttled(state: State, batch: InFlightBatch, first: int, last: int) -> bool
 
 
 def acquire_offsets(
-    state: State, member: str, batch: InFlightBatch, first: int, last: int, limit: int | None, acquired: list[Acquired]
+    state: State,
+    member: str,
+    batch: InFlightBatch,
+    first: int,
+    last: int,
+    limit: int | None,
+    acquired: list[Acquired],
 ) -> int:
     """Acquire available offsets of a split batch in ``first..last`` (``acquireSubsetBatchRecords``).
 
@@ -32,7 +38,8 @@ def acquire_offsets(
     first, last : int
         What was fetched.
     limit : int or None
-        No more than so many offsets; None in mode ``batch_optimized``, where only the throttle counts.
+        No more than so many offsets; None in mode ``batch_optimized``, where only the throttle
+        counts.
     acquired : list of Acquired
         Grows by what was acquired, neighbours of one count as one.
 
@@ -56,7 +63,8 @@ def acquire_offsets(
         if excess >= 0 and ceiling is None:
             ceiling = max(1, (batch.last - batch.first + 1) >> (excess + 1))
         allowed = [1] if last_attempt else []
-        # Kafka compares for equality: more taken before the first record that failed often means no ceiling.
+        # Kafka compares for equality: more taken before the first record that failed often means no
+        # ceiling.
         allowed += [most - taken for most in (limit, ceiling) if most is not None and most > taken]
         number = min([end - begin + 1, *allowed])
         pieces.append(state.acquired(batch, begin, begin + number - 1, run.deliveries + 1, member))

@@ -1,8 +1,8 @@
 """What a share partition holds in memory.
 
-As in ``kafka.server.share.SharePartition``: in-flight batches in offset order, each with one state for all its
-offsets or, once it was split, a state for every offset. Here a split batch keeps runs of equal neighbours, so that
-an event costs by the runs it touches and not by the offsets.
+As in ``kafka.server.share.SharePartition``: in-flight batches in offset order, each with one state
+for all its offsets or, once it was split, a state for every offset. Here a split batch keeps runs
+of equal neighbours, so that an event costs by the runs it touches and not by the offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from heapq import heappush
 from typing import NamedTuple
 
 from sharelag.model import DeliveryState
-from sharelag.whatif.partition.values import Limits, Persist, StateNotWrittenError, Write, WrittenRun, written
+from sharelag.whatif.partition.values import (
+    Limits,
+    Persist,
+    StateNotWrittenError,
+    Write,
+    WrittenRun,
+    written,
+)
 
 AVAILABLE, ACQUIRED = int(DeliveryState.AVAILABLE), int(DeliveryState.ACQUIRED)
 ACKNOWLEDGED, ARCHIVED = int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)
@@ -23,9 +30,9 @@ ACKNOWLEDGED, ARCHIVED = int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCH
 class Run(NamedTuple):
     """Offsets ``first..last`` of one in-flight batch in one state.
 
-    ``lock`` numbers the acquisition lock in the order of scheduling. In a split batch every offset has a lock of
-    its own, and ``lock`` is that of ``first``, the next offset's one more. Member and lock mean something only
-    while the run is acquired.
+    ``lock`` numbers the acquisition lock in the order of scheduling. In a split batch every offset
+    has a lock of its own, and ``lock`` is that of ``first``, the next offset's one more. Member and
+    lock mean something only while the run is acquired.
     """
 
     first: int
@@ -110,7 +117,9 @@ class State:
     """The fields of ``SharePartition``, Kafka's names in snake_case."""
 
     start_offset: int
-    end_offset: int  # the last offset that was acquired; the next one to fetch while nothing is in flight
+    end_offset: (
+        int  # the last offset that was acquired; the next one to fetch while nothing is in flight
+    )
     limits: Limits
     leader_epoch: int
     state_epoch: int
@@ -118,7 +127,9 @@ class State:
     now: int = 0
     delivery_complete_count: int = 0
     find_next_fetch_offset: bool = False
-    gap_window_end: int | None = None  # offsets up to here may have been fetched before the load, and forgotten ...
+    gap_window_end: int | None = (
+        None  # offsets up to here may have been fetched before the load, and forgotten ...
+    )
     gap_window_start: int = -1  # ... from here on
     batches: list[InFlightBatch] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)  # the first offset of each batch
@@ -161,7 +172,10 @@ class State:
 
     def acquired(self, batch: InFlightBatch, first: int, last: int, count: int, member: str) -> Run:
         """An acquired run with new locks: one for each offset of a split batch, else one for all."""
-        return self.locked(batch, Run(first, last, ACQUIRED, count, member, self.now + self.limits.lock_duration_ms))
+        return self.locked(
+            batch,
+            Run(first, last, ACQUIRED, count, member, self.now + self.limits.lock_duration_ms),
+        )
 
     def locked(self, batch: InFlightBatch, run: Run) -> Run:
         """The same run with new locks that end when its own do."""

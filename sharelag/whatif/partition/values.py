@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import StateBatch
 
-#: How a client wants its records (``share.acquire.mode``): whole record batches, or never more than it asked for.
+#: How a client wants its records (``share.acquire.mode``): whole record batches, or never more than
+#: it asked for.
 AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
 
 
@@ -28,7 +29,8 @@ class AcknowledgeType(IntEnum):
 class Limits:
     """The settings of a group that rule its share partitions, with Kafka's defaults.
 
-    Simulations may leave the ranges that brokers enforce, so only what makes no sense at all is refused.
+    Simulations may leave the ranges that brokers enforce, so only what makes no sense at all is
+    refused.
 
     Raises
     ------
@@ -36,7 +38,9 @@ class Limits:
         A limit is not positive.
     """
 
-    max_record_locks: int = 2000  # share.partition.max.record.locks: a span of offsets, finished ones included
+    max_record_locks: int = (
+        2000  # share.partition.max.record.locks: a span of offsets, finished ones included
+    )
     delivery_count_limit: int = 5  # share.delivery.count.limit
     lock_duration_ms: int = 30_000  # share.record.lock.duration.ms
     renew_enabled: bool = True  # share.renew.acknowledge.enable
@@ -102,7 +106,10 @@ class Write(NamedTuple):
         for run in self.runs:
             if run.per_offset:
                 offsets = range(run.first_offset, run.last_offset + 1)
-                batches += [StateBatch(offset, offset, run.delivery_state, run.delivery_count) for offset in offsets]
+                batches += [
+                    StateBatch(offset, offset, run.delivery_state, run.delivery_count)
+                    for offset in offsets
+                ]
             else:
                 batches.append(StateBatch(*run[:4]))
         return batches

@@ -39,7 +39,11 @@ def state_of(state: State, offset: int) -> DeliveryState:
         return DeliveryState.ARCHIVED
     at = state.floor(offset)
     if at >= 0 and state.batches[at].last >= offset:
-        return next(DeliveryState(run.state) for run in state.batches[at].runs if run.first <= offset <= run.last)
+        return next(
+            DeliveryState(run.state)
+            for run in state.batches[at].runs
+            if run.first <= offset <= run.last
+        )
     beyond = not state.batches or offset > state.end_offset
     unknown = state.gap_window_active and offset >= state.gap_window_start
     return DeliveryState.AVAILABLE if beyond or unknown else DeliveryState.ARCHIVED

@@ -16,7 +16,8 @@ from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.served import Delivered
 from sharelag.whatif.simulation.streams import ACCEPT, CRASH, SILENT, Longs, Outcomes, Work
 
-#: A run of one type that is longer is acknowledged apart from its neighbours (``Acknowledgements`` of the client).
+#: A run of one type that is longer is acknowledged apart from its neighbours (``Acknowledgements``
+#: of the client).
 _SAME_TYPE = 10
 Acknowledgements = dict[int, list[Acknowledgement]]
 
@@ -53,17 +54,24 @@ def parts(
         Gives the work in a share partition.
     """
     answers = [
-        outcomes[one.place].of(one.first_offset, one.last_offset, one.delivery_count, behaviour) for one in delivered
+        outcomes[one.place].of(one.first_offset, one.last_offset, one.delivery_count, behaviour)
+        for one in delivered
     ]
-    if behaviour.commit != "poll" or any(answer is not None and CRASH in answer for answer in answers):
+    if behaviour.commit != "poll" or any(
+        answer is not None and CRASH in answer for answer in answers
+    ):
         return _record_by_record(delivered, answers, behaviour, logs, work)
     told: dict[int, list[_Told]] = {}
     duration = 0
     for one, answer in zip(delivered, answers, strict=True):
         gaps = logs[one.place].gaps(one.first_offset, one.last_offset)
         here = work(one.place)
-        duration += here.total(one.first_offset, one.last_offset) - sum(here.total(gap, gap) for gap in gaps)
-        told.setdefault(one.place, []).append(_Told(one.first_offset, one.last_offset, _types(one, answer, gaps)))
+        duration += here.total(one.first_offset, one.last_offset) - sum(
+            here.total(gap, gap) for gap in gaps
+        )
+        told.setdefault(one.place, []).append(
+            _Told(one.first_offset, one.last_offset, _types(one, answer, gaps))
+        )
     return [Part(duration, {place: _acknowledged(mine) for place, mine in told.items()})]
 
 
@@ -72,7 +80,9 @@ def renewals(todo: Sequence[Part]) -> Acknowledgements:
     told: Acknowledgements = {}
     for part in todo:
         for place, given in part.acknowledgements.items():
-            told.setdefault(place, []).extend(one._replace(types=AcknowledgeType.RENEW) for one in given)
+            told.setdefault(place, []).extend(
+                one._replace(types=AcknowledgeType.RENEW) for one in given
+            )
     return told
 
 
@@ -111,7 +121,9 @@ def _acknowledged(told: Sequence[_Told]) -> list[Acknowledgement]:
 def _of_neighbours(told: Sequence[_Told]) -> list[Acknowledgement]:
     if all(one.types is None for one in told):
         return [Acknowledgement(told[0].first, told[-1].last, AcknowledgeType.ACCEPT)]
-    types = [_accepted(one.last - one.first + 1) if one.types is None else one.types for one in told]
+    types = [
+        _accepted(one.last - one.first + 1) if one.types is None else one.types for one in told
+    ]
     return list(_runs(told[0].first, np.concatenate(types)))
 
 
@@ -150,7 +162,9 @@ def _record_by_record(
         gaps = set(logs[one.place].gaps(one.first_offset, one.last_offset))
         times = work(one.place).of(one.first_offset, one.last_offset).tolist()
         types = [ACCEPT] * len(times) if answer is None else answer.tolist()
-        for offset, time, type_ in zip(range(one.first_offset, one.last_offset + 1), times, types, strict=True):
+        for offset, time, type_ in zip(
+            range(one.first_offset, one.last_offset + 1), times, types, strict=True
+        ):
             part = made[-1]
             if offset in gaps:
                 _say(part, one.place, offset, AcknowledgeType.GAP)
@@ -161,7 +175,9 @@ def _record_by_record(
                 return made
             if type_ != SILENT:
                 _say(part, one.place, offset, type_)
-            if behaviour.commit == "record" or (behaviour.commit == "error" and type_ not in (ACCEPT, SILENT)):
+            if behaviour.commit == "record" or (
+                behaviour.commit == "error" and type_ not in (ACCEPT, SILENT)
+            ):
                 made.append(Part(0))
     if len(made) > 1 and not made[-1].duration and not made[-1].acknowledgements:
         made.pop()  # the last commit was that of the last record; it goes with the next poll

@@ -1,10 +1,11 @@
 """The brokers' answers to share fetches and acknowledgements, and when they come.
 
-As ``SharePartitionManager`` and ``DelayedShareFetch``: a fetch locks the share partitions that it can acquire from,
-spends one budget of records on them in the order of its session, and waits while there is nothing: for records, for
-a start offset that moves or a lock that ends, for another fetch to unlock, or until ``fetch.max.wait.ms``. Records that
-are given back wake up nobody (Kafka 4.3.1 looks after waiting fetches when the acknowledgement comes, which is before
-it is written, and then only if the start offset has moved).
+As ``SharePartitionManager`` and ``DelayedShareFetch``: a fetch locks the share partitions that it
+can acquire from, spends one budget of records on them in the order of its session, and waits while
+there is nothing: for records, for a start offset that moves or a lock that ends, for another fetch
+to unlock, or until ``fetch.max.wait.ms``. Records that are given back wake up nobody (Kafka 4.3.1
+looks after waiting fetches when the acknowledgement comes, which is before it is written, and then
+only if the start offset has moved).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from sharelag.whatif.simulation.tally import NOBODY, Tally
 class Brokers:
     """All brokers of the cluster, since a share partition is with one of them at a time."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, logs: Sequence[Log], states: StateLog, tally: Tally) -> None:
+    def __init__(
+        self, scenario: Scenario, clock: Clock, logs: Sequence[Log], states: StateLog, tally: Tally
+    ) -> None:
         self._clock, self._states, self._tally = clock, states, tally
         self._loader = Loader(scenario, clock, states, tally)
         costs = scenario.costs
@@ -37,14 +40,23 @@ class Brokers:
 
     # ---- requests, as they arrive ----
 
-    def fetch(self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]], wait: int) -> None:
+    def fetch(
+        self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]], wait: int
+    ) -> None:
         """Take a ``ShareFetch``; one without places only acknowledges. ``wait`` is in microseconds."""
-        if any(self.served[place].leader in self.leaders.dead for place in fetch.places or acknowledgements):
+        if any(
+            self.served[place].leader in self.leaders.dead
+            for place in fetch.places or acknowledgements
+        ):
             for place, given in acknowledgements.items():
                 self.refuse(place, fetch.number, given)
             self._clock.after(RECONNECT, fetch.answer, [])
             return
-        told = {place: given for place, given in acknowledgements.items() if self._is_held(fetch, place, given)}
+        told = {
+            place: given
+            for place, given in acknowledgements.items()
+            if self._is_held(fetch, place, given)
+        }
         if told:
             fetch.answer_from = self._clock.now + self._write
             self._clock.after(self._write, self._acknowledge, fetch, told)
@@ -119,7 +131,10 @@ class Brokers:
     def note_drained(self, served: Served) -> None:
         """Note the time if nothing is left to finish, neither there nor elsewhere."""
         now = self._clock.now
-        if served.log.end(now) - served.share.start_offset - served.share.delivery_complete_count > 0:
+        if (
+            served.log.end(now) - served.share.start_offset - served.share.delivery_complete_count
+            > 0
+        ):
             return
         for other in self.served:
             other.log.end(now)
@@ -172,11 +187,19 @@ class Brokers:
             offset = share.next_fetch_offset()
         return offset
 
-    def _acquire(self, fetch: Fetch, served: Served, offset: int, room: int, sharing: int) -> list[Delivered]:
+    def _acquire(
+        self, fetch: Fetch, served: Served, offset: int, room: int, sharing: int
+    ) -> list[Delivered]:
         # What lies beyond can not be acquired, so leaving it out changes nothing.
-        last = min(max(served.share.end_offset, offset) + room, offset + self._records_a_fetch // sharing)
+        last = min(
+            max(served.share.end_offset, offset) + room, offset + self._records_a_fetch // sharing
+        )
         batches = served.log.batches(offset, last)
-        aborted = [batch for batch in batches if batch.base_offset in served.log.aborted] if served.log.aborted else ()
+        aborted = (
+            [batch for batch in batches if batch.base_offset in served.log.aborted]
+            if served.log.aborted
+            else ()
+        )
         now, size = self._clock.now_ms, fetch.max_records
         acquired = served.share.acquire(
             fetch.member, now, batches, room, size, fetch.mode, fetch_offset=offset, aborted=aborted
@@ -234,7 +257,9 @@ class Brokers:
 
     # ---- acknowledgements and locks ----
 
-    def _acknowledge(self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]]) -> None:
+    def _acknowledge(
+        self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]]
+    ) -> None:
         for place, given in acknowledgements.items():
             served = self.served[place]
             if self._expire(served):

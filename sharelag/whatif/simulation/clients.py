@@ -22,7 +22,15 @@ from sharelag.whatif.simulation.world import Session, World, session_with
 class Client(Life):
     """One life of a share consumer."""
 
-    def __init__(self, world: World, member: Member, number: int, life: int, which: int, work: dict[int, Work]) -> None:
+    def __init__(
+        self,
+        world: World,
+        member: Member,
+        number: int,
+        life: int,
+        which: int,
+        work: dict[int, Work],
+    ) -> None:
         super().__init__(world, member, number, life, which, work)
         self._world = world
         self._wait = member.fetch_max_wait_ms * MS
@@ -49,7 +57,9 @@ class Client(Life):
     def _beat_arrives(self) -> None:
         if self.ended is not None or not self._is_member():
             return
-        answer = self._world.coordinator.heartbeat(self.id, self._topics, self.member.rack, not self._known)
+        answer = self._world.coordinator.heartbeat(
+            self.id, self._topics, self.member.rack, not self._known
+        )
         self._clock.after(self._network, self._told, answer)
 
     def _told(self, answer: Target | bool | None) -> None:
@@ -61,7 +71,9 @@ class Client(Life):
         if answer is None or answer is True:
             return
         target = answer if isinstance(answer, dict) else {}
-        self.places = [self._world.first[topic] + one for topic, numbers in target.items() for one in numbers]
+        self.places = [
+            self._world.first[topic] + one for topic, numbers in target.items() for one in numbers
+        ]
         self._count_unassigned()
         self._beat(self._beats)  # it says what it has, or joins again
         if self.places and not self._active:
@@ -117,7 +129,9 @@ class Client(Life):
         todo[0].duration += round(self.member.service.poll_ms * MS)
         self._meet_accidents(sum(part.duration for part in todo))
         if behaviour.renew_ms is not None:
-            self._clock.after(behaviour.renew_ms * MS, self._renew, self.polls, behaviour.renew_ms * MS)
+            self._clock.after(
+                behaviour.renew_ms * MS, self._renew, self.polls, behaviour.renew_ms * MS
+            )
         self._work_on(todo)
 
     def _renew(self, poll: int, every: int) -> None:
@@ -145,7 +159,9 @@ class Client(Life):
             self._pending = part.acknowledgements
             self._poll()
 
-    def _acknowledge(self, told: Acknowledgements, then: Callable[[list[Delivered]], None] = lambda _: None) -> bool:
+    def _acknowledge(
+        self, told: Acknowledgements, then: Callable[[list[Delivered]], None] = lambda _: None
+    ) -> bool:
         """Send acknowledgements alone; ``then`` follows the last answer."""
         by_broker: dict[int, Acknowledgements] = {}
         for place, given in told.items():
@@ -168,7 +184,14 @@ class Client(Life):
         if self._world.requests is not None:
             self._world.requests.append((self._clock.now, self.number, broker, session.epoch, what))
         session.epoch += 1
-        fetch = Fetch(self.number, self.id, places, self.member.max_poll_records, self.member.acquire_mode, answer)
+        fetch = Fetch(
+            self.number,
+            self.id,
+            places,
+            self.member.max_poll_records,
+            self.member.acquire_mode,
+            answer,
+        )
         self._clock.after(self._network, self._world.brokers.fetch, fetch, told, self._wait)
 
     def _close(self) -> None:

@@ -1,9 +1,9 @@
 """The group coordinator's answers to heartbeats: who is in the group, and who fetches what.
 
-Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or subscribes to
-other topics makes the group epoch one more, the next heartbeat finds that the target assignment is older than that,
-and has it computed, at most every ``share.assignment.interval.ms``; a member gets to know its part with a heartbeat of
-its own.
+Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or
+subscribes to other topics makes the group epoch one more, the next heartbeat finds that the target
+assignment is older than that, and has it computed, at most every ``share.assignment.interval.ms``;
+a member gets to know its part with a heartbeat of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.membership import Membership
 
-#: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the lag.
+#: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the
+#: lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
 #: Seconds over which arrivals are counted for assignors.
 _RATE_OVER = 30
@@ -65,14 +66,22 @@ class Coordinator(Membership[Joined]):
         All target assignments, in order.
     """
 
-    def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]) -> None:
+    def __init__(
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]
+    ) -> None:
         super().__init__(clock, scenario.settings.session_timeout_ms)
         self._scenario, self._brokers, self._first = scenario, brokers, first
         self._settings = scenario.settings
         self.assignment_epoch = 0
         self.assignments: list[Assigned] = []
-        at = [(at, place) for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())]
-        self._there, self._later = {place for at_ms, place in at if not at_ms}, sorted(one for one in at if one[0])
+        at = [
+            (at, place)
+            for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())
+        ]
+        self._there, self._later = (
+            {place for at_ms, place in at if not at_ms},
+            sorted(one for one in at if one[0]),
+        )
         self._initialized = scenario.initialized
         self._initializing = False
         self._assigned_at: int | None = None
@@ -88,8 +97,8 @@ class Coordinator(Membership[Joined]):
         Returns
         -------
         dict, None or bool
-            What to fetch from now on; None: as before; False: this member is not in the group (any more); True: and
-            it cannot be, since the group is full (GROUP_MAX_SIZE_REACHED).
+            What to fetch from now on; None: as before; False: this member is not in the group (any
+            more); True: and it cannot be, since the group is full (GROUP_MAX_SIZE_REACHED).
         """
         known = self.members.get(member)
         if known is None:
@@ -107,7 +116,9 @@ class Coordinator(Membership[Joined]):
         self._assign()
         known.member_epoch = self.assignment_epoch
         # Kafka takes away at once what the member does not subscribe to any more.
-        own = {topic: partitions for topic, partitions in known.target.items() if topic in subscribed}
+        own = {
+            topic: partitions for topic, partitions in known.target.items() if topic in subscribed
+        }
         if known.told == own:
             return None
         known.told = own
@@ -141,14 +152,20 @@ class Coordinator(Membership[Joined]):
 
     def _assign(self) -> None:
         now = self._clock.now
-        early = self._assigned_at is not None and now < self._assigned_at + self._settings.assignment_interval_ms * MS
+        early = (
+            self._assigned_at is not None
+            and now < self._assigned_at + self._settings.assignment_interval_ms * MS
+        )
         if self.group_epoch > self.assignment_epoch and not early:
             self._install(self._target())
 
     def _ask_again(self, every: int) -> None:
         if self.members and self.group_epoch == self.assignment_epoch:
             target = self._target()
-            if any(_pairs(target.get(id_, {})) != _pairs(known.target) for id_, known in self.members.items()):
+            if any(
+                _pairs(target.get(id_, {})) != _pairs(known.target)
+                for id_, known in self.members.items()
+            ):
                 self._change()
                 self._install(target)
         self._clock.after(every, self._ask_again, every)
@@ -177,7 +194,9 @@ class Coordinator(Membership[Joined]):
                 "id": topic.id,
                 "partitions": topic.partitions,
                 "assignable": [
-                    one for one in range(topic.partitions) if self._initialized and first + one in self._there
+                    one
+                    for one in range(topic.partitions)
+                    if self._initialized and first + one in self._there
                 ],
                 "racks": dict(enumerate(topic.racks)),
                 "lag": lag,
@@ -191,7 +210,11 @@ class Coordinator(Membership[Joined]):
         served: set[tuple[str, int]] = set()
         for id_, known in self.members.items():
             before, after = _pairs(known.target), _pairs(target.get(id_, {}))
-            added, revoked, idle = added + len(after - before), revoked + len(before - after), idle + (not after)
+            added, revoked, idle = (
+                added + len(after - before),
+                revoked + len(before - after),
+                idle + (not after),
+            )
             served |= after
             known.target = target.get(id_, {})
         self.assignments.append(

@@ -45,7 +45,9 @@ class Leaders:
         for one in range(broker + 1, broker + 1 + self.count):
             if one % self.count not in self.dead:
                 return one % self.count
-        raise InputError("all brokers of the scenario are down at once: give it more brokers, or fewer accidents")
+        raise InputError(
+            "all brokers of the scenario are down at once: give it more brokers, or fewer accidents"
+        )
 
     def stop(self, broker: int, for_ms: int | None, fail_over: Callable[[int], None]) -> bool:
         """A broker goes down, for a time or for ever; False: it is down already."""

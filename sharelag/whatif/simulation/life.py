@@ -53,7 +53,13 @@ class Life(ABC):
     """
 
     def __init__(
-        self, world: Surroundings, member: Member, number: int, life: int, which: int, work: dict[int, Work]
+        self,
+        world: Surroundings,
+        member: Member,
+        number: int,
+        life: int,
+        which: int,
+        work: dict[int, Work],
     ) -> None:
         self.member, self.number = member, number
         self.life, self.which, self.work = life, which, work

@@ -28,7 +28,9 @@ class Loader:
     def all(self, logs: Sequence[Log]) -> list[Served]:
         """The share partitions at the begin; of one that is added later nothing is written yet."""
         return [
-            self.begun(place, log) if self._there[place] else Served(place, log, SharePartition(0), 0)
+            self.begun(place, log)
+            if self._there[place]
+            else Served(place, log, SharePartition(0), 0)
             for place, log in enumerate(logs)
         ]
 

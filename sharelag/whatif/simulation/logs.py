@@ -108,11 +108,17 @@ class Log:
         """The record batches that are there now and hold any of the offsets ``first..last``."""
         begin = max(bisect_right(self.bases, first) - 1, 0)
         end = min(bisect_right(self.bases, last, begin), self._readable_at)
-        batches = [LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])]
+        batches = [
+            LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])
+        ]
         if not self._removed:
             return batches
         # A record batch without any record left is not there at all.
-        return [batch for batch in batches if _count(self._removed, *batch) <= batch.last_offset - batch.base_offset]
+        return [
+            batch
+            for batch in batches
+            if _count(self._removed, *batch) <= batch.last_offset - batch.base_offset
+        ]
 
     def compact(self, now: int) -> None:
         """Take out the records of which a later one has the same key, but for the latest record batch."""
@@ -165,8 +171,15 @@ def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
                 there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
                 places, keys = _places(producer, there, chance)
                 for place, mine in enumerate(arriving):
-                    mine.append(_appended(producer, times[places == place], keys[places == place], chance))
-        found.append([_log(start, mine, committed) for start, mine in zip(topic.starts, arriving, strict=True)])
+                    mine.append(
+                        _appended(producer, times[places == place], keys[places == place], chance)
+                    )
+        found.append(
+            [
+                _log(start, mine, committed)
+                for start, mine in zip(topic.starts, arriving, strict=True)
+            ]
+        )
     return found
 
 
@@ -176,7 +189,11 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
     first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
     first -= (first - start.log_start_offset) % start.batch_records
     bases = np.arange(first, start.end_offset, start.batch_records, dtype=np.int64)
-    ages = np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1) * start.oldest_age_ms * 1000
+    ages = (
+        np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
+        * start.oldest_age_ms
+        * 1000
+    )
     past = -np.rint(ages).astype(np.int64)
     if not arriving:
         return Log(np.append(bases, start.end_offset), past, start.log_start_offset, start.missing)
@@ -209,7 +226,9 @@ def _in_order(arriving: Sequence[_Appended]) -> _Appended:
     )
 
 
-def _appended(producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator) -> _Appended:
+def _appended(
+    producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator
+) -> _Appended:
     """The record batches of one partition, and the markers of their transactions."""
     count, each = len(times), producer.transaction_batches
     sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
@@ -240,14 +259,20 @@ def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) 
     else:
         counts = np.cumsum(chance.standard_exponential(int(total + 6 * total**0.5 + 20)))
         counts = counts[counts <= total]
-    return np.rint(np.interp(counts * producer.batch_records, passed, edges) * 1000).astype(np.int64)
+    return np.rint(np.interp(counts * producer.batch_records, passed, edges) * 1000).astype(
+        np.int64
+    )
 
 
-def _expected(producer: Producer, scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _expected(
+    producer: Producer, scenario: Scenario
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How many records are to be expected until the bounds (ms) of spans of an even rate."""
     begin = producer.begin_ms
     end = max(scenario.duration_ms if producer.end_ms is None else producer.end_ms, begin)
-    cuts = {begin, end} | {edge for burst in producer.bursts for edge in (burst.begin_ms, burst.end_ms)}
+    cuts = {begin, end} | {
+        edge for burst in producer.bursts for edge in (burst.begin_ms, burst.end_ms)
+    }
     if producer.day:
         hour = -(scenario.begins_ms % _HOUR_MS)
         cuts |= set(range(hour, end + _HOUR_MS, _HOUR_MS))

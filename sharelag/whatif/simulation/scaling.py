@@ -92,9 +92,18 @@ class Scaling:
         if autoscaler is None:
             raise ValueError("a scenario without an autoscaler")
         self._policy: Autoscaler = autoscaler
-        self._clock, self._each, self._lives, self._spawn, self._observe = clock, each, lives, spawn, observe
+        self._clock, self._each, self._lives, self._spawn, self._observe = (
+            clock,
+            each,
+            lives,
+            spawn,
+            observe,
+        )
         topics = tuple(topic.name for topic in scenario.topics)
-        self._like, self._names = tuple(each) or (Member(topics=topics),), {member.name for member in each}
+        self._like, self._names = (
+            tuple(each) or (Member(topics=topics),),
+            {member.name for member in each},
+        )
         self._partitions = sum(topic.partitions for topic in scenario.topics)
         self._present = list(range(len(each)))  # by creation
         self._starting: set[int] = set()
@@ -163,7 +172,9 @@ class Scaling:
                 return None, None
             if policy.limit_to_partitions and metric // policy.lag_threshold > self._partitions:
                 metric = self._partitions * policy.lag_threshold
-            return metric, average_value(metric, policy.lag_threshold, self.replicas, policy.hpa.tolerance)
+            return metric, average_value(
+                metric, policy.lag_threshold, self.replicas, policy.hpa.tolerance
+            )
         if self._age is None or isinstance(policy, Fixed):
             return None, None
         seen = self._observe(policy.metric == "lag_excluding_stuck")
@@ -201,19 +212,28 @@ class Scaling:
             return True
         life = self._last_life(which)
         return life is not None and (
-            life.ended is None or (life.ended == "crashed" and self._each[which].behaviour.restart_ms is not None)
+            life.ended is None
+            or (life.ended == "crashed" and self._each[which].behaviour.restart_ms is not None)
         )
 
     def _start(self) -> None:
         which = len(self._each)
-        name = next(name for number in range(which, 2 * which + 2) if (name := f"scaled-{number}") not in self._names)
+        name = next(
+            name
+            for number in range(which, 2 * which + 2)
+            if (name := f"scaled-{number}") not in self._names
+        )
         self._names.add(name)
         like = self._like[which % len(self._like)]
         self._each.append(replace(like, name=name, join_ms=0, leave_ms=None))
         self._present.append(which)
         self._starting.add(which)
         # Who is there from the begin on needs no start.
-        startup = 0 if self._clock.now == 0 and isinstance(self._policy, Fixed) else self._policy.pods.startup_ms
+        startup = (
+            0
+            if self._clock.now == 0 and isinstance(self._policy, Fixed)
+            else self._policy.pods.startup_ms
+        )
         self._clock.after(startup * MS, self._begin, which)
 
     def _begin(self, which: int) -> None:

@@ -43,7 +43,11 @@ class Served:
     @property
     def held(self) -> int:
         """Offsets that members have acquired."""
-        return sum(one.last_offset - one.first_offset + 1 for one in self.share.in_flight() if one.member is not None)
+        return sum(
+            one.last_offset - one.first_offset + 1
+            for one in self.share.in_flight()
+            if one.member is not None
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -18,8 +18,8 @@ class StateLog:
     Attributes
     ----------
     begins
-        By place, the start offset and the delivery complete count as written last: what Kafka's lag is made of. Not
-        of share partitions whose start offset is not known yet.
+        By place, the start offset and the delivery complete count as written last: what Kafka's lag
+        is made of. Not of share partitions whose start offset is not known yet.
     """
 
     def __init__(self, keys: list[SharePartition]) -> None:

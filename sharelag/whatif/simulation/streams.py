@@ -1,7 +1,8 @@
 """Named streams of random numbers that do not disturb each other.
 
-Each question has a stream of its own, numbered by what it is about and not by when it is asked: the work in a record
-is the same whoever gets it. So two runs differ by what was changed and by nothing else (common random numbers).
+Each question has a stream of its own, numbered by what it is about and not by when it is asked: the
+work in a record is the same whoever gets it. So two runs differ by what was changed and by nothing
+else (common random numbers).
 """
 
 from __future__ import annotations
@@ -60,11 +61,15 @@ class Work:
             middle = service.mean_ms / np.exp(service.sigma**2 / 2)
             times = np.exp(chance.standard_normal(_CHUNK) * service.sigma) * middle
         elif service.kind == "measured":
-            times = np.array(service.samples_ms)[chance.integers(len(service.samples_ms), size=_CHUNK)]
+            times = np.array(service.samples_ms)[
+                chance.integers(len(service.samples_ms), size=_CHUNK)
+            ]
         else:
             times = np.full(_CHUNK, service.mean_ms)
         if service.slow_share:
-            slow = generator(self._seed, SLOW, self._place, chunk).random(_CHUNK) < service.slow_share
+            slow = (
+                generator(self._seed, SLOW, self._place, chunk).random(_CHUNK) < service.slow_share
+            )
             times = np.where(slow, times * service.slow_factor, times)
         return np.rint(times * self._factor * 1000).astype(np.int64)
 
@@ -78,14 +83,25 @@ class Outcomes:
 
     def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
         """One answer a record; None where all are accepted."""
-        bad = [one for one, (_, most) in self._poison.items() if first <= one <= last and attempt <= most]
+        bad = [
+            one
+            for one, (_, most) in self._poison.items()
+            if first <= one <= last and attempt <= most
+        ]
         if behaviour.accept == 1 and not bad:
             return None
         outcome = np.full(last - first + 1, ACCEPT, np.int64)
         if behaviour.accept < 1:
-            chance = _slice(self._chunks.setdefault(attempt, {}), lambda chunk: self._draw(attempt, chunk), first, last)
+            chance = _slice(
+                self._chunks.setdefault(attempt, {}),
+                lambda chunk: self._draw(attempt, chunk),
+                first,
+                last,
+            )
             bounds = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
-            outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[np.searchsorted(bounds, chance, side="right")]
+            outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[
+                np.searchsorted(bounds, chance, side="right")
+            ]
         for offset in bad:
             outcome[offset - first] = self._poison[offset][0]
         return outcome
@@ -94,7 +110,9 @@ class Outcomes:
         return generator(self._seed, OUTCOME, self._place, attempt, chunk).random(_CHUNK)
 
 
-def _slice(chunks: dict[int, NDArray[_N]], draw: Callable[[int], NDArray[_N]], first: int, last: int) -> NDArray[_N]:
+def _slice(
+    chunks: dict[int, NDArray[_N]], draw: Callable[[int], NDArray[_N]], first: int, last: int
+) -> NDArray[_N]:
     """The values of the records ``first..last``, chunk by chunk."""
     parts = []
     for chunk in range(first // _CHUNK, last // _CHUNK + 1):

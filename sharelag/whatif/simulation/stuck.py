@@ -1,7 +1,8 @@
 """Offsets of the lag that more members would not finish.
 
-What `sharelag export` finds from the records of a cluster, found here from what the share coordinator was told
-and from the log. The rules are those of `sharelag.metrics.finders`; a test holds both against each other.
+What `sharelag export` finds from the records of a cluster, found here from what the share
+coordinator was told and from the log. The rules are those of `sharelag.metrics.finders`; a test
+holds both against each other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _AVAILABLE, _ARCHIVED = int(DeliveryState.AVAILABLE), int(DeliveryState.ARCHIVED
 _TERMINAL = frozenset(map(int, TERMINAL_STATES))
 
 
-def stuck(window: Window, log: Log, settings: Settings, since: int, now: int, is_compacted: bool) -> int:
+def stuck(
+    window: Window, log: Log, settings: Settings, since: int, now: int, is_compacted: bool
+) -> int:
     """Offsets of one share partition that more members would not finish; never more than its lag.
 
     Parameters
@@ -105,9 +108,15 @@ def _partition(
     end, patience = log.end(now), limits.lock_duration_ms * MS
     stable = log.fetch_end(now) if reads_committed else end
     head, runs = max(effective, log.start), window.runs
-    window_end = max((batch.last_offset + 1 for batch in window.batches), default=window.start_offset)
-    complete = _size(runs, lambda run: run.delivery_state in _TERMINAL) + effective - window.start_offset
-    finished = _size(runs, lambda run: run.delivery_state in _TERMINAL, head) + max(effective - head, 0)
+    window_end = max(
+        (batch.last_offset + 1 for batch in window.batches), default=window.start_offset
+    )
+    complete = (
+        _size(runs, lambda run: run.delivery_state in _TERMINAL) + effective - window.start_offset
+    )
+    finished = _size(runs, lambda run: run.delivery_state in _TERMINAL, head) + max(
+        effective - head, 0
+    )
     left = max(end, window_end) - head - finished
     least = max(limits.delivery_count_limit - 1, 2)
     first = runs[0].first_offset if runs else head
@@ -122,10 +131,15 @@ def _partition(
         unread=max(end - max(window_end, window.start_offset), 0),
         available=_size(runs, lambda run: run.delivery_state == _AVAILABLE),
         beyond=complete - (head - window.start_offset),
-        last_try=_size(runs, lambda run: run.delivery_state == _AVAILABLE and run.delivery_count >= least),
+        last_try=_size(
+            runs, lambda run: run.delivery_state == _AVAILABLE and run.delivery_count >= least
+        ),
         given_up=_size(
             window.batches,
-            lambda run: run.delivery_state == _ARCHIVED and run.delivery_count >= limits.delivery_count_limit,
+            lambda run: (
+                run.delivery_state == _ARCHIVED
+                and run.delivery_count >= limits.delivery_count_limit
+            ),
         ),
         lost=max(end, window_end) - window.start_offset - complete - left,
         gone=len(log.gaps(head, end - 1)) if is_compacted else 0,
@@ -181,7 +195,9 @@ _FINDERS: tuple[Callable[[_Partition], int], ...] = (
 
 
 def _size(runs: Iterable[StateBatch], chosen: Callable[[StateBatch], bool], start: int = 0) -> int:
-    return sum(max(run.last_offset - max(run.first_offset, start) + 1, 0) for run in runs if chosen(run))
+    return sum(
+        max(run.last_offset - max(run.first_offset, start) + 1, 0) for run in runs if chosen(run)
+    )
 
 
 def _next_record(log: Log, offset: int, stable: int, end: int) -> int:

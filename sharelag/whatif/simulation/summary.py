@@ -21,15 +21,24 @@ SUMMARY = pa.schema(
         ("members", pa.int32()),  # that the scenario names
         ("seed", pa.int64()),
         ("duration_ms", pa.int64()),
-        ("drain_ms", pa.float64()),  # until nothing was left, for the first time after the largest lag; null: never
-        ("lag_p50", pa.float64()),  # over the steps of the timeline, of all share partitions together
+        (
+            "drain_ms",
+            pa.float64(),
+        ),  # until nothing was left, for the first time after the largest lag; null: never
+        (
+            "lag_p50",
+            pa.float64(),
+        ),  # over the steps of the timeline, of all share partitions together
         ("lag_p95", pa.float64()),
         ("lag_max", pa.int64()),
         ("lag_end", pa.int64()),
         ("age_p50_ms", pa.float64()),  # over the steps, of the oldest unfinished record
         ("age_p95_ms", pa.float64()),
         ("age_max_ms", pa.float64()),
-        ("latency_p50_ms", pa.float64()),  # over the records, from append to finish; null: none was finished
+        (
+            "latency_p50_ms",
+            pa.float64(),
+        ),  # over the records, from append to finish; null: none was finished
         ("latency_p95_ms", pa.float64()),
         ("arrived", pa.int64()),
         ("completed", pa.int64()),  # offsets finished, acknowledged or archived
@@ -45,7 +54,10 @@ SUMMARY = pa.schema(
         ("moves", pa.int32()),  # partitions taken from members that stayed
         ("moves_per_minute", pa.float64()),
         ("idle_members", pa.int32()),  # lives without a single record
-        ("fairness", pa.float64()),  # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
+        (
+            "fairness",
+            pa.float64(),
+        ),  # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
         ("busy_share", pa.float64()),  # of the time that members were there
         ("member_hours", pa.float64()),
     ]
@@ -66,8 +78,17 @@ def summary(
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
-    totals = dict(zip(COUNTS, np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist(), strict=True))
-    archived, finished = sum(tally.archived), sum(last - first + 1 for _, first, last, _ in tally.finished)
+    totals = dict(
+        zip(
+            COUNTS,
+            np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist(),
+            strict=True,
+        )
+    )
+    archived, finished = (
+        sum(tally.archived),
+        sum(last - first + 1 for _, first, last, _ in tally.finished),
+    )
     latency = _latency(tally, logs)
     useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
     busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
@@ -89,7 +110,9 @@ def summary(
         "age_max_ms": float(age.max()),
         "latency_p50_ms": latency[0],
         "latency_p95_ms": latency[1],
-        "arrived": sum(log.known_end - start for log, start in zip(logs, _ends(scenario), strict=True)),
+        "arrived": sum(
+            log.known_end - start for log, start in zip(logs, _ends(scenario), strict=True)
+        ),
         "completed": finished,
         "acknowledged": finished - archived,
         "archived": archived,

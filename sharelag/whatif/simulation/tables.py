@@ -28,7 +28,10 @@ TIMELINE = pa.schema(
         ("in_flight", pa.int64()),  # acquired offsets
         ("end_offset", pa.int64()),
         ("lag", pa.int64()),  # end - start - count: what is left to finish
-        ("age_ms", pa.int64()),  # since the first unfinished record was appended; 0: nothing is left
+        (
+            "age_ms",
+            pa.int64(),
+        ),  # since the first unfinished record was appended; 0: nothing is left
         ("members", pa.int32()),  # who fetch it
     ]
 )
@@ -69,7 +72,10 @@ ASSIGNMENTS = pa.schema(
         ("revoked", pa.int32()),  # from members that stay
         ("idle", pa.int32()),  # members without a partition
         ("unserved", pa.int32()),  # partitions without a member
-        ("rebalances", pa.int32()),  # Kafka's rebalance-count of the group by then, which leaves out who left
+        (
+            "rebalances",
+            pa.int32(),
+        ),  # Kafka's rebalance-count of the group by then, which leaves out who left
     ]
 )
 #: Offsets that were finished together, acknowledged or archived.
@@ -97,8 +103,15 @@ REQUESTS = pa.schema(
 class Samples:
     """The rows of the timeline, taken while the simulation runs."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, clients: Sequence[Client]) -> None:
-        self._scenario, self._clock, self._brokers, self._clients = scenario, clock, brokers, clients
+    def __init__(
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, clients: Sequence[Client]
+    ) -> None:
+        self._scenario, self._clock, self._brokers, self._clients = (
+            scenario,
+            clock,
+            brokers,
+            clients,
+        )
         self._rows: list[tuple[int, ...]] = []
 
     def take(self) -> None:
@@ -220,13 +233,22 @@ def assignments(made: Sequence[Assigned]) -> pa.Table:
 
 def finished(tally: Tally, scenario: Scenario) -> pa.Table:
     """What was finished and when."""
-    names = [(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)]
-    return table([(time / MS, *names[place], first, last) for place, first, last, time in tally.finished], FINISHED)
+    names = [
+        (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+    ]
+    return table(
+        [(time / MS, *names[place], first, last) for place, first, last, time in tally.finished],
+        FINISHED,
+    )
 
 
 def duplicates(tally: Tally) -> int:
     """Redeliveries without a release of a member."""
-    return max(sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values()) - tally.given_back, 0)
+    return max(
+        sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values())
+        - tally.given_back,
+        0,
+    )
 
 
 def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Client]) -> pa.Table:

@@ -13,7 +13,11 @@ NOBODY = -1
 #: What is counted of a share partition and a member, in records.
 COUNTS = ("deliveries", "redeliveries", "acknowledged", "released", "rejected", "refused")
 _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
-_AVAILABLE, _ACKED, _ARCHIVED = DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+_AVAILABLE, _ACKED, _ARCHIVED = (
+    DeliveryState.AVAILABLE,
+    DeliveryState.ACKNOWLEDGED,
+    DeliveryState.ARCHIVED,
+)
 
 
 class Tally:
@@ -24,11 +28,14 @@ class Tally:
     counts
         By share partition and member, as `COUNTS`.
     archived, expired, lost
-        By share partition: offsets archived, given back since their locks ran out, deleted before they were finished.
+        By share partition: offsets archived, given back since their locks ran out, deleted before
+        they were finished.
     finished
-        Share partition, first and last offset, and the time (microseconds) of all that was finished.
+        Share partition, first and last offset, and the time (microseconds) of all that was
+        finished.
     given_back
-        Records that members released themselves; what closed sessions and ended locks release is not in it.
+        Records that members released themselves; what closed sessions and ended locks release is
+        not in it.
     drained_at
         Times (microseconds) at which nothing was left, at most one in each step of the timeline.
     """
@@ -79,7 +86,9 @@ class Tally:
     def refused(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
         """Acknowledgements came too late, and the work was for nothing; a renewal is no work."""
         lost = [one for one in given if one.types != AcknowledgeType.RENEW]
-        self._of(place, number)[_REFUSED] += sum(one.last_offset - one.first_offset + 1 for one in lost)
+        self._of(place, number)[_REFUSED] += sum(
+            one.last_offset - one.first_offset + 1 for one in lost
+        )
 
     def drained(self, now: int) -> None:
         """Nothing is left at this time."""

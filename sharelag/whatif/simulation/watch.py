@@ -14,11 +14,15 @@ from sharelag.whatif.simulation.tally import Tally
 class Watch:
     """Looks at a share group, and remembers since when its heads are what they are."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, brokers: Brokers, states: StateLog, tally: Tally) -> None:
+    def __init__(
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, states: StateLog, tally: Tally
+    ) -> None:
         self._settings, self._clock, self._brokers = scenario.settings, clock, brokers
         self._states, self._tally = states, tally
         starts = [(topic, start) for topic in scenario.topics for start in topic.starts]
-        self._compacted = [topic.compact_ms is not None or bool(start.missing) for topic, start in starts]
+        self._compacted = [
+            topic.compact_ms is not None or bool(start.missing) for topic, start in starts
+        ]
         self._begins = sum(start.end_offset for _, start in starts)
         self._heads = Heads(len(starts))
         self._counted = self._finished_so_far = 0
@@ -27,7 +31,11 @@ class Watch:
         """The group now; its lag without what more members would not finish, if wanted."""
         now, served = self._clock.now, self._brokers.served
         ends = [one.log.end(now) for one in served]
-        ages = [max(now - one.log.appended(one.share.start_offset), 0) // MS for one in served if one.lag > 0]
+        ages = [
+            max(now - one.log.appended(one.share.start_offset), 0) // MS
+            for one in served
+            if one.lag > 0
+        ]
         lags: list[int | None] = [None] * len(served)
         for place, (start, complete) in self._states.begins.items():
             lags[place] = max(ends[place] - start - complete, 0)

@@ -28,7 +28,9 @@ class World:
     logs: Sequence[Log]
     outcomes: Sequence[Outcomes]
     spawn: Callable[[int, int], None]  # a member of the scenario begins another life
-    requests: list[tuple[int, int, int, int, str]] | None  # time, member, broker, session epoch, what
+    requests: (
+        list[tuple[int, int, int, int, str]] | None
+    )  # time, member, broker, session epoch, what
 
 
 @dataclass(slots=True)

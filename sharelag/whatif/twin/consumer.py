@@ -1,7 +1,7 @@
 """A consumer of a consumer group: it fetches ahead, works on what a poll returns, and commits at times.
 
-As the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``: heartbeats go on while it works, and
-partitions are given up and taken within a poll.
+As the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``: heartbeats go on while
+it works, and partitions are given up and taken within a poll.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = rang
 class Consumer(Life):
     """One life of a consumer."""
 
-    def __init__(self, world: World, member: Member, number: int, life: int, which: int, work: dict[int, Work]) -> None:
+    def __init__(
+        self,
+        world: World,
+        member: Member,
+        number: int,
+        life: int,
+        which: int,
+        work: dict[int, Work],
+    ) -> None:
         super().__init__(world, member, number, life, which, work)
         self._world = world
         self._fetcher = Fetcher(world, member, self._fetched)
@@ -36,7 +44,11 @@ class Consumer(Life):
     @property
     def held(self) -> int:
         """Records that it works on."""
-        return 0 if self._batch is None else sum(one.last - one.first + 1 for one in self._batch.returned)
+        return (
+            0
+            if self._batch is None
+            else sum(one.last - one.first + 1 for one in self._batch.returned)
+        )
 
     # ---- membership ----
 
@@ -57,9 +69,14 @@ class Consumer(Life):
         if self.ended is not None or not self._is_member():
             return
         known = [
-            place for topic in self._topics for place, begin in self._world.topics[topic] if begin <= self._clock.now
+            place
+            for topic in self._topics
+            for place, begin in self._world.topics[topic]
+            if begin <= self._clock.now
         ]
-        answer = self._world.coordinator.heartbeat(self.id, frozenset(known), owned, not self._known)
+        answer = self._world.coordinator.heartbeat(
+            self.id, frozenset(known), owned, not self._known
+        )
         self._clock.after(self._network, self._told, answer)
 
     def _told(self, answer: Places | bool | None) -> None:
@@ -136,9 +153,17 @@ class Consumer(Life):
 
     def _work_on(self, returned: list[Returned]) -> None:
         self.polls += 1
-        world, behaviour, attempts = self._world, self.member.behaviour, self._world.settings.attempts
-        limit = world.scenario.settings.limits.delivery_count_limit if attempts is None else attempts
-        batch = self._batch = worked(returned, behaviour, limit, self.work.__getitem__, world.outcomes)
+        world, behaviour, attempts = (
+            self._world,
+            self.member.behaviour,
+            self._world.settings.attempts,
+        )
+        limit = (
+            world.scenario.settings.limits.delivery_count_limit if attempts is None else attempts
+        )
+        batch = self._batch = worked(
+            returned, behaviour, limit, self.work.__getitem__, world.outcomes
+        )
         batch.duration += round(self.member.service.poll_ms * MS)
         for partition, first, last in returned:
             counts = self._counts(partition.place)

@@ -1,7 +1,8 @@
 """Members of a consumer group, and who may have which partition now.
 
-The group coordinator of KIP-848 (``group.protocol=consumer``): members are told their part of the target assignment
-with their own heartbeats, and get a partition when whoever had it has given it up.
+The group coordinator of KIP-848 (``group.protocol=consumer``): members are told their part of the
+target assignment with their own heartbeats, and get a partition when whoever had it has given it
+up.
 """
 
 from __future__ import annotations
@@ -46,14 +47,18 @@ class Coordinator(Membership[Joined]):
         All target assignments, in order.
     """
 
-    def __init__(self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int) -> None:
+    def __init__(
+        self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int
+    ) -> None:
         super().__init__(clock, session_timeout_ms)
         self._partitions, self._interval = partitions, assignment_interval_ms * MS
         self._assignment_epoch = 0
         self._assigned_at: int | None = None
         self.assignments: list[Assigned] = []
 
-    def heartbeat(self, member: str, subscribed: Places, owned: Places, joins: bool) -> Places | bool | None:
+    def heartbeat(
+        self, member: str, subscribed: Places, owned: Places, joins: bool
+    ) -> Places | bool | None:
         """Answer a heartbeat.
 
         Parameters
@@ -66,7 +71,8 @@ class Coordinator(Membership[Joined]):
         Returns
         -------
         frozenset, None or False
-            What to have from now on; None: as before; False: this member is not in the group (any more).
+            What to have from now on; None: as before; False: this member is not in the group (any
+            more).
         """
         known = self.members.get(member)
         if known is None:

@@ -37,7 +37,9 @@ class Fetcher:
         self._most = max(world.settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
         self._earliest = world.scenario.settings.auto_offset_reset == "earliest"
         self.positions: dict[int, int] = {}
-        self._buffered: dict[int, int] = {}  # exclusive end of what was fetched; in the order in which it came
+        self._buffered: dict[
+            int, int
+        ] = {}  # exclusive end of what was fetched; in the order in which it came
         self._asked: set[int] = set()  # brokers with a request under way
         self._closed = False
 
@@ -45,7 +47,9 @@ class Fetcher:
         """Begin with partitions where they were committed."""
         for place in places:
             if place not in self.positions:
-                self.positions[place] = self._world.partitions[place].position(self._clock.now, self._earliest)
+                self.positions[place] = self._world.partitions[place].position(
+                    self._clock.now, self._earliest
+                )
         self.fetch()
 
     def drop(self, places: Iterable[int]) -> None:
@@ -101,10 +105,18 @@ class Fetcher:
             elif position < end:
                 found[place] = (position, min(end, position + self._most))
         if found or now >= until:
-            self._clock.after((self._cost if found else 0) + self._network, self._answered, broker, found)
+            self._clock.after(
+                (self._cost if found else 0) + self._network, self._answered, broker, found
+            )
             return
         dues = [self._world.partitions[place].log.next_readable() for place in asked]
-        self._clock.at(min([until, *(due for due in dues if due is not None)]), self._serve, broker, asked, until)
+        self._clock.at(
+            min([until, *(due for due in dues if due is not None)]),
+            self._serve,
+            broker,
+            asked,
+            until,
+        )
 
     def _answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
         self._asked.discard(broker)
@@ -118,7 +130,12 @@ class Fetcher:
     def _reset(self, place: int) -> None:
         """``auto.offset.reset``, since the log begins later than the position."""
         partition = self._world.partitions[place]
-        if not self._closed and self.positions.get(place, partition.log.start) < partition.log.start:
-            self.positions[place] = partition.log.start if self._earliest else partition.log.end(self._clock.now)
+        if (
+            not self._closed
+            and self.positions.get(place, partition.log.start) < partition.log.start
+        ):
+            self.positions[place] = (
+                partition.log.start if self._earliest else partition.log.end(self._clock.now)
+            )
             partition.skip_to(self.positions[place], self._world.tally)
             self._world.note_drained()

@@ -40,7 +40,9 @@ class Partition:
     @property
     def lag(self) -> int:
         """What is left to do, by the end offset that was asked for last."""
-        return max(self.log.known_end - self.done, 0) - sum(offset >= self.done for offset in self.without)
+        return max(self.log.known_end - self.done, 0) - sum(
+            offset >= self.done for offset in self.without
+        )
 
     def idle(self, first: int, last: int) -> list[int]:
         """The offsets ``first..last`` that are no work: without a record, aborted, or done before."""
@@ -91,7 +93,11 @@ def begun(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> P
         return Partition(place, log, None, offset, offset)
     offset = max(window.start_offset, log.start)
     finished = [run for run in window.batches if run.delivery_state in TERMINAL_STATES]
-    without = frozenset(one for run in finished for one in range(max(run.first_offset, offset), run.last_offset + 1))
+    without = frozenset(
+        one for run in finished for one in range(max(run.first_offset, offset), run.last_offset + 1)
+    )
     while offset in without:
         offset += 1
-    return Partition(place, log, offset, offset, offset, frozenset(one for one in without if one >= offset))
+    return Partition(
+        place, log, offset, offset, offset, frozenset(one for one in without if one >= offset)
+    )

@@ -35,8 +35,9 @@ _CLEAN_MS = 300_000
 class ConsumerGroupResult(Shown):
     """What happened, in the tables of `sharelag.whatif.simulate.SimulationResult`.
 
-    In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far records were
-    delivered; the committed offset, which Kafka's lag goes by, is up to ``auto.commit.interval.ms`` older.
+    In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far
+    records were delivered; the committed offset, which Kafka's lag goes by, is up to
+    ``auto.commit.interval.ms`` older.
     """
 
     scenario: Scenario
@@ -65,13 +66,19 @@ class Run:
     def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
         self.scenario, self.seed = scenario, seed
         self.clock = clock = Clock(scenario.begins_ms)
-        self.names = [(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)]
-        self.first = {topic: place for place, (topic, number) in enumerate(self.names) if number == 0}
+        self.names = [
+            (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+        ]
+        self.first = {
+            topic: place for place, (topic, number) in enumerate(self.names) if number == 0
+        }
         self.tally = Tally(len(self.names), scenario.step_ms * MS)
         self.logs = [log for topic in logs(scenario, seed) for log in topic]
         starts = [start for topic in scenario.topics for start in topic.starts]
         earliest = scenario.settings.auto_offset_reset == "earliest"
-        self.partitions = [begun(place, log, starts[place], earliest) for place, log in enumerate(self.logs)]
+        self.partitions = [
+            begun(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
+        ]
         self.coordinator = Coordinator(
             clock, len(self.names), settings.session_timeout_ms, settings.assignment_interval_ms
         )
@@ -87,7 +94,10 @@ class Run:
             self.coordinator,
             self.partitions,
             {
-                topic.name: [(self.first[topic.name] + n, begin * MS) for n, begin in enumerate(topic.there_from())]
+                topic.name: [
+                    (self.first[topic.name] + n, begin * MS)
+                    for n, begin in enumerate(topic.there_from())
+                ]
                 for topic in scenario.topics
             },
             self._outcomes(),
@@ -100,7 +110,9 @@ class Run:
         if scenario.autoscaler:
             self._stood: list[int | None] = [None] * len(self.names)
             self._persists, self._looked_at = [False] * len(self.names), -1
-            self.scaling = Scaling(scenario, clock, self.each, self.lives, self._spawn, self._observe)
+            self.scaling = Scaling(
+                scenario, clock, self.each, self.lives, self._spawn, self._observe
+            )
 
     def result(self) -> ConsumerGroupResult:
         """Let it run, and give what happened."""
@@ -135,7 +147,13 @@ class Run:
             self.coordinator.gather(
                 {
                     member_id(self.seed, which, 0): Joined(
-                        frozenset(place for topic in member.topics for place, begin in topics[topic] if not begin), 0
+                        frozenset(
+                            place
+                            for topic in member.topics
+                            for place, begin in topics[topic]
+                            if not begin
+                        ),
+                        0,
                     )
                     for which, member in enumerate(self.each)
                     if not member.join_ms
@@ -158,16 +176,21 @@ class Run:
         if service not in self.works:
             factors = dict(service.by_partition)
             self.works[service] = {
-                place: Work(self.seed, place, service, factors.get(name, 1.0)) for place, name in enumerate(self.names)
+                place: Work(self.seed, place, service, factors.get(name, 1.0))
+                for place, name in enumerate(self.names)
             }
-        self.lives.append(Consumer(self.world, member, len(self.lives), life, which, self.works[service]))
+        self.lives.append(
+            Consumer(self.world, member, len(self.lives), life, which, self.works[service])
+        )
 
     def _befall(self, fault: Fault) -> None:
         """Accidents of members, and records that are deleted; another leader makes no difference to a consumer."""
         if fault.kind == "delete_records":
             log = self.logs[self.first[fault.topic] + fault.partition]
             log.start = min(max(log.start, fault.offset), log.end(self.clock.now))
-        for life in [life for life in self.lives if life.member.name == fault.member and life.ended is None]:
+        for life in [
+            life for life in self.lives if life.member.name == fault.member and life.ended is None
+        ]:
             if fault.kind == "crash":
                 life.crash()
             elif fault.kind == "hang":
@@ -182,7 +205,9 @@ class Run:
             log = self.logs[place]
             end = log.end_then(self.clock.now - retention_ms * MS) // segment * segment
             log.start = min(max(log.start, end), log.end(self.clock.now))
-        self.clock.after(min(retention_ms, _CLEAN_MS) * MS, self._retain, places, retention_ms, segment)
+        self.clock.after(
+            min(retention_ms, _CLEAN_MS) * MS, self._retain, places, retention_ms, segment
+        )
 
     def _compact(self, places: Sequence[int], every_ms: int) -> None:
         for place in places:
@@ -199,7 +224,17 @@ class Run:
             end, lag = one.log.end(now), one.lag
             age = max(now - one.log.appended(one.done), 0) // MS if lag > 0 else 0
             working = max(one.delivered - one.done, 0)
-            known = (now // MS, one.log.start, one.done, one.delivered, end - one.done - lag, working, end, lag, age)
+            known = (
+                now // MS,
+                one.log.start,
+                one.done,
+                one.delivered,
+                end - one.done - lag,
+                working,
+                end,
+                lag,
+                age,
+            )
             self.rows.append((*known, owners.get(one.place, 0)))
         self._note_drained()
         if now + step <= self.scenario.duration_ms * MS:
@@ -214,7 +249,9 @@ class Run:
             [partition for _ in range(steps) for _, partition in self.names],
             *values[:, 1:].T,
         ]
-        return pa.table(dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE)
+        return pa.table(
+            dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE
+        )
 
     def _note_drained(self) -> None:
         now = self.clock.now
@@ -249,5 +286,11 @@ class Run:
     def _outcomes(self) -> list[Outcomes]:
         poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
         for one in self.scenario.poison:
-            poison.setdefault((one.topic, one.partition), {})[one.offset] = _POISON[one.how], one.attempts
-        return [Outcomes(self.seed, place, poison.get(name, {})) for place, name in enumerate(self.names)]
+            poison.setdefault((one.topic, one.partition), {})[one.offset] = (
+                _POISON[one.how],
+                one.attempts,
+            )
+        return [
+            Outcomes(self.seed, place, poison.get(name, {}))
+            for place, name in enumerate(self.names)
+        ]

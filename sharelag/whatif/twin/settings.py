@@ -14,8 +14,9 @@ class ConsumerSettings:
     Attributes
     ----------
     attempts
-        How often a record is tried in place before it is given up (skipped, or put into a dead letter queue); None:
-        as often as ``share.delivery.count.limit`` of the scenario allows, so that both groups give up alike.
+        How often a record is tried in place before it is given up (skipped, or put into a dead
+        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
+        that both groups give up alike.
     """
 
     auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
@@ -27,7 +28,11 @@ class ConsumerSettings:
     attempts: int | None = None
 
     def __post_init__(self) -> None:
-        spans = (self.auto_commit_interval_ms, self.max_poll_interval_ms, self.heartbeat_interval_ms)
+        spans = (
+            self.auto_commit_interval_ms,
+            self.max_poll_interval_ms,
+            self.heartbeat_interval_ms,
+        )
         if min(*spans, self.session_timeout_ms, self.max_partition_fetch_bytes) < 1:
             raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
         if self.attempts is not None and self.attempts < 1:

@@ -10,9 +10,10 @@ def uniform(
 ) -> dict[str, frozenset[int]]:
     """Even numbers of partitions, with as few moves as that takes.
 
-    As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by one at most where
-    all members subscribe to the same, and who has a partition keeps it where that is even. Which of several even
-    assignments it is may be another one than Kafka's, which goes by the order of a hash map.
+    As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
+    one at most where all members subscribe to the same, and who has a partition keeps it where that
+    is even. Which of several even assignments it is may be another one than Kafka's, which goes by
+    the order of a hash map.
 
     Parameters
     ----------

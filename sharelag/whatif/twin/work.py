@@ -53,8 +53,9 @@ def worked(
     ----------
     returned : sequence of Returned
     behaviour : Behaviour
-        A record that it releases is tried again at once, up to ``attempts`` times in all its deliveries, and then
-        given up, as a rejected one; a silent one counts as done, since nobody says that it is not.
+        A record that it releases is tried again at once, up to ``attempts`` times in all its
+        deliveries, and then given up, as a rejected one; a silent one counts as done, since nobody
+        says that it is not.
     attempts : int
     work : callable
         Gives the work in a partition.
@@ -66,7 +67,10 @@ def worked(
         here, place = work(partition.place), partition.place
         idle = partition.idle(first, last)
         fresh = max(first, partition.delivered)
-        odd = {offset: partition.tries.get(offset, 1) + 1 for offset in range(first, min(fresh, last + 1))}
+        odd = {
+            offset: partition.tries.get(offset, 1) + 1
+            for offset in range(first, min(fresh, last + 1))
+        }
         partition.tries.update(odd)
         answers = outcomes[place].of(fresh, last, 1, behaviour) if fresh <= last else None
         if answers is not None:
@@ -76,7 +80,9 @@ def worked(
         for offset in sorted(odd.keys() - no_work):
             batch.duration += _time(here, done, offset - 1, idle)
             done = offset + 1
-            if _tried(batch, partition, offset, odd[offset], behaviour, attempts, here, outcomes[place]):
+            if _tried(
+                batch, partition, offset, odd[offset], behaviour, attempts, here, outcomes[place]
+            ):
                 batch.crashes = True
                 return batch
         batch.duration += _time(here, done, last, idle)
@@ -113,4 +119,6 @@ def _tried(
 def _time(here: Work, first: int, last: int, idle: Sequence[int]) -> int:
     if last < first:
         return 0
-    return here.total(first, last) - sum(here.total(one, one) for one in idle if first <= one <= last)
+    return here.total(first, last) - sum(
+        here.total(one, one) for one in idle if first <= one <= last
+    )

@@ -24,7 +24,9 @@ class World:
     clock: Clock
     coordinator: Coordinator
     partitions: Sequence[Partition]
-    topics: dict[str, list[tuple[int, int]]]  # the partitions of each, and from when on they are there
+    topics: dict[
+        str, list[tuple[int, int]]
+    ]  # the partitions of each, and from when on they are there
     outcomes: Sequence[Outcomes]
     tally: Tally
     note_drained: Callable[[], None]

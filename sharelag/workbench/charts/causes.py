@@ -57,10 +57,14 @@ def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
         "as_of": pa.repeat(pa.scalar(as_of, schemas.TIMESTAMP), len(table)),
         "where": pa.array(where, pa.string()),
     }
-    return rows.conformed(columns, CAUSE_SPANS).sort_by([("group_id", "ascending"), ("rank", "ascending")])
+    return rows.conformed(columns, CAUSE_SPANS).sort_by(
+        [("group_id", "ascending"), ("rank", "ascending")]
+    )
 
 
-def cause_figure(records: pa.Table, theme: Theme = "light", most: int = 30, as_of: datetime | None = None) -> Any:
+def cause_figure(
+    records: pa.Table, theme: Theme = "light", most: int = 30, as_of: datetime | None = None
+) -> Any:
     """A bar a cause, from when it began until now; an open mark where its beginning is not known.
 
     Parameters
@@ -86,7 +90,9 @@ def cause_figure(records: pa.Table, theme: Theme = "light", most: int = 30, as_o
     several = len(pc.unique(records.column("group_id"))) > 1
     unsince, unheld = (records.column(name).null_count for name in ("since", "held"))
     parts = [
-        f"the beginning of {text.counted(unsince, 'cause')}, an open mark at the moment of judging" if unsince else ""
+        f"the beginning of {text.counted(unsince, 'cause')}, an open mark at the moment of judging"
+        if unsince
+        else ""
     ]
     parts.append(f"how much {text.counted(unheld, 'cause')} holds" if unheld else "")
     told = "; ".join(part for part in parts if part)
@@ -162,16 +168,24 @@ def _place(row: dict[str, Any], several: bool, width: int | None = text.LABEL) -
     if topic is None:
         return text.name(row["group_id"], width)
     partitions = row["where"] or ("" if row["partition"] is None else str(row["partition"]))
-    place = f"{text.name(topic, width)}:{text.name(partitions, width)}" if partitions else text.name(topic, width)
+    place = (
+        f"{text.name(topic, width)}:{text.name(partitions, width)}"
+        if partitions
+        else text.name(topic, width)
+    )
     return f"{text.name(row['group_id'], width)}: {place}" if several else place
 
 
 def _held(row: dict[str, Any]) -> str:
-    return "holds ? offsets" if row["held"] is None else f"holds {text.counted(row['held'], 'offset')}"
+    return (
+        "holds ? offsets" if row["held"] is None else f"holds {text.counted(row['held'], 'offset')}"
+    )
 
 
 def _told(row: dict[str, Any]) -> str:
-    since = "since when is not known" if row["since"] is None else f"since {text.moment(row['since'])}"
+    since = (
+        "since when is not known" if row["since"] is None else f"since {text.moment(row['since'])}"
+    )
     return text.hover(
         f"{row['severity']}: {row['cause']}, {_place(row, True, None)}",
         f"{since}, {_held(row)}",

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 #: One variant: a row of `sharelag.whatif.comparison.tables.DIFFERENCES`, and over how many seeds.
 COMPARED = pa.schema([*DIFFERENCES, ("seeds", pa.int32())])
-_SIDES = {"lower": "left of 0 is better", "higher": "right of 0 is better", None: "neither side is better"}
+_SIDES = {
+    "lower": "left of 0 is better",
+    "higher": "right of 0 is better",
+    None: "neither side is better",
+}
 
 
 def compared_records(comparison: Comparison, measure: str) -> pa.Table:
@@ -35,7 +39,9 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
     pyarrow.Table
         `COMPARED`.
     """
-    rows = comparison.differences.filter(pc.equal(comparison.differences.column("measure"), measure))
+    rows = comparison.differences.filter(
+        pc.equal(comparison.differences.column("measure"), measure)
+    )
     seeds = pc.count_distinct(comparison.runs.column("seed")).as_py()
     return rows.append_column(COMPARED.field("seeds"), pa.array([seeds] * len(rows), pa.int32()))
 
@@ -56,11 +62,15 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
     rows = records.to_pylist()
     if not rows:
         return empty(
-            "Nothing is compared: give two variants or more", Story("No difference", None, "", simulated=True), theme
+            "Nothing is compared: give two variants or more",
+            Story("No difference", None, "", simulated=True),
+            theme,
         )
     measure, known = rows[0]["measure"], [row for row in rows if row["difference"] is not None]
     how = MEASURED[measure]
-    scale, unit = (1000.0, "seconds") if how.unit == "ms" else (1.0, how.unit or "a ratio without a unit")
+    scale, unit = (
+        (1000.0, "seconds") if how.unit == "ms" else (1.0, how.unit or "a ratio without a unit")
+    )
     lost = [text.name(row["variant"]) for row in rows if row["difference"] is None]
     confidence = 100 * rows[0]["confidence"]
     story = Story(
@@ -68,7 +78,9 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
         title=_title(known, measure, rows[0]["baseline"]),
         as_of=None,
         unit=f"Variant less baseline, in {unit}, with intervals of {confidence:g} % together; {_SIDES[how.better]}.",
-        unknown=f"Not known: {text.listed(lost)}; a run of it or of the baseline has no such value." if lost else "",
+        unknown=f"Not known: {text.listed(lost)}; a run of it or of the baseline has no such value."
+        if lost
+        else "",
         facts=(f"{text.counted(rows[0]['seeds'], 'run')} of each, with the same seeds.",),
     )
     if not known:
@@ -130,4 +142,6 @@ def _title(known: list[dict[str, Any]], measure: str, baseline: str) -> str:
     for better, told in ((True, "better"), (False, "worse")):
         if names := [text.name(row["variant"]) for row in known if row["better"] is better]:
             return f"{words}: {text.listed(names)} {told} than {text.name(baseline)}"
-    return f"{words}: the runs do not show that anything is better or worse than {text.name(baseline)}"
+    return (
+        f"{words}: the runs do not show that anything is better or worse than {text.name(baseline)}"
+    )

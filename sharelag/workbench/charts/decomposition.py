@@ -71,7 +71,9 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
     place = np.repeat(np.arange(len(table)), len(PARTS))
     offsets = np.stack([rows.floats(table, column) for _, column, _ in PARTS], axis=1).ravel()
     wide = table.take(pa.array(place))
-    columns = {name: wide.column(name) for name in DECOMPOSITION.names if name not in ("part", "offsets")} | {
+    columns = {
+        name: wide.column(name) for name in DECOMPOSITION.names if name not in ("part", "offsets")
+    } | {
         "part": pa.array([part for part, *_ in PARTS] * len(table), pa.string()),
         "offsets": pa.array(offsets, from_pandas=True),
     }
@@ -96,11 +98,16 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
     as_of = rows.latest(records)
     if not len(records):
         return empty(
-            "There is no share partition: choose other groups or topics", Story("There is no lag", as_of, ""), theme
+            "There is no share partition: choose other groups or topics",
+            Story("There is no lag", as_of, ""),
+            theme,
         )
     chosen, others = rows.largest(records, "lag", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
-    told = [[*_told(one)] for one in chosen.filter(pc.equal(chosen.column("part"), "unread")).to_pylist()]
+    told = [
+        [*_told(one)]
+        for one in chosen.filter(pc.equal(chosen.column("part"), "unread")).to_pylist()
+    ]
     one_each = chosen.column("partition").null_count == 0
     traces = []
     for part, _, kind in PARTS:
@@ -114,7 +121,11 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                 name=_WORDS[part],
                 marker=marker(KINDS[kind], theme),
                 hovertext=[
-                    text.hover(whole[n], f"{part} {text.number(value)} offsets: {KINDS[kind].means}", *told[n])
+                    text.hover(
+                        whole[n],
+                        f"{part} {text.number(value)} offsets: {KINDS[kind].means}",
+                        *told[n],
+                    )
                     for n, value in zip(row, mine.column("offsets").to_pylist(), strict=True)
                 ],
                 hoverinfo="text",
@@ -124,7 +135,14 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
         )
     without = _without_size(chosen)
     notes = [
-        {"x": 0, "y": n, "text": text.escaped(f"? {why}"), "showarrow": False, "xanchor": "left", "xshift": 4}
+        {
+            "x": 0,
+            "y": n,
+            "text": text.escaped(f"? {why}"),
+            "showarrow": False,
+            "xanchor": "left",
+            "xshift": 4,
+        }
         for n, why in without
     ]
     story = Story(
@@ -156,14 +174,20 @@ def _told(one: dict[str, Any]) -> tuple[str, ...]:
 
 def _without_size(chosen: pa.Table) -> list[tuple[int, str]]:
     """Rows of which no part is known, and why."""
-    found = chosen.filter(pc.and_(pc.equal(chosen.column("part"), "unread"), pc.is_null(chosen.column("offsets"))))
-    return [(one["row"], REASONS.get(one["lag_reason"] or "", "not known")) for one in found.to_pylist()]
+    found = chosen.filter(
+        pc.and_(pc.equal(chosen.column("part"), "unread"), pc.is_null(chosen.column("offsets")))
+    )
+    return [
+        (one["row"], REASONS.get(one["lag_reason"] or "", "not known")) for one in found.to_pylist()
+    ]
 
 
 def _title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
     sums = {
-        part: pc.sum(records.filter(pc.equal(records.column("part"), part)).column("offsets")).as_py()
+        part: pc.sum(
+            records.filter(pc.equal(records.column("part"), part)).column("offsets")
+        ).as_py()
         for part, *_ in PARTS
     }
     if all(value is None for value in sums.values()):

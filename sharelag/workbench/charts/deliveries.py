@@ -26,7 +26,10 @@ DELIVERY_COUNTS = pa.schema(
         ("delivery_count", pa.int16()),
         ("offsets", pa.int64()),
         ("share_partitions", pa.int64()),  # with at least one of them
-        ("as_of", schemas.TIMESTAMP),  # of the windows, or of the group's last record; null: not known
+        (
+            "as_of",
+            schemas.TIMESTAMP,
+        ),  # of the windows, or of the group's last record; null: not known
     ]
 )
 
@@ -44,7 +47,8 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     Returns
     -------
     pyarrow.Table
-        `DELIVERY_COUNTS`, sorted by group, state and count; offsets without a persisted state come last in a group.
+        `DELIVERY_COUNTS`, sorted by group, state and count; offsets without a persisted state come
+        last in a group.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     lists = flat(windows.column("runs"))
@@ -53,23 +57,33 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     window = np.repeat(np.arange(len(counts)), counts)
     first, last = (pc.struct_field(runs, n).to_numpy(zero_copy_only=False) for n in (0, 1))
     length = last - first + 1
-    start, end = (rows.floats(windows, name) for name in ("effective_start_offset", "window_end_offset"))
-    span = np.where(np.isnan(start), 0, np.maximum(np.nan_to_num(end) - np.nan_to_num(start), 0)).astype(np.int64)
+    start, end = (
+        rows.floats(windows, name) for name in ("effective_start_offset", "window_end_offset")
+    )
+    span = np.where(
+        np.isnan(start), 0, np.maximum(np.nan_to_num(end) - np.nan_to_num(start), 0)
+    ).astype(np.int64)
     stateless = span - np.bincount(window, length, len(counts)).astype(np.int64)
     some = np.flatnonzero(stateless > 0)
     place = pa.array(np.concatenate([window, some]))
     each = pa.table(
         {
             "group_id": flat(windows.column("group_id")).take(place),
-            "delivery_state": pa.concat_arrays([pc.struct_field(runs, 2), pa.nulls(len(some), pa.int8())]),
-            "delivery_count": pa.concat_arrays([pc.struct_field(runs, 3), pa.nulls(len(some), pa.int16())]),
+            "delivery_state": pa.concat_arrays(
+                [pc.struct_field(runs, 2), pa.nulls(len(some), pa.int8())]
+            ),
+            "delivery_count": pa.concat_arrays(
+                [pc.struct_field(runs, 3), pa.nulls(len(some), pa.int16())]
+            ),
             "offsets": np.concatenate([length, stateless[some]]),
             "window": place,
             "as_of": flat(windows.column("record_timestamp")).take(place),
         }
     )
     keys = ["group_id", "delivery_state", "delivery_count"]
-    summed = each.group_by(keys).aggregate([("offsets", "sum"), ("window", "count_distinct"), ("as_of", "max")])
+    summed = each.group_by(keys).aggregate(
+        [("offsets", "sum"), ("window", "count_distinct"), ("as_of", "max")]
+    )
     columns = {name: summed.column(name) for name in keys} | {
         "offsets": summed.column("offsets_sum"),
         "share_partitions": summed.column("window_count_distinct"),
@@ -80,7 +94,9 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     return rows.conformed(columns, DELIVERY_COUNTS).sort_by([(name, "ascending") for name in keys])
 
 
-def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int | None = None) -> Any:
+def delivery_count_figure(
+    records: pa.Table, theme: Theme = "light", limit: int | None = None
+) -> Any:
     """A bar a delivery count, its parts by state; all groups of the records together.
 
     Parameters
@@ -96,7 +112,10 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
     plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
-    stateless = pc.sum(records.filter(records.column("delivery_state").is_null()).column("offsets")).as_py() or 0
+    stateless = (
+        pc.sum(records.filter(records.column("delivery_state").is_null()).column("offsets")).as_py()
+        or 0
+    )
     unit = "Offsets in the windows, by how often they were delivered."
     unknown = (
         f"Not known: state and delivery count of {text.counted(stateless, 'offset')} in the windows, "
@@ -119,7 +138,11 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
     for one in summed.select(["delivery_count", "delivery_state"]).to_pylist():
         places.setdefault(one["delivery_count"], []).append(one["delivery_state"])
     for state in states:
-        mine = summed.filter(pc.equal(summed.column("delivery_state"), state)).sort_by("delivery_count").to_pylist()
+        mine = (
+            summed.filter(pc.equal(summed.column("delivery_state"), state))
+            .sort_by("delivery_count")
+            .to_pylist()
+        )
         kind = state_kind(state)
         most = max(most, *(one["offsets_sum"] for one in mine))
         bars.append(
@@ -149,7 +172,11 @@ def delivery_count_figure(records: pa.Table, theme: Theme = "light", limit: int 
         story,
         theme,
         barmode="overlay",
-        xaxis={"title": {"text": "delivery count"}, "dtick": max(1, last // 12), "range": [-0.6, last + 0.6]},
+        xaxis={
+            "title": {"text": "delivery count"},
+            "dtick": max(1, last // 12),
+            "range": [-0.6, last + 0.6],
+        },
         yaxis={"title": {"text": "offsets"}, **scale},
         **(_limit(limit, theme) if limit is not None else {}),
     )
@@ -172,7 +199,10 @@ def _limit(limit: int, theme: Theme) -> dict[str, Any]:
         "yanchor": "top",
         "showarrow": False,
     }
-    return {"shapes": [{"type": "line", **at, "line": look}], "annotations": [note | {"text": f"limit {limit}"}]}
+    return {
+        "shapes": [{"type": "line", **at, "line": look}],
+        "annotations": [note | {"text": f"limit {limit}"}],
+    }
 
 
 def _title(told: pa.Table, limit: int | None) -> str:
@@ -180,14 +210,20 @@ def _title(told: pa.Table, limit: int | None) -> str:
         return "No offset in these windows has a persisted delivery count"
     groups = rows.groups_of(told)
     waiting = told.filter(pc.not_equal(told.column("delivery_count"), 0))
-    unfinished = waiting.filter(pc.equal(waiting.column("delivery_state"), int(DeliveryState.AVAILABLE)))
+    unfinished = waiting.filter(
+        pc.equal(waiting.column("delivery_state"), int(DeliveryState.AVAILABLE))
+    )
     if not len(unfinished):
         return f"{groups}: no offset waits for another delivery"
     highest = pc.max(unfinished.column("delivery_count")).as_py()
-    count = pc.sum(unfinished.filter(pc.equal(unfinished.column("delivery_count"), highest)).column("offsets")).as_py()
+    count = pc.sum(
+        unfinished.filter(pc.equal(unfinished.column("delivery_count"), highest)).column("offsets")
+    ).as_py()
     total = pc.sum(unfinished.column("offsets")).as_py()
     left = (
-        "" if limit is None else f", {text.counted(max(limit - highest, 0), 'delivery', 'deliveries')} below the limit"
+        ""
+        if limit is None
+        else f", {text.counted(max(limit - highest, 0), 'delivery', 'deliveries')} below the limit"
     )
     return (
         f"{groups}: {text.counted(total, 'offset')} given back and waiting; the highest delivery count is {highest} "

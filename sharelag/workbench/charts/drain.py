@@ -10,7 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.rates import DRAINED, DRAINS, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
+from sharelag.metrics.rates import (
+    DRAINED,
+    DRAINS,
+    DRAINS_OF,
+    NEVER,
+    NOBODY,
+    PAUSED,
+    STALLED,
+    UNKNOWN,
+)
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.workbench.charts import rows, text
@@ -50,8 +59,9 @@ def drain_records(progress: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `DRAIN_FORECAST`: first those in whose group nobody is, then stalled ones, those that never drain, those of
-        which nothing was finished lately, those that drain (the longest first), unknown and drained ones.
+        `DRAIN_FORECAST`: first those in whose group nobody is, then stalled ones, those that never
+        drain, those of which nothing was finished lately, those that drain (the longest first),
+        unknown and drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)
@@ -78,25 +88,37 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
-    unit = (
-        "Time until nothing is left, at the rates observed; the line is the interval of 95 % confidence for the rates."
-    )
+    unit = "Time until nothing is left, at the observed rates; lines are 95 % confidence intervals."
     if not len(records):
         return empty(
-            "There is no share partition: choose other groups", Story("There is no forecast", as_of, unit), theme
+            "There is no share partition: choose other groups",
+            Story("There is no forecast", as_of, unit),
+            theme,
         )
     lines = _lines(records)
     names = [text.name(name, 2 * text.LABEL) for name, _, _ in lines[:most]]
-    plain = [first | {"row": row, "name": name} for row, (name, first, _) in enumerate(lines[:most])]
+    plain = [
+        first | {"row": row, "name": name} for row, (name, first, _) in enumerate(lines[:most])
+    ]
     draining = [one for one in plain if one["drain"] == DRAINS and one["drain_ms"] is not None]
     longest = max(
-        [one[name] or 0 for one in draining for name in ("drain_ms", "drain_low_ms", "drain_high_ms")], default=0
+        [
+            one[name] or 0
+            for one in draining
+            for name in ("drain_ms", "drain_low_ms", "drain_high_ms")
+        ],
+        default=0,
     )
     scale, words = text.time_unit(longest)
     right = longest * 1.12 / scale or 1.0
     look = line(0, theme)
     told = [text.hover(one["name"], *_told(one)) for one in draining]
-    shared = {"y": [one["row"] for one in draining], "mode": "markers", "hovertext": told, "hoverinfo": "text"}
+    shared = {
+        "y": [one["row"] for one in draining],
+        "mode": "markers",
+        "hovertext": told,
+        "hoverinfo": "text",
+    }
     points = plotly().Scatter(
         **shared,
         x=[one["drain_ms"] / scale for one in draining],
@@ -106,7 +128,9 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
             "type": "data",
             "symmetric": False,
             "array": [_reach(one, "drain_high_ms", right * scale) / scale for one in draining],
-            "arrayminus": [_reach(one, "drain_low_ms", one["drain_ms"]) / scale for one in draining],
+            "arrayminus": [
+                _reach(one, "drain_low_ms", one["drain_ms"]) / scale for one in draining
+            ],
             "color": look["marker"]["color"],
             "thickness": 2,
             "width": 6,
@@ -122,7 +146,14 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         hoverinfo="skip",
     )
     notes = [
-        {"x": 0, "y": one["row"], "text": text.escaped(_words(one)), "showarrow": False, "xanchor": "left", "xshift": 8}
+        {
+            "x": 0,
+            "y": one["row"],
+            "text": text.escaped(_words(one)),
+            "showarrow": False,
+            "xanchor": "left",
+            "xshift": 8,
+        }
         for one in plain
         if one not in draining
     ]
@@ -134,7 +165,9 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in words, without a point."
         if unknown
         else "",
-        facts=rows.left_out(sum(count for *_, count in lines[most:]), "share partition", "with less urgency"),
+        facts=rows.left_out(
+            sum(count for *_, count in lines[most:]), "share partition", "with less urgency"
+        ),
     )
     axis = {"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]}
     return figure(
@@ -212,7 +245,6 @@ def _title(records: pa.Table) -> str:
         return f"{groups}: nothing will be left in {text.span(float(np.nanmax(spans)))}, at the rates observed"
     if counts[DRAINED]:
         rest = f"; {counts[UNKNOWN]} not known" if counts[UNKNOWN] else ""
-        return (
-            f"{groups}: {text.number(counts[DRAINED])} of {text.counted(len(kinds), 'share partition')} drained{rest}"
-        )
+        of = text.counted(len(kinds), "share partition")
+        return f"{groups}: {text.number(counts[DRAINED])} of {of} drained{rest}"
     return f"{groups}: no forecast can be made"

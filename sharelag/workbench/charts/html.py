@@ -58,7 +58,9 @@ def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
         )
         for number, figure in enumerate(figures)
     ]
-    told = [" ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]]) for figure in figures]
+    told = [
+        " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]]) for figure in figures
+    ]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(_PAGE).render(
         title=title,

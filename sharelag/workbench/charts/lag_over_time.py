@@ -1,7 +1,8 @@
 """Lag over time, in offsets and as an age.
 
-The age is that of the oldest unfinished offset, by the straight line between the moments at which the end of its topic
-partition is known. What had been produced before the first of them is older than we can say.
+The age is that of the oldest unfinished offset, by the straight line between the moments at which
+the end of its topic partition is known. What had been produced before the first of them is older
+than we can say.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ LAG_OVER_TIME = pa.schema(
         ("lag", pa.int64()),
         ("lag_reason", pa.string()),  # why lag is null
         ("age_ms", pa.int64()),  # null: not known
-        ("age_at_least_ms", pa.int64()),  # where the age is not known, as its record is older than the first known end
+        (
+            "age_at_least_ms",
+            pa.int64(),
+        ),  # where the age is not known, as its record is older than the first known end
     ]
 )
 _REASONS = REASONS | {RECORDS_MISSING: "records of the state topic are missing before that moment"}
@@ -96,7 +100,9 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
     traces = [
         trace
         for row, label in enumerate(names)
-        for trace in _traces(chosen.filter(pa.array(at == row)), row, label, whole[row], scale, theme)
+        for trace in _traces(
+            chosen.filter(pa.array(at == row)), row, label, whole[row], scale, theme
+        )
     ]
     story = Story(
         title=_title(chosen, names),
@@ -118,13 +124,20 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
     )
 
 
-def _traces(mine: pa.Table, row: int, label: str, whole: str, scale: float, theme: Theme) -> list[Any]:
+def _traces(
+    mine: pa.Table, row: int, label: str, whole: str, scale: float, theme: Theme
+) -> list[Any]:
     told = [text.hover(whole, text.moment(one["as_of"]), *_told(one)) for one in mine.to_pylist()]
     shared: dict[str, Any] = {
         "x": [text.axis_time(at) for at in mine.column("as_of").to_pylist()],
         "mode": "lines+markers",
     }
-    shared |= {"hovertext": told, "hoverinfo": "text", "connectgaps": False, "name": text.escaped(label)}
+    shared |= {
+        "hovertext": told,
+        "hoverinfo": "text",
+        "connectgaps": False,
+        "name": text.escaped(label),
+    }
     shared |= {"legendgroup": str(row)}
     look, faint = line(row, theme), line(row, theme)
     faint["line"] |= {"dash": "dot", "width": 1}
@@ -157,7 +170,9 @@ def _why_not(records: pa.Table, chosen: pa.Table, others: int, most: int) -> str
     if not dark:
         return less
     are = "are" if dark > 1 else "is"
-    return f"{less}; {text.number(dark)} of them {are} gone or without a known lag at the last moment"
+    return (
+        f"{less}; {text.number(dark)} of them {are} gone or without a known lag at the last moment"
+    )
 
 
 def _known_at_last(some: pa.Table, records: pa.Table) -> int:
@@ -184,7 +199,11 @@ def _title(chosen: pa.Table, names: list[str]) -> str:
         return f"{groups}: no lag {f'was left{at}' if at else 'is left'}; the most was {most}"
     since = (now["as_of"] - before["as_of"]).total_seconds() * 1000
     change = now["lag"] - before["lag"]
-    moved = "as much as" if change == 0 else f"{text.number(abs(change))} {'more' if change > 0 else 'less'} than"
+    moved = (
+        "as much as"
+        if change == 0
+        else f"{text.number(abs(change))} {'more' if change > 0 else 'less'} than"
+    )
     ago = f", {moved} {text.span(since)} before" if since else ""
     verb = "had" if at else "has"
     return f"{prefix}{names[0]} {verb} the most lag, {text.counted(now['lag'], 'offset')}{at}{ago}"

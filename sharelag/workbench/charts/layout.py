@@ -12,7 +12,8 @@ from sharelag.workbench.charts import text
 from sharelag.workbench.charts.palette import KINDS, PAPER, Theme, checked, marker, template
 from sharelag.workbench.show import THIN_SPACE
 
-#: Options of ``Plotly.newPlot`` for every figure: no logo, nothing that sends data anywhere, no TeX.
+#: Options of ``Plotly.newPlot`` for every figure: no logo, nothing that sends data anywhere, no
+#: TeX.
 CONFIG = {
     "displaylogo": False,
     "responsive": True,
@@ -28,7 +29,8 @@ COLOUR_BAR = 150
 #: Pixels of a line of the title, and of what stands below it.
 TITLE_LINE, FACT_LINE = 20, 16
 _TITLE_WIDTH, _FACT_WIDTH = 92, 124
-#: For how wide a figure room is left for the legend; pixels of a character, and of a legend's symbol.
+#: For how wide a figure room is left for the legend; pixels of a character, and of a legend's
+#: symbol.
 _WIDTH, _CHARACTER, _SYMBOL = 860, 7, 46
 
 
@@ -40,7 +42,9 @@ class Story:
     as_of: datetime | None
     unit: str  # what is drawn, in which unit
     unknown: str = ""  # what is not known, and how it is drawn; empty: nothing is unknown
-    facts: tuple[str, ...] = field(default_factory=tuple)  # what else to know, such as what is left out
+    facts: tuple[str, ...] = field(
+        default_factory=tuple
+    )  # what else to know, such as what is left out
     simulated: bool = False  # then it is of no moment
 
     @property
@@ -51,7 +55,12 @@ class Story:
 
 
 def figure(
-    traces: Sequence[Any], story: Story, theme: Theme, height: int = 320, legend: bool = True, **layout: Any
+    traces: Sequence[Any],
+    story: Story,
+    theme: Theme,
+    height: int = 320,
+    legend: bool = True,
+    **layout: Any,
 ) -> Any:
     """A figure in our look.
 
@@ -75,14 +84,23 @@ def figure(
     checked(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
     facts = [line for fact in story.lines for line in text.lines_of(fact, _FACT_WIDTH)]
-    top = 26 + TITLE_LINE * len(title) + FACT_LINE * len(facts) + (_legend_height(traces, layout) if legend else 0) + 8
+    top = (
+        26
+        + TITLE_LINE * len(title)
+        + FACT_LINE * len(facts)
+        + (_legend_height(traces, layout) if legend else 0)
+        + 8
+    )
     bottom = 64
     drawn = plotly().Figure(data=list(traces))
     drawn.update_layout(
         template=template(theme),
         title={
             "text": "<br>".join(f"<b>{line}</b>" for line in title),
-            "subtitle": {"text": "<br>".join(facts), "font": {"size": 12, "color": PAPER[theme]["soft"]}},
+            "subtitle": {
+                "text": "<br>".join(facts),
+                "font": {"size": 12, "color": PAPER[theme]["soft"]},
+            },
             "yref": "container",
             "y": 1 - 20 / (top + height + bottom),
             "yanchor": "top",
@@ -100,7 +118,9 @@ def figure(
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
     """How high the legend gets: entries side by side, as a table of equal columns where they do not fit into a line."""
     entries = [
-        len(trace.name) * _CHARACTER + _SYMBOL for trace in traces if trace.name and trace.showlegend is not False
+        len(trace.name) * _CHARACTER + _SYMBOL
+        for trace in traces
+        if trace.name and trace.showlegend is not False
     ]
     labels = layout.get("yaxis", {}).get("ticktext", [])
     room = _WIDTH - _CHARACTER * max(map(len, labels), default=0)
@@ -143,7 +163,14 @@ def unknown_bars(base: Sequence[str], length: Any, rows: Any, words: str, theme:
 
 def empty(why: str, story: Story, theme: Theme) -> Any:
     """A figure that says why there is nothing to draw."""
-    note = {"text": text.escaped(why), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
+    note = {
+        "text": text.escaped(why),
+        "showarrow": False,
+        "x": 0.5,
+        "y": 0.5,
+        "xref": "paper",
+        "yref": "paper",
+    }
     hidden = {"visible": False}
     story = replace(story, unknown=story.unknown or "Nothing is drawn.")
     return figure([], story, theme, 80, False, annotations=[note], xaxis=hidden, yaxis=hidden)

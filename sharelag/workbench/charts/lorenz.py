@@ -24,7 +24,10 @@ LORENZ = pa.schema(
         ("measure", pa.string()),  # what is spread, such as lag
         ("value", pa.float64()),
         ("item_share", pa.float64()),  # the part of the share partitions up to this one
-        ("value_share", pa.float64()),  # and the part of the total that they have together; null: the total is 0
+        (
+            "value_share",
+            pa.float64(),
+        ),  # and the part of the total that they have together; null: the total is 0
         ("gini", pa.float64()),  # of the group; null: the total is 0
         ("items", pa.int64()),  # share partitions of the group
         ("unknown", pa.int64()),  # those among them whose measure is not known
@@ -39,7 +42,8 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     Parameters
     ----------
     loads : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`, or what `sharelag.metrics.loads.partition_loads` gave: a row a share partition.
+        `sharelag.schemas.LAG`, or what `sharelag.metrics.loads.partition_loads` gave: a row a share
+        partition.
     measure : str
         A column of numbers in it.
 
@@ -54,7 +58,9 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
         The table has no such column.
     """
     if measure not in loads.schema.names:
-        raise InputError(f"the table has no column {measure!r}: give lag or partition loads, and one of its columns")
+        raise InputError(
+            f"the table has no column {measure!r}: give lag or partition loads, and one of its columns"
+        )
     groups = flat(loads.column("group_id")).dictionary_encode()
     code = groups.indices.to_numpy().astype(np.int64)
     value = rows.floats(loads, measure)
@@ -100,7 +106,9 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
     plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
-    ginis = records.group_by("group_id").aggregate([("gini", "max"), ("items", "max"), ("unknown", "max")])
+    ginis = records.group_by("group_id").aggregate(
+        [("gini", "max"), ("items", "max"), ("unknown", "max")]
+    )
     uneven = ginis.filter(ginis.column("gini_max").is_valid()).sort_by(
         [("gini_max", "descending"), ("group_id", "ascending")]
     )
@@ -122,7 +130,12 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
         return empty(f"There is no {measure} to spread", story, theme)
     soft = PAPER[theme]["soft"]
     diagonal = plotly().Scatter(
-        x=[0, 1], y=[0, 1], mode="lines", name="even", line={"color": soft, "width": 1}, hoverinfo="skip"
+        x=[0, 1],
+        y=[0, 1],
+        mode="lines",
+        name="even",
+        line={"color": soft, "width": 1},
+        hoverinfo="skip",
     )
     curves = [
         _curve(records.filter(pc.equal(records.column("group_id"), one["group_id"])), number, theme)
@@ -133,7 +146,11 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
         story,
         theme,
         380,
-        xaxis={"title": {"text": "share partitions, least first"}, "range": [0, 1.02], "tickformat": ".0%"},
+        xaxis={
+            "title": {"text": "share partitions, least first"},
+            "range": [0, 1.02],
+            "tickformat": ".0%",
+        },
         yaxis={"title": {"text": measure}, "range": [0, 1.02], "tickformat": ".0%"},
     )
 

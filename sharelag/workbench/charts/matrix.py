@@ -14,10 +14,19 @@ from sharelag.metrics.loads import exploded
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import COLOUR_BAR, Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    COLOUR_BAR,
+    Story,
+    empty,
+    figure,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import KINDS, Theme, ladder, marker
 
-#: One member and share partition that belong together; a member or share partition without a partner stands alone.
+#: One member and share partition that belong together; a member or share partition without a
+#: partner stands alone.
 ASSIGNED = pa.schema(
     [
         *rows.SHARE_PARTITION,  # topic, topic_id and partition are null where the member is idle
@@ -44,7 +53,8 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `ASSIGNED`: a row a pair, then the share partitions of the lag table without a member, then idle members.
+        `ASSIGNED`: a row a pair, then the share partitions of the lag table without a member, then
+        idle members.
     """
     schemas.require(members, schemas.MEMBERS, "members")
     schemas.require(lag, schemas.LAG, "lag")
@@ -71,7 +81,9 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
         together = together.append_column(name, lags.column(name).take(place))
     for name in about:
         together = together.append_column(name, people.column(name).take(pa.array(member)))
-    return pa.concat_tables([_whole(together), _whole(alone), _whole(idle.select(["group_id", *about]))])
+    return pa.concat_tables(
+        [_whole(together), _whole(alone), _whole(idle.select(["group_id", *about]))]
+    )
 
 
 def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Any:
@@ -83,7 +95,8 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         `ASSIGNED` of one group.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw, those with the most lag, and members, those with the most of these.
+        Share partitions to draw, those with the most lag, and members, those with the most of
+        these.
 
     Returns
     -------
@@ -96,18 +109,28 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     """
     groups = pc.unique(records.column("group_id")).to_pylist()
     if len(groups) > 1:
-        raise InputError(f"a matrix is of one group, these records are of {len(groups)}: filter them by group_id")
+        raise InputError(
+            f"a matrix is of one group, these records are of {len(groups)}: filter them by group_id"
+        )
     as_of = rows.latest(records)
     placed = records.filter(records.column("topic_id").is_valid())
     if not len(placed):
-        return empty("There is no share partition", Story("There is no share partition to assign", as_of, ""), theme)
+        return empty(
+            "There is no share partition",
+            Story("There is no share partition to assign", as_of, ""),
+            theme,
+        )
     chosen, others = rows.largest(placed, "lag", most)
     columns = rows.labels(chosen)
     people = _members(records, chosen)
     shown = people[:most]
     labels = [text.name(label) for _, label in shown]
     row_of = {member: n for n, (member, _) in enumerate(shown)}
-    cells = [one | {"y": row_of[one["member_id"]]} for one in chosen.to_pylist() if one["member_id"] in row_of]
+    cells = [
+        one | {"y": row_of[one["member_id"]]}
+        for one in chosen.to_pylist()
+        if one["member_id"] in row_of
+    ]
     told = [_told(one) for one in cells]
     known = [n for n, one in enumerate(cells) if one["lag"] is not None]
     unknown = [n for n, one in enumerate(cells) if one["lag"] is None]
@@ -120,9 +143,23 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         grid[cells[n]["y"]][cells[n]["row"]] = cells[n]["lag"]
         hover[cells[n]["y"]][cells[n]["row"]] = told[n]
     go = plotly()
-    bar = {"title": {"text": "lag (offsets)", "side": "right"}, "thickness": 14, "outlinewidth": 1, "tickformat": ",d"}
-    heat = go.Heatmap(z=grid, x=list(range(len(columns))), y=list(range(len(shown))), xgap=2, ygap=2, colorbar=bar)
-    heat.update(customdata=place, text=hover, hoverinfo="text", colorscale=ladder(theme), zmin=0, zmax=max([*lags, 1]))
+    bar = {
+        "title": {"text": "lag (offsets)", "side": "right"},
+        "thickness": 14,
+        "outlinewidth": 1,
+        "tickformat": ",d",
+    }
+    heat = go.Heatmap(
+        z=grid, x=list(range(len(columns))), y=list(range(len(shown))), xgap=2, ygap=2, colorbar=bar
+    )
+    heat.update(
+        customdata=place,
+        text=hover,
+        hoverinfo="text",
+        colorscale=ladder(theme),
+        zmin=0,
+        zmax=max([*lags, 1]),
+    )
     outlines = [_cell(cells[n], theme) for n in known]
     traces = [heat]
     if unknown:
@@ -143,11 +180,16 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         title=_title(records, people),
         as_of=as_of,
         unit="Lag of each share partition in offsets, in the row of every member that was told to fetch from it.",
-        unknown=f"Not known: the lag of {text.counted(len(unknown), 'cell')}, hatched." if unknown else "",
+        unknown=f"Not known: the lag of {text.counted(len(unknown), 'cell')}, hatched."
+        if unknown
+        else "",
         facts=rows.left_out(others, "share partition", "with less lag")
         + rows.left_out(len(people) - len(shown), "member", "with fewer share partitions"),
     )
-    across = {"tickvals": list(range(len(columns))), "ticktext": [text.escaped(label) for label in columns]}
+    across = {
+        "tickvals": list(range(len(columns))),
+        "ticktext": [text.escaped(label) for label in columns],
+    }
     return figure(
         traces,
         story,
@@ -172,7 +214,8 @@ def _whole(table: pa.Table) -> pa.Table:
     empty_column = pa.nulls(len(table))
     names = set(table.column_names)
     return rows.conformed(
-        {name: table.column(name) if name in names else empty_column for name in ASSIGNED.names}, ASSIGNED
+        {name: table.column(name) if name in names else empty_column for name in ASSIGNED.names},
+        ASSIGNED,
     )
 
 
@@ -185,12 +228,20 @@ def _members(records: pa.Table, chosen: pa.Table) -> list[tuple[str | None, str]
         if member is not None:
             counts[member] += 1
     ids = sorted(about, key=lambda one: (-counts[one], one))
-    named = [(one, f"{about[one]['client_id'] or 'client not known'} {text.name(one, 11)}") for one in ids]
+    named = [
+        (one, f"{about[one]['client_id'] or 'client not known'} {text.name(one, 11)}")
+        for one in ids
+    ]
     return ([(None, _NOBODY)] if chosen.column("member_id").null_count else []) + named
 
 
 def _cell(one: dict[str, Any], theme: Theme) -> dict[str, Any]:
-    edges = {"x0": one["row"] - 0.47, "x1": one["row"] + 0.47, "y0": one["y"] - 0.46, "y1": one["y"] + 0.46}
+    edges = {
+        "x0": one["row"] - 0.47,
+        "x1": one["row"] + 0.47,
+        "y0": one["y"] - 0.46,
+        "y1": one["y"] + 0.46,
+    }
     return {"type": "rect", **edges, "line": marker(KINDS["window"], theme)["line"]}
 
 
@@ -199,7 +250,9 @@ def _told(one: dict[str, Any]) -> str:
     if one["member_id"] is not None:
         who = f"member {text.name(one['member_id'], None)}, client {text.name(one['client_id'], None)}"
         who += f" on {text.name(one['client_host'], None)}"
-    return text.hover(text.share_partition(one, False, None), who, f"lag {text.number(one['lag'])} offsets")
+    return text.hover(
+        text.share_partition(one, False, None), who, f"lag {text.number(one['lag'])} offsets"
+    )
 
 
 def _title(records: pa.Table, people: list[tuple[str | None, str]]) -> str:

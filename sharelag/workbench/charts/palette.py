@@ -1,7 +1,7 @@
 """Colours and patterns, and what each means. In Python they stand here alone; `palette.js` has those of the widgets.
 
-Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four states of KIP-932
-differ in lightness too, so that they stay apart for every kind of colour vision.
+Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four
+states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
 """
 
 from __future__ import annotations
@@ -36,13 +36,30 @@ def _fills(light: str, dark: str) -> _ByTheme:
 #: Kinds of offsets, by the name that the widgets have for them.
 KINDS = {
     "available": Kind(
-        "Available", _fills("#CFE3F5", "#D6E8F7"), "", "released or timed out, waiting for another delivery"
+        "Available",
+        _fills("#CFE3F5", "#D6E8F7"),
+        "",
+        "released or timed out, waiting for another delivery",
     ),
-    "acquired": Kind("Acquired", _fills("#E69F00", "#E69F00"), "/", "locked by a member; never persisted by Kafka"),
+    "acquired": Kind(
+        "Acquired",
+        _fills("#E69F00", "#E69F00"),
+        "/",
+        "locked by a member; never persisted by Kafka",
+    ),
     "acknowledged": Kind("Acknowledged", _fills("#00785A", "#0B8A68"), ".", "done"),
-    "archiving": Kind("Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"),
-    "archived": Kind("Archived", _fills("#4A1A5C", "#6C3A80"), "x", "rejected, at the delivery limit, or a gap"),
-    "tx_pending": Kind("Transaction pending", _fills("#5C86D6", "#5C86D6"), "|", "acknowledged in an open transaction"),
+    "archiving": Kind(
+        "Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"
+    ),
+    "archived": Kind(
+        "Archived", _fills("#4A1A5C", "#6C3A80"), "x", "rejected, at the delivery limit, or a gap"
+    ),
+    "tx_pending": Kind(
+        "Transaction pending",
+        _fills("#5C86D6", "#5C86D6"),
+        "|",
+        "acknowledged in an open transaction",
+    ),
     "unknown": Kind(
         "No state persisted",
         _fills("#D9D9D4", "#5B5F66"),
@@ -64,8 +81,15 @@ KINDS = {
         "acknowledged or archived; the start offset has not passed it yet",
         11,
     ),
-    "other": Kind("Another state", _fills("#A33B20", "#C05A3E"), "+", "of a newer Kafka than this sharelag"),
-    "window": Kind("In the window", _fills("#C9CFD8", "#454C57"), "+", "this table has no states offset by offset"),
+    "other": Kind(
+        "Another state", _fills("#A33B20", "#C05A3E"), "+", "of a newer Kafka than this sharelag"
+    ),
+    "window": Kind(
+        "In the window",
+        _fills("#C9CFD8", "#454C57"),
+        "+",
+        "this table has no states offset by offset",
+    ),
 }
 
 #: Colours of a number from none to most, in even steps of lightness.
@@ -86,14 +110,28 @@ MOST_LINES = len(_DASHES)
 
 #: Paper and ink, as the widgets have them.
 PAPER = {
-    "light": {"paper": "#ffffff", "ink": "#1c2330", "soft": "#565f6f", "line": "#cfd5de", "head": "#f3f5f8"},
-    "dark": {"paper": "#15181d", "ink": "#e6e9ef", "soft": "#a6b0c0", "line": "#363d49", "head": "#1e232b"},
+    "light": {
+        "paper": "#ffffff",
+        "ink": "#1c2330",
+        "soft": "#565f6f",
+        "line": "#cfd5de",
+        "head": "#f3f5f8",
+    },
+    "dark": {
+        "paper": "#15181d",
+        "ink": "#e6e9ef",
+        "soft": "#a6b0c0",
+        "line": "#363d49",
+        "head": "#1e232b",
+    },
 }
 WARN = _fills("#8A3200", "#FFB37A")
 
 #: How bad a cause is.
 SEVERITIES = {
-    "critical": Kind("critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"),
+    "critical": Kind(
+        "critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"
+    ),
     "warning": Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
     "note": Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
 }
@@ -111,7 +149,11 @@ def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
     ink = "#000000" if luminance(fill) > 0.22 else "#ffffff"
     pattern = {"shape": kind.pattern, "fillmode": "overlay", "fgcolor": ink, "fgopacity": 0.55}
     pattern |= {"size": kind.size, "solidity": kind.solidity}
-    return {"color": fill, "pattern": pattern, "line": {"color": PAPER[theme]["soft"], "width": 0.8}}
+    return {
+        "color": fill,
+        "pattern": pattern,
+        "line": {"color": PAPER[theme]["soft"], "width": 0.8},
+    }
 
 
 def line(number: int, theme: Theme) -> dict[str, Any]:
@@ -144,7 +186,9 @@ def checked(theme: Theme) -> Theme:
 def luminance(colour: str) -> float:
     """Relative luminance of ``#rrggbb`` (WCAG 2)."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    r, g, b = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    r, g, b = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
@@ -167,9 +211,19 @@ def template(theme: Theme) -> dict[str, Any]:
         "layout": {
             "paper_bgcolor": colours["paper"],
             "plot_bgcolor": colours["paper"],
-            "font": {"family": 'system-ui, "Segoe UI", Roboto, sans-serif', "size": 12, "color": colours["ink"]},
+            "font": {
+                "family": 'system-ui, "Segoe UI", Roboto, sans-serif',
+                "size": 12,
+                "color": colours["ink"],
+            },
             "colorway": list(_LINE_COLOURS[theme]),
-            "title": {"x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 14}, "font": {"size": 15}},
+            "title": {
+                "x": 0,
+                "xref": "container",
+                "xanchor": "left",
+                "pad": {"l": 14},
+                "font": {"size": 15},
+            },
             "hoverlabel": hover | {"font": {"color": colours["ink"], "size": 12}, "namelength": -1},
             "legend": {
                 "orientation": "h",
@@ -183,6 +237,10 @@ def template(theme: Theme) -> dict[str, Any]:
             "xaxis": axis,
             "yaxis": axis,
             "bargap": 0.35,
-            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours["soft"], "activecolor": colours["ink"]},
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": colours["soft"],
+                "activecolor": colours["ink"],
+            },
         }
     }

@@ -17,7 +17,8 @@ from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_a
 from sharelag.workbench.charts.palette import PAPER, Theme, line
 
 _MARKED = ("arrival_rate", "completion_rate", "redelivery_rate")
-#: One share partition over the span that was observed of it: columns of `sharelag.schemas.PROGRESS`.
+#: One share partition over the span that was observed of it: columns of
+#: `sharelag.schemas.PROGRESS`.
 RATES = pa.schema(
     [
         *rows.SHARE_PARTITION,
@@ -72,7 +73,11 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     as_of = rows.latest(records)
     unit = "Offsets a second, over the span that was observed of each share partition."
     if not len(records):
-        return empty("There is no share partition: choose other groups", Story("No rate is known", as_of, unit), theme)
+        return empty(
+            "There is no share partition: choose other groups",
+            Story("No rate is known", as_of, unit),
+            theme,
+        )
     chosen, others = rows.largest(records, "arrival_rate", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     plain = chosen.to_pylist()
@@ -85,7 +90,12 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     link = {"color": PAPER[theme]["soft"], "width": 2}
     traces = [
         go.Scatter(
-            x=rows.optional(both), y=np.repeat(place, 3), mode="lines", line=link, hoverinfo="skip", showlegend=False
+            x=rows.optional(both),
+            y=np.repeat(place, 3),
+            mode="lines",
+            line=link,
+            hoverinfo="skip",
+            showlegend=False,
         )
     ]
     for number, (words, rate) in enumerate(
@@ -128,7 +138,9 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         unknown=_unknown(records),
         facts=rows.left_out(others, "share partition", "with fewer arrivals")
         + (
-            (f"Records are missing for {text.counted(partial, 'share partition')}, so the rates are at least these.",)
+            (
+                f"Records are missing for {text.counted(partial, 'share partition')}, so the rates are at least these.",
+            )
             if partial
             else ()
         ),
@@ -169,13 +181,19 @@ def _free(one: dict[str, Any], furthest: float) -> float:
 
 def _unknown(records: pa.Table) -> str:
     counts = {name: records.column(f"{name}_rate").null_count for name in ("arrival", "completion")}
-    told = [f"{name} rate of {text.counted(count, 'share partition')}" for name, count in counts.items() if count]
+    told = [
+        f"{name} rate of {text.counted(count, 'share partition')}"
+        for name, count in counts.items()
+        if count
+    ]
     return f"Not known: {' and '.join(told)}; marked with ?." if told else ""
 
 
 def _rates_title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
-    arrival, completion = (rows.floats(records, f"{name}_rate") for name in ("arrival", "completion"))
+    arrival, completion = (
+        rows.floats(records, f"{name}_rate") for name in ("arrival", "completion")
+    )
     known = int((~np.isnan(arrival + completion)).sum())
     if not known:
         ways = {"arrive": arrival, "are finished": completion}
@@ -184,6 +202,5 @@ def _rates_title(records: pa.Table) -> str:
     behind = int((arrival > completion).sum())
     if not behind:
         return f"{groups}: in none of {text.counted(known, 'share partition')} more arrives than is finished"
-    return (
-        f"{groups}: more arrives than is finished in {text.number(behind)} of {text.counted(known, 'share partition')}"
-    )
+    of = text.counted(known, "share partition")
+    return f"{groups}: more arrives than is finished in {text.number(behind)} of {of}"

@@ -23,8 +23,14 @@ RATES_OVER_TIME = pa.schema(
         *rows.SHARE_PARTITION,
         ("begin", schemas.TIMESTAMP),
         ("as_of", schemas.TIMESTAMP),
-        ("arrived", pa.int64()),  # offsets by which the end moved; null: an end is not known, or it fell
-        ("finished", pa.int64()),  # by which start offset + delivery complete count moved; null likewise
+        (
+            "arrived",
+            pa.int64(),
+        ),  # offsets by which the end moved; null: an end is not known, or it fell
+        (
+            "finished",
+            pa.int64(),
+        ),  # by which start offset + delivery complete count moved; null likewise
         ("arrival_rate", pa.float64()),  # offsets a second
         ("completion_rate", pa.float64()),
     ]
@@ -70,8 +76,8 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
     """Arrivals and completions of all share partitions together, with a gap where one of them is not known.
 
-    Share partitions that are not known most of the time are left out altogether: a sum that some are missing from now
-    and then would seem to fall.
+    Share partitions that are not known most of the time are left out altogether: a sum that some
+    are missing from now and then would seem to fall.
 
     Parameters
     ----------
@@ -87,7 +93,9 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
     kept, out = _mostly_known(records)
     unit = "Offsets a second: by which the end offset moved, and start offset + delivery complete count."
     if not len(kept):
-        return empty("At no two moments are the offsets known", Story("No rate is known", as_of, unit), theme)
+        return empty(
+            "At no two moments are the offsets known", Story("No rate is known", as_of, unit), theme
+        )
     moments, sums = _summed(kept)
     first = kept.column("begin").to_numpy().min()
     edges, sums = _pooled(np.concatenate([[first], moments]).astype("datetime64[ms]"), sums)
@@ -101,7 +109,10 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
             connectgaps=False,
             name=told,
             hovertext=[
-                text.hover(f"{told} {text.number(value)} offsets/s", f"{begin} to {end}".replace("T", " ") + " UTC")
+                text.hover(
+                    f"{told} {text.number(value)} offsets/s",
+                    f"{begin} to {end}".replace("T", " ") + " UTC",
+                )
                 for value, begin, end in zip(
                     sums[name].tolist(), edges[:-1].astype(str), edges[1:].astype(str), strict=True
                 )
@@ -121,10 +132,16 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
         if any(gaps)
         else "",
         facts=(f"Sum of {text.counted(count, 'share partition')}.",)
-        + ((f"Left out: {text.counted(out, 'share partition')} not known most of the time.",) if out else ()),
+        + (
+            (f"Left out: {text.counted(out, 'share partition')} not known most of the time.",)
+            if out
+            else ()
+        ),
     )
     axis = {"title": {"text": "offsets a second"}, "rangemode": "tozero"}
-    return figure(traces, story, theme, xaxis={"title": {"text": "time (UTC)"}, "type": "date"}, yaxis=axis)
+    return figure(
+        traces, story, theme, xaxis={"title": {"text": "time (UTC)"}, "type": "date"}, yaxis=axis
+    )
 
 
 def _moved(values: Any, later: Any) -> Any:
@@ -138,7 +155,9 @@ def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
     if not len(records):
         return records, 0
     code = rows.codes(records).indices.to_numpy()
-    known = ~np.isnan(rows.floats(records, "arrival_rate") + rows.floats(records, "completion_rate"))
+    known = ~np.isnan(
+        rows.floats(records, "arrival_rate") + rows.floats(records, "completion_rate")
+    )
     mostly = np.bincount(code, known) * 2 >= np.maximum(np.bincount(code), 1)
     mostly &= np.bincount(code, known) > 0
     return records.filter(pa.array(mostly[code])), int((~mostly).sum())

@@ -45,7 +45,8 @@ def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
     Returns
     -------
     pyarrow.Table
-        The rows of the chosen ones, with their place from 0 in ``row``, sorted by it; else in their order.
+        The rows of the chosen ones, with their place from 0 in ``row``, sorted by it; else in their
+        order.
     int
         How many share partitions are left out.
     """
@@ -61,7 +62,8 @@ def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, 
     table : pyarrow.Table
         The rows of each share partition in the order of ``as_of``.
     column : str
-        What was largest at any time comes first among equals; what was never known, or is gone by now, comes last.
+        What was largest at any time comes first among equals; what was never known, or is gone by
+        now, comes last.
     most : int
         No second share partition of a group is chosen before the first of another.
 
@@ -134,7 +136,9 @@ def conformed(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
     """Columns as a table of a schema."""
     arrays = [columns[field.name] for field in schema]
     cast = [
-        flat(a).cast(field.type) if isinstance(a, pa.Array | pa.ChunkedArray) else pa.array(a, field.type)
+        flat(a).cast(field.type)
+        if isinstance(a, pa.Array | pa.ChunkedArray)
+        else pa.array(a, field.type)
         for a, field in zip(arrays, schema, strict=True)
     ]
     return pa.Table.from_arrays(cast, schema=schema)

@@ -21,7 +21,8 @@ def scaling_cost_records(runs: pa.Table) -> pa.Table:
     Parameters
     ----------
     runs : pyarrow.Table
-        ``variant`` and a summary of each run, such as ``Comparison.runs`` of `sharelag.whatif.compare`.
+        ``variant`` and a summary of each run, such as ``Comparison.runs`` of
+        `sharelag.whatif.compare`.
 
     Returns
     -------
@@ -92,13 +93,19 @@ def _point(row: dict[str, Any], number: int, scale: float, theme: Theme) -> Any:
         textposition="top right",
         hovertext=[text.hover(*_told(row))],
         hoverinfo="text",
-        error_x=_bars(row, "member_hours", "member_hours_low", "member_hours_high", 1, marker["color"]),
-        error_y=_bars(row, "age_p95_ms", "age_p95_low_ms", "age_p95_high_ms", scale, marker["color"]),
+        error_x=_bars(
+            row, "member_hours", "member_hours_low", "member_hours_high", 1, marker["color"]
+        ),
+        error_y=_bars(
+            row, "age_p95_ms", "age_p95_low_ms", "age_p95_high_ms", scale, marker["color"]
+        ),
         marker=marker | {"size": 10},
     )
 
 
-def _bars(row: dict[str, Any], mean: str, low: str, high: str, scale: float, colour: str) -> dict[str, Any]:
+def _bars(
+    row: dict[str, Any], mean: str, low: str, high: str, scale: float, colour: str
+) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,
@@ -111,7 +118,11 @@ def _bars(row: dict[str, Any], mean: str, low: str, high: str, scale: float, col
 
 
 def _told(row: dict[str, Any]) -> tuple[str, ...]:
-    between = "" if row["age_p95_low_ms"] is None else f", between {_span(row, 'low')} and {_span(row, 'high')}"
+    between = (
+        ""
+        if row["age_p95_low_ms"] is None
+        else f", between {_span(row, 'low')} and {_span(row, 'high')}"
+    )
     return (
         text.name(row["variant"], None),
         f"{text.number(row['member_hours'])} member-hours",
@@ -132,7 +143,10 @@ def _title(plain: list[dict[str, Any]]) -> str:
     if not plain:
         return "There is no cost to compare"
     front = [row for row in plain if row["is_on_front"]]
-    cheapest, quickest = front[0], min(front, key=lambda row: (row["age_p95_ms"], row["member_hours"]))
+    cheapest, quickest = (
+        front[0],
+        min(front, key=lambda row: (row["age_p95_ms"], row["member_hours"])),
+    )
     if cheapest is quickest:
         return f"{text.name(cheapest['variant'])} is both the cheapest and the quickest: {_both(cheapest)}"
     return (

@@ -55,12 +55,16 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
     names = groups.dictionary.to_pylist()
     each = each_in_force(settings, names)
     limits = [each[name][LIMIT] for name in names]
-    values = pa.array([value.value if isinstance(value.value, int) else None for value in limits], pa.int64())
+    values = pa.array(
+        [value.value if isinstance(value.value, int) else None for value in limits], pa.int64()
+    )
     columns = rows.names_of(lag) | {
         "head_offset": lag.column("effective_start_offset"),
         "span": pa.array(span, from_pandas=True),
         "limit": values.take(groups.indices),
-        "limit_from": pa.array([value.source for value in limits], pa.string()).take(groups.indices),
+        "limit_from": pa.array([value.source for value in limits], pa.string()).take(
+            groups.indices
+        ),
         "unread": lag.column("unread"),
         "as_of": lag.column("as_of"),
     }
@@ -84,7 +88,11 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
     """
     as_of = rows.latest(records)
     if not len(records):
-        return empty("There is no window: choose other groups or topics", Story("There is no window", as_of, ""), theme)
+        return empty(
+            "There is no window: choose other groups or topics",
+            Story("There is no window", as_of, ""),
+            theme,
+        )
     chosen, others = rows.largest(records, "span", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     plain = chosen.to_pylist()
@@ -108,7 +116,14 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
         ),
     ]
     notes = [
-        {"x": 0, "y": row["row"], "text": "? no start offset yet", "showarrow": False, "xanchor": "left", "xshift": 4}
+        {
+            "x": 0,
+            "y": row["row"],
+            "text": "? no start offset yet",
+            "showarrow": False,
+            "xanchor": "left",
+            "xshift": 4,
+        }
         for row in plain
         if row["span"] is None
     ]
@@ -119,7 +134,9 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
         unit="Window span in offsets: from the effective start offset to the window's end, as persisted.",
         unknown=_unknown(records),
         facts=rows.left_out(others, "window", "with fewer offsets")
-        + (("The limit is Kafka's default: nobody told the settings in force.",) if assumed else ()),
+        + (
+            ("The limit is Kafka's default: nobody told the settings in force.",) if assumed else ()
+        ),
     )
     return figure(
         traces,
@@ -133,7 +150,11 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
 
 
 def _told(row: dict[str, Any]) -> tuple[str, ...]:
-    of = "unknown" if row["limit"] is None or row["span"] is None else text.percent(row["span"], row["limit"])
+    of = (
+        "unknown"
+        if row["limit"] is None or row["span"] is None
+        else text.percent(row["span"], row["limit"])
+    )
     limit = f"{LIMIT} {text.number(row['limit'])} ({row['limit_from']})"
     return (
         f"window span {text.number(row['span'])} offsets, {of} of {limit}",

@@ -27,10 +27,16 @@ STATE_RECORDS = pa.schema(
 )
 #: Kinds of records, by the column of `sharelag.schemas.HEALTH` that counts them.
 KINDS = {
-    "snapshots": Kind("Snapshots", {"light": "#3F6CA3", "dark": "#74A0C8"}, "", "hold a whole state"),
+    "snapshots": Kind(
+        "Snapshots", {"light": "#3F6CA3", "dark": "#74A0C8"}, "", "hold a whole state"
+    ),
     "updates": Kind("Updates", {"light": "#C6D8EA", "dark": "#2F4468"}, "/", "hold a change"),
-    "tombstones": Kind("Tombstones", {"light": "#4A1A5C", "dark": "#C77BA5"}, "x", "delete a share partition"),
-    "rejects": Kind("Rejects", {"light": "#A33B20", "dark": "#C05A3E"}, "+", "could not be decoded"),
+    "tombstones": Kind(
+        "Tombstones", {"light": "#4A1A5C", "dark": "#C77BA5"}, "x", "delete a share partition"
+    ),
+    "rejects": Kind(
+        "Rejects", {"light": "#A33B20", "dark": "#C05A3E"}, "+", "could not be decoded"
+    ),
 }
 
 
@@ -81,7 +87,11 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
     held = whole.filter(pc.greater(whole.column("records_sum"), 0)).to_pylist()
     as_of = rows.latest(records)
     if not held:
-        return empty("No record is there: has any group consumed?", Story("The state topic is empty", as_of, ""), theme)
+        return empty(
+            "No record is there: has any group consumed?",
+            Story("The state topic is empty", as_of, ""),
+            theme,
+        )
     shown = {(one["topic"], one["partition"]): row for row, one in enumerate(held[:most])}
     several = len({one["topic"] for one in held}) > 1
     traces = []
@@ -109,7 +119,9 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
         title=_title(held),
         as_of=as_of,
         unit="Records in each partition of the state topic, by what they hold.",
-        unknown=f"Not known: what may be pruned of {text.counted(unknown, 'partition')}." if unknown else "",
+        unknown=f"Not known: what may be pruned of {text.counted(unknown, 'partition')}."
+        if unknown
+        else "",
         facts=rows.left_out(max(len(held) - most, 0), "partition", "with higher numbers"),
     )
     return figure(
@@ -119,7 +131,9 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
         rows_height(len(shown)),
         barmode="stack",
         xaxis={"title": {"text": "records"}, "rangemode": "tozero"},
-        yaxis=row_axis([_place(one, several) for one in held[:most]], "" if several else "partition"),
+        yaxis=row_axis(
+            [_place(one, several) for one in held[:most]], "" if several else "partition"
+        ),
     )
 
 
@@ -128,7 +142,9 @@ def _place(one: dict[str, Any], with_topic: bool) -> str:
 
 
 def _told(one: dict[str, Any], kind: Kind) -> str:
-    return f"{text.counted(one['records'], kind.words.lower().removesuffix('s'))}, which {kind.means}"
+    return (
+        f"{text.counted(one['records'], kind.words.lower().removesuffix('s'))}, which {kind.means}"
+    )
 
 
 def _title(held: list[dict[str, Any]]) -> str:

@@ -1,7 +1,8 @@
 """Names, numbers and times as text in a figure.
 
-plotly reads a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names are whatever somebody called a
-group, a topic or a client, so every text is escaped where it enters the figure, and nowhere before.
+plotly reads a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names are whatever
+somebody called a group, a topic or a client, so every text is escaped where it enters the figure,
+and nowhere before.
 """
 
 from __future__ import annotations
@@ -96,7 +97,11 @@ def span(milliseconds: float | None) -> str:
 
 def moment(at: datetime | None) -> str:
     """A time in UTC, to the second."""
-    return "a time that is not known" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return (
+        "a time that is not known"
+        if at is None
+        else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
 
 
 def axis_time(at: datetime) -> str:
@@ -107,14 +112,22 @@ def axis_time(at: datetime) -> str:
 def time_unit(milliseconds: float) -> tuple[float, str]:
     """The unit that suits an axis up to so many milliseconds: its length in milliseconds, and its name."""
     units = ((86_400_000.0, "days"), (3_600_000.0, "hours"), (60_000.0, "minutes"))
-    return next(((size, words) for size, words in units if milliseconds >= 2 * size), (1000.0, "seconds"))
+    return next(
+        ((size, words) for size, words in units if milliseconds >= 2 * size), (1000.0, "seconds")
+    )
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
     """Some names as part of a sentence."""
     texts = list(names)
     shown = texts[:most] + ([f"{len(texts) - most} more"] if len(texts) > most else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "none"
+    return (
+        shown[0]
+        if len(shown) == 1
+        else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        if shown
+        else "none"
+    )
 
 
 def _visible(c: str) -> str:

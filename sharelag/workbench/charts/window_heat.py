@@ -66,20 +66,22 @@ def window_heat_records(
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HISTORY`, sorted by share partition and record; ``topic`` beside, if known.
+        `sharelag.schemas.HISTORY`, sorted by share partition and record; ``topic`` beside, if
+        known.
     measure : {"span", "available", "complete", "deliveries"}
     stretches : int
         In how many the time from the first record on is cut.
     as_of : datetime, optional
-        Until when: nothing was written since the last record, so that it is as that left it. Without it, until then.
+        Until when: nothing was written since the last record, so that it is as that left it.
+        Without it, until then.
     begin : datetime, optional
         From when on; without it, from the first record.
 
     Returns
     -------
     pyarrow.Table
-        `WINDOW_HEAT`, all stretches of a share partition together. Null before its first record, after a tombstone,
-        and where the state is partial.
+        `WINDOW_HEAT`, all stretches of a share partition together. Null before its first record,
+        after a tombstone, and where the state is partial.
 
     Raises
     ------
@@ -87,23 +89,33 @@ def window_heat_records(
         There is no such measure.
     """
     if measure not in MEASURES:
-        raise InputError(f"{measure!r} is no measure of a window: choose one of {', '.join(MEASURES)}")
+        raise InputError(
+            f"{measure!r} is no measure of a window: choose one of {', '.join(MEASURES)}"
+        )
     schemas.require(history, schemas.HISTORY, "history")
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()
     time, _ = numbers(history, "record_timestamp")
     first_time = time.min() if begin is None else milliseconds(begin)
     last_time = time.max() if as_of is None else max(time.max(), milliseconds(as_of))
-    edges = np.linspace(first_time, max(last_time, first_time + stretches), stretches + 1).astype(np.int64)
+    edges = np.linspace(first_time, max(last_time, first_time + stretches), stretches + 1).astype(
+        np.int64
+    )
     code = rows.codes(history).indices.to_numpy().astype(np.int64)
     found, there = _last_rows(code, time, edges[1:])
     first = np.unique(code, return_index=True)[1]
     value = np.where(there, _values(history, measure)[found], np.nan)
     size = len(first)
     table = as_table(history)
-    topic = table.column("topic") if "topic" in table.column_names else pa.nulls(len(table), pa.string())
+    topic = (
+        table.column("topic")
+        if "topic" in table.column_names
+        else pa.nulls(len(table), pa.string())
+    )
     which = pa.array(np.repeat(first, stretches))
-    columns = {name: table.column(name).take(which) for name in ("group_id", "topic_id", "partition")} | {
+    columns = {
+        name: table.column(name).take(which) for name in ("group_id", "topic_id", "partition")
+    } | {
         "topic": topic.take(which),
         "begin": pa.array(np.tile(edges[:-1], size)).view(schemas.TIMESTAMP),
         "as_of": pa.array(np.tile(edges[1:], size)).view(schemas.TIMESTAMP),
@@ -130,7 +142,11 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
     """
     as_of = rows.latest(records)
     if not len(records):
-        return empty("The history is empty: choose another time, or other groups", Story("No window", as_of, ""), theme)
+        return empty(
+            "The history is empty: choose another time, or other groups",
+            Story("No window", as_of, ""),
+            theme,
+        )
     measure = records.column("measure")[0].as_py()
     chosen, others = rows.largest(records, "value", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
@@ -154,7 +170,12 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         zmin=0,
         zmax=max(float(np.nanmax(grid, initial=0)), 1),
         ygap=2,
-        colorbar={"title": {"text": measure, "side": "right"}, "thickness": 14, "outlinewidth": 1, "tickformat": ",d"},
+        colorbar={
+            "title": {"text": measure, "side": "right"},
+            "thickness": 14,
+            "outlinewidth": 1,
+            "tickformat": ",d",
+        },
     )
     base, length, row = _stretches_unknown(grid, begins, ends)
     gaps = unknown_bars([_text(at) for at in base], length, row, "no state known", theme)
@@ -195,9 +216,15 @@ def _last_rows(
 
 
 def _values(history: Arrow, measure: str) -> NDArray[np.float64]:
-    names = {"available": "window_available", "complete": "window_complete", "deliveries": "max_delivery_count"}
+    names = {
+        "available": "window_available",
+        "complete": "window_complete",
+        "deliveries": "max_delivery_count",
+    }
     if measure == "span":
-        start, end = (rows.floats(history, name) for name in ("effective_start_offset", "window_end_offset"))
+        start, end = (
+            rows.floats(history, name) for name in ("effective_start_offset", "window_end_offset")
+        )
         value = np.where(np.isnan(start), np.nan, np.maximum(np.nan_to_num(end) - start, 0))
     else:
         value = rows.floats(history, names[measure])

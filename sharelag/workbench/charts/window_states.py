@@ -22,7 +22,10 @@ WINDOW_STATES = pa.schema(
     [
         *rows.SHARE_PARTITION,
         ("as_of", schemas.TIMESTAMP),
-        ("until", schemas.TIMESTAMP),  # the next moment; the last one lasts as long as the one before
+        (
+            "until",
+            schemas.TIMESTAMP,
+        ),  # the next moment; the last one lasts as long as the one before
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),  # inclusive
         ("delivery_state", pa.int8()),  # null: no state persisted
@@ -44,7 +47,8 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     Returns
     -------
     pyarrow.Table
-        `WINDOW_STATES`, sorted by share partition, moment and offset. A window without offsets has no row.
+        `WINDOW_STATES`, sorted by share partition, moment and offset. A window without offsets has
+        no row.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     table = as_table(windows)
@@ -59,7 +63,9 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     window, first, last, state, count = _pieces(table)
     until = _until(code, time)
     wide = table.take(pa.array(window))
-    columns = {name: wide.column(name) for name in ("group_id", "topic", "topic_id", "partition")} | {
+    columns = {
+        name: wide.column(name) for name in ("group_id", "topic", "topic_id", "partition")
+    } | {
         "as_of": wide.column("moment"),
         "until": pa.array(until[window]).view(schemas.TIMESTAMP),
         "first_offset": pa.array(first),
@@ -90,13 +96,21 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
     """
     partitions = len(rows.codes(records).dictionary)
     if partitions > 1:
-        raise InputError(f"one window is drawn at a time, these records are of {partitions}: filter them by partition")
+        raise InputError(
+            f"one window is drawn at a time, these records are of {partitions}: filter them by partition"
+        )
     as_of = rows.latest(records)
     unit = "Offsets of the window from the effective start offset to the window's end, as persisted at each moment."
     if not len(records):
-        return empty("The window is empty at all of these moments", Story("The window is empty", as_of, unit), theme)
+        return empty(
+            "The window is empty at all of these moments",
+            Story("The window is empty", as_of, unit),
+            theme,
+        )
     label = text.share_partition(records.slice(0, 1).to_pylist()[0], True, None)
-    states = sorted(pc.unique(records.column("delivery_state")).to_pylist(), key=lambda one: (one is None, one))
+    states = sorted(
+        pc.unique(records.column("delivery_state")).to_pylist(), key=lambda one: (one is None, one)
+    )
     traces = [_boxes(_of_state(records, state), state, label, theme) for state in states]
     ends = records.filter(pc.equal(records.column("as_of"), pa.scalar(as_of, schemas.TIMESTAMP)))
     stateless = _of_state(ends, None)
@@ -128,11 +142,15 @@ def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
     window = np.repeat(np.arange(len(counts)), counts)
     runs = pc.list_flatten(lists)
     first, last, state, count = (
-        pc.struct_field(runs, n).to_numpy(zero_copy_only=False).astype(float if n > 1 else np.int64) for n in range(4)
+        pc.struct_field(runs, n).to_numpy(zero_copy_only=False).astype(float if n > 1 else np.int64)
+        for n in range(4)
     )
-    start, end = (rows.floats(table, name) for name in ("effective_start_offset", "window_end_offset"))
+    start, end = (
+        rows.floats(table, name) for name in ("effective_start_offset", "window_end_offset")
+    )
     has_window = np.flatnonzero(np.nan_to_num(end) > start)
-    # What lies before each run, and after the last one: from where the one before ended to where this one begins.
+    # What lies before each run, and after the last one: from where the one before ended to where
+    # this one begins.
     places = np.concatenate([window, has_window])
     begins = np.concatenate([first, end[has_window].astype(np.int64)])
     finishes = np.concatenate([last + 1, end[has_window].astype(np.int64)])
@@ -203,7 +221,10 @@ def _boxes(mine: pa.Table, state: int | None, label: str, theme: Theme) -> Any:
 
 
 def _title(records: pa.Table, ends: pa.Table, place: str) -> str:
-    low, high = pc.min(ends.column("first_offset")).as_py(), pc.max(ends.column("last_offset")).as_py()
+    low, high = (
+        pc.min(ends.column("first_offset")).as_py(),
+        pc.max(ends.column("last_offset")).as_py(),
+    )
     head = records.filter(pc.equal(records.column("first_offset"), low))
     since = pc.min(head.column("as_of")).as_py()
     kind = ends.sort_by("first_offset").column("delivery_state")[0].as_py()

@@ -1,7 +1,8 @@
 """Run the experiments on a broker and compare the simulator with it.
 
-``python -m tests.kafka.fidelity`` compares with what is recorded, ``--record`` runs all on a broker first: half an
-hour on a quiet machine. Names choose experiments; those that are not chosen stay as they were recorded.
+``python -m tests.kafka.fidelity`` compares with what is recorded, ``--record`` runs all on a broker
+first: half an hour on a quiet machine. Names choose experiments; those that are not chosen stay as
+they were recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ SEEDS = 10
 def record(folder: Path, names: list[str], repeats: int) -> None:
     """Run experiments on a broker, repeat after repeat, so that a busy minute does not hit one of them alone."""
     runs = recorded.read(folder) if (folder / "runs.parquet").exists() else {}
-    runs = {key: run for key, run in runs.items() if key[0] in experiments() and key[0] not in names}
+    runs = {
+        key: run for key, run in runs.items() if key[0] in experiments() and key[0] not in names
+    }
     with KafkaBroker(properties=PROPERTIES) as broker:
         prepare(broker)
         run_live(broker, experiments()["release-and-reject"].scenario, 0)  # the broker is cold, too
@@ -34,14 +37,21 @@ def record(folder: Path, names: list[str], repeats: int) -> None:
                 begun, scenario = time.monotonic(), experiments()[name].scenario
                 run = run_live(broker, scenario, seed)
                 runs[name, seed] = digest(script(scenario, seed)), run
-                print(f"{name:20} {seed} {run.drain_ms:8.0f} ms, took {time.monotonic() - begun:5.1f} s", flush=True)
+                print(
+                    f"{name:20} {seed} {run.drain_ms:8.0f} ms, took {time.monotonic() - begun:5.1f} s",
+                    flush=True,
+                )
             recorded.write(folder, runs)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Hold the simulator against a broker.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"all, or of: {', '.join(experiments())}")
-    parser.add_argument("--record", type=Path, metavar="FOLDER", help="run on a broker first, and write what it did")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"all, or of: {', '.join(experiments())}"
+    )
+    parser.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="run on a broker first, and write what it did"
+    )
     parser.add_argument("--repeats", type=int, default=10, help="how often each, when recording")
     options = parser.parse_args()
     chosen = options.names or list(experiments())

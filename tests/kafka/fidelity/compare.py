@@ -27,11 +27,12 @@ class Comparison:
     simulated, real
         Medians of drain time (ms), deliveries and archived records.
     errors
-        By the names of `BOUNDS`. Lag: the mean distance over time between the median curves, by the range of the real
-        one. Others: the distance of medians by the real one.
+        By the names of `BOUNDS`. Lag: the mean distance over time between the median curves, by the
+        range of the real one. Others: the distance of medians by the real one.
     lag_at_most
-        The largest distance between the curves, likewise. Lag falls by what a poll brings, so that two equal
-        staircases that are a moment apart are a whole step apart in that moment; therefore it has no bound.
+        The largest distance between the curves, likewise. Lag falls by what a poll brings, so that
+        two equal staircases that are a moment apart are a whole step apart in that moment;
+        therefore it has no bound.
     misses
         Names whose error is beyond the bound.
     """
@@ -57,7 +58,9 @@ class Comparison:
             if abs(error) > known.get(name, bound):
                 found.append(f"{self.experiment.name}: {name} is off by {error:+.1%}")
             elif name in known and abs(error) <= bound:
-                found.append(f"{self.experiment.name}: {name} is off by {error:+.1%} only, no known miss any more")
+                found.append(
+                    f"{self.experiment.name}: {name} is off by {error:+.1%} only, no known miss any more"
+                )
         return found
 
 
@@ -65,18 +68,31 @@ def compared(experiment: Experiment, simulated: Sequence[Run], real: Sequence[Ru
     """Compare medians."""
     ours, theirs = _medians(simulated), _medians(real)
     names = ("drain", "deliveries", "archived")
-    errors = {name: _relative(our, their) for name, our, their in zip(names, ours, theirs, strict=True)}
+    errors = {
+        name: _relative(our, their) for name, our, their in zip(names, ours, theirs, strict=True)
+    }
     steps = max(len(run.lag) for run in (*simulated, *real))
     our_curve, their_curve = _median_curve(simulated, steps), _median_curve(real, steps)
     apart = np.abs(our_curve - their_curve) / np.ptp(their_curve)
-    return Comparison(experiment, ours, theirs, errors | {"lag": float(apart.mean())}, float(apart.max()))
+    return Comparison(
+        experiment, ours, theirs, errors | {"lag": float(apart.mean())}, float(apart.max())
+    )
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
     """All comparisons, as text for a wide terminal."""
     shown = Table(title="Simulator (sim) and Kafka 4.3.1 (real), medians")
     shown.add_column("experiment")
-    for name in ("partitions", "members", "drain s sim", "real", "error", "deliveries sim", "real", "error"):
+    for name in (
+        "partitions",
+        "members",
+        "drain s sim",
+        "real",
+        "error",
+        "deliveries sim",
+        "real",
+        "error",
+    ):
         shown.add_column(name, justify="right")
     for name in ("archived sim", "real", "error", "lag curve error", "at most"):
         shown.add_column(name, justify="right")
@@ -84,16 +100,26 @@ def table(comparisons: Sequence[Comparison]) -> str:
     for one in comparisons:
         scenario, errors = one.experiment.scenario, one.errors
         fitted = " (calibration)" if one.experiment.calibration else ""
-        cells = [scenario.name + fitted, str(scenario.topics[0].partitions), str(len(scenario.each_member()))]
+        cells = [
+            scenario.name + fitted,
+            str(scenario.topics[0].partitions),
+            str(len(scenario.each_member())),
+        ]
         for name, our, their in zip(errors, one.simulated, one.real, strict=False):
             numbers = (our / 1000, their / 1000) if name == "drain" else (our, their)
             cells += [f"{number:.2f}" if name == "drain" else f"{number:g}" for number in numbers]
             cells.append(f"{errors[name]:+.1%}")
-        shown.add_row(*cells, f"{errors['lag']:.1%}", f"{one.lag_at_most:.0%}", ", ".join(one.misses) or "-")
+        shown.add_row(
+            *cells, f"{errors['lag']:.1%}", f"{one.lag_at_most:.0%}", ", ".join(one.misses) or "-"
+        )
     console = Console(width=180, color_system=None)
     with console.capture() as capture:
         console.print(shown)
-    reasons = [f"{one.experiment.name}, {name}: {why}" for one in comparisons for name, _, why in one.experiment.misses]
+    reasons = [
+        f"{one.experiment.name}, {name}: {why}"
+        for one in comparisons
+        for name, _, why in one.experiment.misses
+    ]
     fits = [
         f"{one.experiment.name}: calibration, Costs.{one.experiment.calibration} was fitted to it"
         for one in comparisons
@@ -112,7 +138,10 @@ def _medians(runs: Sequence[Run]) -> tuple[float, float, float]:
 
 def _median_curve(runs: Sequence[Run], steps: int) -> NDArray[np.float64]:
     """The median at each step; a curve that has ended stays where it was."""
-    padded = [np.pad(np.array(run.lag, np.float64), (0, steps - len(run.lag)), mode="edge") for run in runs]
+    padded = [
+        np.pad(np.array(run.lag, np.float64), (0, steps - len(run.lag)), mode="edge")
+        for run in runs
+    ]
     return np.asarray(np.median(padded, axis=0))
 
 

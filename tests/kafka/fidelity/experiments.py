@@ -24,7 +24,8 @@ TOPIC = "work"
 #: From when on records arrive, in ms from the begin: by then all members have joined and wait.
 START_MS = 1500
 _OVER_MS = 300
-#: Quick heartbeats, and sessions that end within an experiment; the group is new, and reads from the log's begin.
+#: Quick heartbeats, and sessions that end within an experiment; the group is new, and reads from
+#: the log's begin.
 SETTINGS = Settings(
     Limits(lock_duration_ms=15_000),
     heartbeat_interval_ms=250,
@@ -42,10 +43,11 @@ class Experiment:
     ----------
     scenario
     misses
-        Where the simulator is known to be farther off than it should be: a measure, how far at most, and why.
+        Where the simulator is known to be farther off than it should be: a measure, how far at
+        most, and why.
     calibration
-        What of `sharelag.whatif.scenario.Costs` was fitted to what brokers did in this experiment: that the simulator
-        is near it there says little. Empty: nothing was, and it is a test.
+        What of `sharelag.whatif.scenario.Costs` was fitted to what brokers did in this experiment:
+        that the simulator is near it there says little. Empty: nothing was, and it is a test.
     """
 
     scenario: Scenario
@@ -74,9 +76,20 @@ def _scenario(
 ) -> Scenario:
     """Members that wait for a backlog, which then arrives all at once."""
     topic = Topic(TOPIC, len(backlog), starts=(PartitionStart(),) * len(backlog))
-    given: dict[str, Any] = {"settings": SETTINGS, "duration_ms": 40_000, "step_ms": 1000, "initialized": False}
-    arriving = [_backlog(count, at, len(backlog), batch_records) for at, count in enumerate(backlog) if count]
-    return Scenario((topic,), members, (*arriving, *producers), name=name, about=about, **(given | more))
+    given: dict[str, Any] = {
+        "settings": SETTINGS,
+        "duration_ms": 40_000,
+        "step_ms": 1000,
+        "initialized": False,
+    }
+    arriving = [
+        _backlog(count, at, len(backlog), batch_records)
+        for at, count in enumerate(backlog)
+        if count
+    ]
+    return Scenario(
+        (topic,), members, (*arriving, *producers), name=name, about=about, **(given | more)
+    )
 
 
 def _backlog(count: int, partition: int, partitions: int, batch_records: int) -> Producer:
@@ -84,7 +97,10 @@ def _backlog(count: int, partition: int, partitions: int, batch_records: int) ->
     over = max(_OVER_MS, batches)
     return Producer(
         TOPIC,
-        (batches + 0.5) * batch_records * 1000 / over,  # half a record batch too much, so that none is missing
+        (batches + 0.5)
+        * batch_records
+        * 1000
+        / over,  # half a record batch too much, so that none is missing
         "steady",
         batch_records,
         tuple(float(at == partition) for at in range(partitions)),
@@ -179,7 +195,11 @@ _SHAPES = (
             "records arrive by chance while three members work: the one with two partitions cannot keep up",
             [40] * 4,
             (Member(count=3, service=Service(8, "exponential"), max_poll_records=20),),
-            producers=(Producer(TOPIC, 300, batch_records=5, begin_ms=START_MS + 500, end_ms=START_MS + 6000),),
+            producers=(
+                Producer(
+                    TOPIC, 300, batch_records=5, begin_ms=START_MS + 500, end_ms=START_MS + 6000
+                ),
+            ),
         )
     ),
 )
@@ -256,7 +276,14 @@ _COSTS = (
             "commit-each",
             "little work, and a commit after each record: what it costs to write",
             [500] * 3,
-            (Member(count=3, service=Service(1), behaviour=Behaviour(commit="record"), max_poll_records=50),),
+            (
+                Member(
+                    count=3,
+                    service=Service(1),
+                    behaviour=Behaviour(commit="record"),
+                    max_poll_records=50,
+                ),
+            ),
         ),
         calibration="write_ms",
     ),

@@ -81,7 +81,9 @@ def run_live(
         arrived = append(servers, prefix, told["appends"], begin, late_ms)
         members.wait_for(lambda line: line.get("lag") == 0, within)
         polls = members.leave()
-    states = pa.Table.from_batches(kafka.read_topic(client_config(servers), STATE_TOPIC), schemas.RAW)
+    states = pa.Table.from_batches(
+        kafka.read_topic(client_config(servers), STATE_TOPIC), schemas.RAW
+    )
     deliveries = sum(run[3] - run[2] + 1 for poll in polls for run in poll["runs"])
     run = measured(states, group, begin + START_MS, arrived, deliveries)
     commits, took = (sum(poll["committed"][at] for poll in polls) for at in (0, 1))
@@ -92,7 +94,9 @@ def run_live(
     )
 
 
-def append(servers: str, prefix: str, appends: Iterable[list[Any]], begin: float, late_ms: float) -> Arrivals:
+def append(
+    servers: str, prefix: str, appends: Iterable[list[Any]], begin: float, late_ms: float
+) -> Arrivals:
     """Append record batches of exactly these sizes at these times.
 
     Returns
@@ -131,7 +135,9 @@ def append(servers: str, prefix: str, appends: Iterable[list[Any]], begin: float
     for producer in producers.values():
         producer.flush(60)
     if failures or len(arrived) != sum(one[3] for one in todo):
-        raise RigError(f"{len(arrived)} records were appended; the first that went wrong: {failures[:1]}")
+        raise RigError(
+            f"{len(arrived)} records were appended; the first that went wrong: {failures[:1]}"
+        )
     return arrived
 
 

@@ -38,7 +38,8 @@ class Run:
     lag
         Every `STEP_MS` from then on, until everything was finished.
     poll_ms, commit_ms
-        Median of what a poll that brought records took, and mean of a commit; None: nobody measured, or committed.
+        Median of what a poll that brought records took, and mean of a commit; None: nobody
+        measured, or committed.
     """
 
     drain_ms: float
@@ -72,11 +73,16 @@ def arrivals(scenario: Scenario, seed: int) -> list[tuple[float, int]]:
     found = []
     for topic in logs(scenario, seed):
         for log in topic:
-            found += [(time / 1000, size) for time, size in zip(log.times, np.diff(log.bases).tolist(), strict=True)]
+            found += [
+                (time / 1000, size)
+                for time, size in zip(log.times, np.diff(log.bases).tolist(), strict=True)
+            ]
     return sorted(found)
 
 
-def measured(records: pa.RecordBatch, group: str, begin_ms: float, arrived: Arrivals, deliveries: int) -> Run:
+def measured(
+    records: pa.RecordBatch, group: str, begin_ms: float, arrived: Arrivals, deliveries: int
+) -> Run:
     """Measure a run by the records of the state topic.
 
     Parameters
@@ -107,7 +113,9 @@ def measured(records: pa.RecordBatch, group: str, begin_ms: float, arrived: Arri
     return Run(drain, deliveries, archived, tuple(lag.astype(int).tolist()))
 
 
-def _until(times: NDArray[Any], counts: NDArray[Any], grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def _until(
+    times: NDArray[Any], counts: NDArray[Any], grid: NDArray[np.float64]
+) -> NDArray[np.float64]:
     order = np.argsort(times, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(counts[order])])
     return total[np.searchsorted(times[order], grid, side="right")]

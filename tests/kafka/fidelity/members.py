@@ -19,7 +19,8 @@ from tests.kafka.jvm import RigError, java_command
 from tests.kafka.oracles import oracle_classes
 from tests.kafka.workload import set_group_config
 
-#: What every JVM reads before it counts: a cold one takes several times as long for the first hundreds of polls.
+#: What every JVM reads before it counts: a cold one takes several times as long for the first
+#: hundreds of polls.
 WARM_UP_TOPIC, WARM_UP_RECORDS = "warm-up", 4000
 _SIGNALS = {"crash": signal.SIGKILL, "hang": signal.SIGSTOP}
 
@@ -38,7 +39,12 @@ class Members:
     """
 
     def __init__(
-        self, servers: str, group: str, prefix: str, told: dict[str, Any], warm_up: int = WARM_UP_RECORDS
+        self,
+        servers: str,
+        group: str,
+        prefix: str,
+        told: dict[str, Any],
+        warm_up: int = WARM_UP_RECORDS,
     ) -> None:
         self._lines: queue.Queue[dict[str, Any]] = queue.Queue()
         self._polls: list[dict[str, Any]] = []
@@ -94,7 +100,9 @@ class Members:
             try:
                 line = self._lines.get(timeout=max(deadline - time.monotonic(), 0))
             except queue.Empty:
-                raise RigError(f"the members were not done within {within:g} s:\n{self._said()}") from None
+                raise RigError(
+                    f"the members were not done within {within:g} s:\n{self._said()}"
+                ) from None
             if "error" in line:
                 raise RigError(f"a member failed: {line['error']}\n{self._said()}")
             if "runs" in line:
@@ -160,7 +168,9 @@ class Members:
             self._lines.put(json.loads(line))
 
     def _later(self, at_ms: float, member: str, what: signal.Signals) -> None:
-        timer = threading.Timer(at_ms / 1000 - time.time(), os.killpg, (self._by_name[member].pid, what))
+        timer = threading.Timer(
+            at_ms / 1000 - time.time(), os.killpg, (self._by_name[member].pid, what)
+        )
         timer.daemon = True
         timer.start()
         self._timers.append(timer)

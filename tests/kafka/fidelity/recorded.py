@@ -38,10 +38,13 @@ _RUNS = pa.schema(
 def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None:
     """Write runs by experiment and seed, each with the digest of what was told."""
     rows = [
-        {"experiment": name, "seed": seed, "told": told, **asdict(run)} for (name, seed), (told, run) in runs.items()
+        {"experiment": name, "seed": seed, "told": told, **asdict(run)}
+        for (name, seed), (told, run) in runs.items()
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=_RUNS), folder / "runs.parquet", compression="zstd")
+    pq.write_table(
+        pa.Table.from_pylist(rows, schema=_RUNS), folder / "runs.parquet", compression="zstd"
+    )
     about = {
         "kafka": KAFKA_VERSION,
         "java": java_version(),
@@ -68,4 +71,9 @@ def _machine() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     memory = Path("/proc/meminfo").read_text().split()[1]
-    return {"cpu": models[0], "cores": len(models), "memory_gib": int(memory) >> 20, "system": platform.platform()}
+    return {
+        "cpu": models[0],
+        "cores": len(models),
+        "memory_gib": int(memory) >> 20,
+        "system": platform.platform(),
+    }

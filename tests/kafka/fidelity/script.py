@@ -35,9 +35,9 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``topics``: partitions by name. ``group``: its settings. ``appends``: time in ms from the begin, topic,
-        partition and size of each record batch. ``faults``: time, kind, member, and for how long. ``members``,
-        ``work``, ``outcomes``: as ``java/ShareMembers.java`` takes them.
+        ``topics``: partitions by name. ``group``: its settings. ``appends``: time in ms from the
+        begin, topic, partition and size of each record batch. ``faults``: time, kind, member, and
+        for how long. ``members``, ``work``, ``outcomes``: as ``java/ShareMembers.java`` takes them.
 
     Raises
     ------
@@ -56,11 +56,15 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
         "topics": {topic.name: topic.partitions for topic in scenario.topics},
         "group": _group(scenario),
         "appends": sorted(append for place in places for append in _appends(*place)),
-        "faults": [[fault.at_ms, fault.kind, fault.member, fault.for_ms] for fault in scenario.faults],
+        "faults": [
+            [fault.at_ms, fault.kind, fault.member, fault.for_ms] for fault in scenario.faults
+        ],
         "members": [_member(member, services.index(member.service)) for member in members],
         "work": [
             {
-                f"{topic}/{number}": Work(seed, place, service, dict(service.by_partition).get((topic, number), 1.0))
+                f"{topic}/{number}": Work(
+                    seed, place, service, dict(service.by_partition).get((topic, number), 1.0)
+                )
                 .of(0, log.bases[-1] - 1)
                 .tolist()
                 for place, (topic, number, log) in enumerate(places)
@@ -79,7 +83,10 @@ def digest(told: dict[str, Any]) -> str:
 def _require_playable(scenario: Scenario) -> None:
     outcomes = {(one.behaviour.release, one.behaviour.reject) for one in scenario.members}
     strange = (
-        any(one.join_ms or one.leave_ms is not None or one.behaviour.silent for one in scenario.members)
+        any(
+            one.join_ms or one.leave_ms is not None or one.behaviour.silent
+            for one in scenario.members
+        )
         or any(one.kind not in ("crash", "hang") for one in scenario.faults)
         or any(start.end_offset for topic in scenario.topics for start in topic.starts)
     )
@@ -142,6 +149,10 @@ def _outcomes(
             types = outcomes.of(0, log.bases[-1] - 1, attempt, behaviour)
             if types is not None:
                 if not np.isin(types, (ACCEPT, RELEASE, REJECT)).all():
-                    raise RigError("a consumer that neither ends nor acknowledges cannot poll again")
-                found.setdefault(f"{topic}/{number}", {})[str(attempt)] = "".join(map(str, types.tolist()))
+                    raise RigError(
+                        "a consumer that neither ends nor acknowledges cannot poll again"
+                    )
+                found.setdefault(f"{topic}/{number}", {})[str(attempt)] = "".join(
+                    map(str, types.tolist())
+                )
     return found

@@ -41,7 +41,9 @@ class Chance(NamedTuple):
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
     """The rows of `sharelag.schemas.LAG` whose partitions are simulated, with what an editor shows of them."""
-    places = {(topic.name, number) for topic in scenario.topics for number in range(topic.partitions)}
+    places = {
+        (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+    }
     names = zip(lag.column("topic").to_pylist(), lag.column("partition").to_pylist(), strict=True)
     return lag.filter(pa.array([name in places for name in names], pa.bool_())).select(_COLUMNS)
 
@@ -65,7 +67,8 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
     """
     each = scenario.each_member()
     told = pc.and_(
-        pc.equal(members.column("group_id"), scenario.group_id), members.column("assigned_partitions").is_valid()
+        pc.equal(members.column("group_id"), scenario.group_id),
+        members.column("assigned_partitions").is_valid(),
     )
     known = set(members.filter(told).column("member_id").to_pylist())
     unknown = [member.name for member in each if member.name not in known]
@@ -78,10 +81,20 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
         held = {member.name: _by_topic(member.assigned) for member in each}
         words = "It begins with the partitions that the members have."
         if unknown:
-            words += f" Of {text.counted(len(unknown), 'member')} that is not known: without any here."
-    there = set(zip(partitions.column("topic").to_pylist(), partitions.column("partition").to_pylist(), strict=True))
+            words += (
+                f" Of {text.counted(len(unknown), 'member')} that is not known: without any here."
+            )
+    there = set(
+        zip(
+            partitions.column("topic").to_pylist(),
+            partitions.column("partition").to_pylist(),
+            strict=True,
+        )
+    )
     kept = {
-        member: {topic: [n for n in numbers if (topic, n) in there] for topic, numbers in topics.items()}
+        member: {
+            topic: [n for n in numbers if (topic, n) in there] for topic, numbers in topics.items()
+        }
         for member, topics in held.items()
     }
     return kept, words
@@ -90,7 +103,10 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
 def clients_of(group: str, members: pa.Table) -> dict[str, str]:
     """For each member of a group its client and where that runs, as far as it is known; the rest has none."""
     rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
-    told = {row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"]))) for row in rows}
+    told = {
+        row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))
+        for row in rows
+    }
     return {member: words for member, words in told.items() if words}
 
 
@@ -113,7 +129,11 @@ def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict
         base = shorter(scenario, seconds)
         assumed = with_assignment(base, assignment, seeds).assumed
         rows = what_if(base, assignment, seeds=seeds, cancelled=cancelled, progress=progress)
-        return None if rows is None else Difference(rows, seeds, assumed, "95 % interval", state.words())
+        return (
+            None
+            if rows is None
+            else Difference(rows, seeds, assumed, "95 % interval", state.words())
+        )
 
     def loaded(name: str, held: Assignment) -> Assignment:
         return assignment_of(with_assignment(scenario, held), name)

@@ -1,7 +1,7 @@
 """What all dashboards have in common: a header, controls, parts that follow them, refreshing without waiting.
 
-A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so that a dashboard that
-is gone from the page, or in a tab behind others, reads nothing.
+A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so
+that a dashboard that is gone from the page, or in a tab behind others, reads nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ EVERY, STALE_AFTER = 30.0, 120.0
 class Dashboard(Deaf, W.VBox):
     """Controls, charts and tables over a workbench.
 
-    A subclass says its title and help, makes its controls and parts (`_make`), and fills them (`_show`).
+    A subclass says its title and help, makes its controls and parts (`_make`), and fills them
+    (`_show`).
 
     Parameters
     ----------
@@ -77,7 +78,9 @@ class Dashboard(Deaf, W.VBox):
             stale_after=float(stale_after),
         )
         controls, parts = self._make()
-        self.controls = W.HBox(list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px"))
+        self.controls = W.HBox(
+            list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
+        )
         self.body = W.VBox(list(parts))
         super().__init__([self.header, self.controls, self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
@@ -127,7 +130,9 @@ class Dashboard(Deaf, W.VBox):
                 for act in acts:
                     act()
                 self.header.unknown = self._unknown()
-            except Exception as error:  # whatever it is, people get a sentence and the controls to go on with
+            except (
+                Exception
+            ) as error:  # whatever it is, people get a sentence and the controls to go on with
                 self.header.failure = words_of(error)
                 self.body.layout.display = "none"
             else:
@@ -143,9 +148,14 @@ class Dashboard(Deaf, W.VBox):
     def summary(self) -> str:
         """What is shown, as lines of text."""
         header = self.header
-        when = text.moment(None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC))
+        when = text.moment(
+            None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC)
+        )
         parts = [part.header for part in _parts(self.body)]
-        lines = [f"{header.title} of {header.source}, as of {when}", *([header.failure] if header.failure else [])]
+        lines = [
+            f"{header.title} of {header.source}, as of {when}",
+            *([header.failure] if header.failure else []),
+        ]
         lines += [f"{part.title}: {part.finding}" for part in parts if part.finding]
         lines += [f"not known: {one}" for one in header.unknown]
         return "\n".join(show.terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
@@ -153,7 +163,9 @@ class Dashboard(Deaf, W.VBox):
     def _repr_mimebundle_(self, **options: Any) -> Any:
         words = self.summary()
         lines = "".join(f"<li>{html.escape(line)}</li>" for line in words.splitlines())
-        return in_other_forms(super()._repr_mimebundle_(**options), plain=words, html=f"<ul>{lines}</ul>")
+        return in_other_forms(
+            super()._repr_mimebundle_(**options), plain=words, html=f"<ul>{lines}</ul>"
+        )
 
     def refresh(self) -> None:
         """Read again, and wait for it."""

@@ -34,13 +34,28 @@ class WindowExplorer(GroupDashboard):
         self.measure = choice("Heat map of", _MEASURES, self.redraw)
         self.strip = StripPart(
             "The window, offset by offset",
-            meanings_of(["start_offset", "window_end_offset", "unread", "window_available", "window_unknown"]),
+            meanings_of(
+                [
+                    "start_offset",
+                    "window_end_offset",
+                    "unread",
+                    "window_available",
+                    "window_unknown",
+                ]
+            ),
             self.selection,
         )
         self.heat = ChartPart("All windows over time", _MEASURES, self.selection, times=True)
-        self.counts = ChartPart("Delivery counts", {"delivery count": "how often an offset was given to a consumer"})
+        self.counts = ChartPart(
+            "Delivery counts", {"delivery count": "how often an offset was given to a consumer"}
+        )
         self.history = TablePart("Records of the state topic", self.selection, without=IN_A_GROUP)
-        return [self._group_choice(), self.measure], [self.strip, self.heat, self.counts, self.history]
+        return [self._group_choice(), self.measure], [
+            self.strip,
+            self.heat,
+            self.counts,
+            self.history,
+        ]
 
     def _show(self) -> None:
         group = self._known_group()

@@ -30,14 +30,21 @@ class FleetView(Dashboard):
         "What it shows": "every share group of the cluster, and every share partition as a cell",
         "Picking": "a group in the table, cells in the grid or bars of share partitions: everything else shows those; "
         "a bar that is picked, picked again: all",
-    } | meanings_of(["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"])
+    } | meanings_of(
+        ["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"]
+    )
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.by = choice("Bars by", ["partition", "topic", "group"], self.redraw)
         self._groups = Selection(columns=["group_id"])
         self.groups = TablePart("Share groups", self._groups)
-        self.grid = PartitionGrid.of(schemas.LAG.empty_table(), measures=[], selection=self.selection, title="")
-        cells = Part("Share partitions", meanings_of(_MEASURES) | {"cause": "the first cause of lag that was found"})
+        self.grid = PartitionGrid.of(
+            schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
+        )
+        cells = Part(
+            "Share partitions",
+            meanings_of(_MEASURES) | {"cause": "the first cause of lag that was found"},
+        )
         self.cells, cells.children = cells, [cells.header, self.grid]
         self.parts = ChartPart("What the lag consists of", charts_help(), self.selection)
         self.table = TablePart("Lag", self.selection, without=["leader_epoch"])
@@ -50,7 +57,9 @@ class FleetView(Dashboard):
         lag = self.bench.lag()
         self.header.tell(lag.as_of, lag.unknown)
         self.rows = measured(self.bench)
-        measures = [name for name in _MEASURES if self.rows.column(name).null_count < len(self.rows)]
+        measures = [
+            name for name in _MEASURES if self.rows.column(name).null_count < len(self.rows)
+        ]
         self.grid.measures = measures
         if self.grid.measure not in measures:
             self.grid.measure = measures[0] if measures else ""
@@ -67,15 +76,23 @@ class FleetView(Dashboard):
     def _follow(self) -> None:
         """Groups are picked while all their share partitions are, here or in a linked view."""
         groups, picked = self.rows.column("group_id").to_pylist(), set(self.selection.keys)
-        partly = {key[0] for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked} if picked else {*groups}
+        partly = (
+            {key[0] for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked}
+            if picked
+            else {*groups}
+        )
         with self._deaf():
-            self._groups.keys = tuple((group,) for group in dict.fromkeys(groups) if group not in partly)
+            self._groups.keys = tuple(
+                (group,) for group in dict.fromkeys(groups) if group not in partly
+            )
 
     def _picked_groups(self, change: Any) -> None:
         if self._hearing:
             return
         groups = pa.array([group for (group,) in change["new"]], pa.string())
-        mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups)).select(SHARE_PARTITION)
+        mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups)).select(
+            SHARE_PARTITION
+        )
         self.selection.keys = tuple(tuple(row.values()) for row in mine.to_pylist())
 
 

@@ -39,17 +39,24 @@ class GroupView(GroupDashboard):
             W.HTML(),
         )
         self.over_time = ChartPart(
-            "Lag and age over time", meanings_of(["lag", "age_ms", "as_of"]), self.selection, times=True
+            "Lag and age over time",
+            meanings_of(["lag", "age_ms", "as_of"]),
+            self.selection,
+            times=True,
         )
         self.parts = ChartPart("What the lag consists of", charts_help())
         self.drain = ChartPart(
-            "When will it be gone?", meanings_of(["drain", "drain_ms", "drain_low_ms", "drain_high_ms"])
+            "When will it be gone?",
+            meanings_of(["drain", "drain_ms", "drain_low_ms", "drain_high_ms"]),
         )
         self.rates = ChartPart(
-            "Arrivals and completions", meanings_of(["arrival_rate", "completion_rate", "redelivery_rate"])
+            "Arrivals and completions",
+            meanings_of(["arrival_rate", "completion_rate", "redelivery_rate"]),
         )
         self.table = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
-        self.members = TablePart("Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP)
+        self.members = TablePart(
+            "Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP
+        )
         return [self._group_choice(), self.step], [
             self.causes,
             self.over_time,
@@ -67,7 +74,9 @@ class GroupView(GroupDashboard):
         self.causes.children[1].value = fragment(explained)
         self.table.fill(self.bench.lag(group))
         members = self.bench.members(group)
-        nobody = ("Nobody is in the group.",) if not len(members.table) and self._is_told(group) else ()
+        nobody = (
+            ("Nobody is in the group.",) if not len(members.table) and self._is_told(group) else ()
+        )
         self.members.fill(replace(members, notes=members.notes + nobody))
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
@@ -82,7 +91,9 @@ class GroupView(GroupDashboard):
         lag = chosen(self.bench.lag(group).table).drop_columns("age_ms")
         timeline = chosen(self.bench.timeline(group, self.step.value or None).table)
         progress = chosen(self.bench.progress(group).table)
-        self.over_time.draw(charts.lag_over_time_figure(charts.lag_over_time_records(timeline), self.theme))
+        self.over_time.draw(
+            charts.lag_over_time_figure(charts.lag_over_time_records(timeline), self.theme)
+        )
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
         self.drain.draw(charts.drain_figure(charts.drain_records(progress), self.theme))
         self.rates.draw(charts.rates_figure(charts.rates_records(progress), self.theme))

@@ -16,7 +16,8 @@ from ..view import in_other_forms
 class Header(anywidget.AnyWidget):
     """A title with its moment, its age, help that opens by keyboard, and what went wrong.
 
-    The browser's clock says how old it is; so a dashboard that nobody refreshes turns stale before one's eyes.
+    The browser's clock says how old it is; so a dashboard that nobody refreshes turns stale before
+    one's eyes.
     """
 
     _esm = script("dashboards/header.js")
@@ -35,7 +36,9 @@ class Header(anywidget.AnyWidget):
     failure = traitlets.Unicode("").tag(sync=True)
     busy = traitlets.Bool(False).tag(sync=True)
     live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
-    every = traitlets.Float(0).tag(sync=True)  # seconds between two refreshes while somebody looks; 0: by hand only
+    every = traitlets.Float(0).tag(
+        sync=True
+    )  # seconds between two refreshes while somebody looks; 0: by hand only
     paused = traitlets.Bool(False).tag(sync=True)
     stale_after = traitlets.Float(120).tag(sync=True)  # seconds
     theme = traitlets.Enum(["light", "dark"], "light").tag(sync=True)  # as the browser says

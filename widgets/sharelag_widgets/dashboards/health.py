@@ -63,14 +63,22 @@ class StateTopicHealth(Dashboard):
         self.cells = Part("Partitions of the state topic", meanings_of(_MEASURES), self.grid)
         self.kinds = ChartPart("What the records hold", meanings_of(_KINDS))
         self.table = TablePart("Figures", self.selection)
-        self.generations = TablePart("Record generations", Selection(columns=["generation"]), _GENERATIONS)
+        self.generations = TablePart(
+            "Record generations", Selection(columns=["generation"]), _GENERATIONS
+        )
         return [], [self.cells, self.kinds, self.table, self.generations]
 
     def _show(self) -> None:
         health = self.bench.health()
-        self.header.tell(health.as_of, health.unknown, health.notes or ("Nothing is wrong with the state topic.",))
+        self.header.tell(
+            health.as_of,
+            health.unknown,
+            health.notes or ("Nothing is wrong with the state topic.",),
+        )
         rows = health.table
-        self.grid.measures = [name for name in _MEASURES if rows.column(name).null_count < len(rows)]
+        self.grid.measures = [
+            name for name in _MEASURES if rows.column(name).null_count < len(rows)
+        ]
         if self.grid.measure not in self.grid.measures:
             self.grid.measure = next(iter(self.grid.measures), "")
         self.grid.rows = rows
@@ -87,11 +95,16 @@ class StateTopicHealth(Dashboard):
 def generations(health: pa.Table) -> pa.Table:
     """A row a kind of record, with the partitions it is in."""
     rows = health.select(["partition", "generations"]).to_pylist()
-    found = {kind: [row["partition"] for row in rows if kind in (row["generations"] or ())] for kind in KINDS.values()}
+    found = {
+        kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]
+        for kind in KINDS.values()
+    }
     told = [
         {"generation": kind, "partitions": len(where), "in": as_ranges(where).replace(",", ", ")}
         for kind, where in found.items()
         if where
     ]
-    schema = pa.schema([("generation", pa.string()), ("partitions", pa.int32()), ("in", pa.string())])
+    schema = pa.schema(
+        [("generation", pa.string()), ("partitions", pa.int32()), ("in", pa.string())]
+    )
     return pa.Table.from_pylist(told, schema=schema)

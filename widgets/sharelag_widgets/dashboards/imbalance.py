@@ -30,18 +30,30 @@ class ImbalanceView(GroupDashboard):
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.measure = choice("Curve of", _MEASURES.items(), self.redraw)
         self.over = choice(
-            "Figures over", [("all", ""), *((name, name) for name in ("partition", "topic", "member"))], self.show
+            "Figures over",
+            [("all", ""), *((name, name) for name in ("partition", "topic", "member"))],
+            self.show,
         )
-        self.curve = ChartPart("How uneven is it?", meanings_of(["gini"]) | {"curve": "the lower, the more uneven"})
+        self.curve = ChartPart(
+            "How uneven is it?", meanings_of(["gini"]) | {"curve": "the lower, the more uneven"}
+        )
         self.who = ChartPart(
             "Who has which partitions?",
-            {"cell": "a member that has a share partition; picking it picks that", **meanings_of(["lag"])},
+            {
+                "cell": "a member that has a share partition; picking it picks that",
+                **meanings_of(["lag"]),
+            },
             self.selection,
         )
         columns = ["group_id", "topic", "over", "measure"]
         self.table = TablePart("Figures", Selection(columns=columns), without=IN_A_GROUP)
         self.lag = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
-        return [self._group_choice(), self.measure, self.over], [self.curve, self.who, self.table, self.lag]
+        return [self._group_choice(), self.measure, self.over], [
+            self.curve,
+            self.who,
+            self.table,
+            self.lag,
+        ]
 
     def _show(self) -> None:
         group = self._known_group()
@@ -52,8 +64,15 @@ class ImbalanceView(GroupDashboard):
 
     def _draw(self) -> None:
         evidence = self.bench.evidence(self.group)
-        self.curve.draw(charts.lorenz_figure(charts.lorenz_records(evidence.lag, self.measure.value), self.theme))
-        # Of what is picked, with the lag of all: a share partition that is not picked has a lag, too.
+        self.curve.draw(
+            charts.lorenz_figure(
+                charts.lorenz_records(evidence.lag, self.measure.value), self.theme
+            )
+        )
+        # Of what is picked, with the lag of all: a share partition that is not picked has a lag,
+        # too.
         self.who.draw(
-            charts.assigned_figure(self.chosen(charts.assigned_records(evidence.members, evidence.lag)), self.theme)
+            charts.assigned_figure(
+                self.chosen(charts.assigned_records(evidence.members, evidence.lag)), self.theme
+            )
         )

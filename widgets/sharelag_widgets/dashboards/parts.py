@@ -41,7 +41,12 @@ _SPARED = 20
 #: Pixels above a chart's title.
 _TITLE = 16
 #: What the charts' template says of axes, but for its colours.
-_AXIS = {"title": {"standoff": 8, "font": {"size": 12}}, "showline": True, "ticks": "outside", "ticklen": 4}
+_AXIS = {
+    "title": {"standoff": 8, "font": {"size": 12}},
+    "showline": True,
+    "ticks": "outside",
+    "ticklen": 4,
+}
 
 
 class Part(W.VBox):
@@ -61,7 +66,11 @@ class ChartPart(Part):
     """A chart whose figure says itself as of when it is, in which unit, and what is unknown."""
 
     def __init__(
-        self, title: str, meanings: Mapping[str, str], selection: Selection | None = None, times: bool = False
+        self,
+        title: str,
+        meanings: Mapping[str, str],
+        selection: Selection | None = None,
+        times: bool = False,
     ) -> None:
         self.view = PlotView({}, alt=title, times=times, selection=selection)
         super().__init__(title, meanings, self.view)
@@ -86,7 +95,11 @@ class ChartPart(Part):
     @property
     def unknown(self) -> list[str]:
         """As the figure says it below its finding."""
-        said = [fact.removeprefix(_NOT_KNOWN) for fact in self.header.facts if fact.startswith(_NOT_KNOWN)]
+        said = [
+            fact.removeprefix(_NOT_KNOWN)
+            for fact in self.header.facts
+            if fact.startswith(_NOT_KNOWN)
+        ]
         return [f"in {self.header.title!r}: {one.removesuffix('.')}" for one in said]
 
 
@@ -104,7 +117,9 @@ class TablePart(Part):
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
 
-    def fill(self, result: Result, rows: pa.Table | None = None, columns: Sequence[str] = ()) -> None:
+    def fill(
+        self, result: Result, rows: pa.Table | None = None, columns: Sequence[str] = ()
+    ) -> None:
         """Show a result, or some of its rows and columns."""
         table = result.table if rows is None else rows
         wanted = columns or [name for name in result.columns.values() if name not in self._without]
@@ -128,7 +143,12 @@ class TablePart(Part):
             self.view.hints = self._hints()
             return
         self.view = LagTable.of(
-            rows, columns=names, keys=self._selection.columns, sort=order, selection=self._selection, title=""
+            rows,
+            columns=names,
+            keys=self._selection.columns,
+            sort=order,
+            selection=self._selection,
+            title="",
         )
         self.view.hints = self._hints()
         put(self._slot, self.view)
@@ -172,7 +192,11 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
     """A table with the share partitions of another one before the rest, in the order of that."""
     place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
-    return table.append_column("_place", place).sort_by([("_place", "ascending")]).drop_columns("_place")
+    return (
+        table.append_column("_place", place)
+        .sort_by([("_place", "ascending")])
+        .drop_columns("_place")
+    )
 
 
 def put(slot: W.Box, view: W.Widget) -> None:
@@ -195,10 +219,15 @@ def words_of(error: BaseException | None) -> str:
     return f"unexpected {type(error).__name__}: {first}; please report it"
 
 
-def choice(words: str, options: Iterable[Any], act: Callable[..., Any], value: Any = None) -> W.Dropdown:
+def choice(
+    words: str, options: Iterable[Any], act: Callable[..., Any], value: Any = None
+) -> W.Dropdown:
     """A choice of one; ``act`` is called when it changes."""
     made = W.Dropdown(
-        description=words, options=list(options), style={"description_width": "initial"}, layout=W.Layout(width="auto")
+        description=words,
+        options=list(options),
+        style={"description_width": "initial"},
+        layout=W.Layout(width="auto"),
     )
     if value is not None:
         made.value = value

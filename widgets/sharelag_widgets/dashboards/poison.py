@@ -24,7 +24,17 @@ _LIMIT = "share.delivery.count.limit"
 #: Kafka's.
 DEFAULT_LIMIT = 5
 _KEY = (*SHARE_PARTITION, "first_offset")
-_COLUMNS = ("topic", "partition", "first_offset", "last_offset", "offsets", "state", "delivery_count", "left", "why")
+_COLUMNS = (
+    "topic",
+    "partition",
+    "first_offset",
+    "last_offset",
+    "offsets",
+    "state",
+    "delivery_count",
+    "left",
+    "why",
+)
 _MEANS = {
     "first_offset": "first of the offsets that share a state and a delivery count",
     "last_offset": "last of them",
@@ -65,19 +75,39 @@ class PoisonHunt(GroupDashboard):
         self.table = TablePart("Suspicious offsets", self._rows)
         self.counts = ChartPart("Delivery counts", {"delivery count": _MEANS["delivery_count"]})
         self.strip = StripPart(
-            "Where they are", meanings_of(["start_offset", "window_end_offset", "window_available"]), self.selection
+            "Where they are",
+            meanings_of(["start_offset", "window_end_offset", "window_available"]),
+            self.selection,
         )
-        self.causes = Part("What was found", {"cause": "what holds lag, the weightiest first"}, W.HTML())
-        return [self._group_choice(), self.least], [self.table, self.strip, self.counts, self.causes]
+        self.causes = Part(
+            "What was found", {"cause": "what holds lag, the weightiest first"}, W.HTML()
+        )
+        return [self._group_choice(), self.least], [
+            self.table,
+            self.strip,
+            self.counts,
+            self.causes,
+        ]
 
     def _show(self) -> None:
         group = self._known_group()
-        windows, lag, explained = self.bench.windows(group), self.bench.lag(group), self.bench.explain(group)
+        windows, lag, explained = (
+            self.bench.windows(group),
+            self.bench.lag(group),
+            self.bench.explain(group),
+        )
         known = delivery_limit(self.bench.evidence(group), group)
         self._limit = DEFAULT_LIMIT if known is None else known
         self.found = suspects(windows.table, self.least.value, self._limit)
-        lost = () if known else (f"the delivery limit; Kafka's default of {self._limit} is assumed",)
-        told = replace(lag, order="delivery_count", unknown=(*lost, *windows.unknown), notes=(self._words(group),))
+        lost = (
+            () if known else (f"the delivery limit; Kafka's default of {self._limit} is assumed",)
+        )
+        told = replace(
+            lag,
+            order="delivery_count",
+            unknown=(*lost, *windows.unknown),
+            notes=(self._words(group),),
+        )
         self.table.fill(told, self.found, _COLUMNS)
         self.table.header.tell(lag.as_of, told.unknown, told.notes, _MEANS)
         self.header.tell(lag.as_of, told.unknown)
@@ -99,7 +129,11 @@ class PoisonHunt(GroupDashboard):
         pinned = pc.sum(pc.match_substring(self.found.column("why"), PINS)).as_py() or 0
         observed = self.bench.evidence(group).observed
         archived = pc.sum(observed.column("archived")).as_py() if observed.num_rows else None
-        gone = "how many were archived is not known" if archived is None else f"{text.number(archived)} archived"
+        gone = (
+            "how many were archived is not known"
+            if archived is None
+            else f"{text.number(archived)} archived"
+        )
         return (
             f"{text.number(offsets)} offset{'s' * (offsets != 1)} delivered at least {self.least.value} times and not "
             f"acknowledged; {text.number(pinned)} start offset{'s wait' if pinned != 1 else ' waits'} "
@@ -119,7 +153,9 @@ class PoisonHunt(GroupDashboard):
         rows = self._rows.of(self.found) if change["new"] else self.found.slice(0, 0)
         places = rows.select(_KEY).to_pylist()
         with self._deaf(), self.selection.hold_trait_notifications():
-            self.selection.keys = tuple(dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places))
+            self.selection.keys = tuple(
+                dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places)
+            )
             self.selection.offsets = _offsets(rows) if len(rows) == 1 else None
 
     def _follow(self, _: Any = None) -> None:
@@ -127,7 +163,9 @@ class PoisonHunt(GroupDashboard):
         if self._hearing:
             return
         with self._deaf():
-            self._rows.keys = tuple(tuple(row.values()) for row in self._touched().select(_KEY).to_pylist())
+            self._rows.keys = tuple(
+                tuple(row.values()) for row in self._touched().select(_KEY).to_pylist()
+            )
 
     def _touched(self) -> pa.Table:
         """The rows that have an offset which is picked."""

@@ -22,7 +22,10 @@ SUSPECTS = pa.schema(
         ("offsets", pa.int64()),
         ("state", pa.string()),  # available, archived, ..., or that none is persisted
         ("delivery_count", pa.int16()),  # null where no state is persisted
-        ("left", pa.int16()),  # deliveries until the limit; null where nothing is left to deliver, or nobody knows
+        (
+            "left",
+            pa.int16(),
+        ),  # deliveries until the limit; null where nothing is left to deliver, or nobody knows
         ("why", pa.string()),  # one or more of the words below
     ]
 )
@@ -49,8 +52,9 @@ def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `SUSPECTS`; also what is archived, and what begins at the head of a window, at any delivery count. Of a head
-        without a persisted state only the one offset that pins the start offset, and its delivery count is null.
+        `SUSPECTS`; also what is archived, and what begins at the head of a window, at any delivery
+        count. Of a head without a persisted state only the one offset that pins the start offset,
+        and its delivery count is null.
     """
     runs = windows.column("runs").combine_chunks()
     flat, parents = pc.list_flatten(runs), pc.list_parent_indices(runs)
@@ -59,8 +63,12 @@ def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
     archived = pc.equal(states, int(DeliveryState.ARCHIVED))
     pins = pc.equal(first, head.take(parents)).fill_null(False)
     words = _words({PINS: pins, OFTEN: pc.greater_equal(counts, least), GIVEN_UP: archived})
-    named = pa.array(list(_STATES.values())).take(pc.index_in(states.cast(pa.int64()), pa.array(list(_STATES))))
-    left = pc.max_element_wise(pc.subtract(pa.scalar(limit, pa.int64()), counts.cast(pa.int64())), 0)
+    named = pa.array(list(_STATES.values())).take(
+        pc.index_in(states.cast(pa.int64()), pa.array(list(_STATES)))
+    )
+    left = pc.max_element_wise(
+        pc.subtract(pa.scalar(limit, pa.int64()), counts.cast(pa.int64())), 0
+    )
     left = pc.if_else(archived, None, left)
     found = _rows(windows, parents, [first, last, named, counts, left, words])
     listed = pc.and_(pc.not_equal(words, ""), pc.not_equal(states, int(DeliveryState.ACKNOWLEDGED)))
@@ -71,14 +79,25 @@ def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
 def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
     """The reasons that hold, of each run."""
     words = list(reasons)
-    sets = [", ".join(word for n, word in enumerate(words) if chosen >> n & 1) for chosen in range(2 ** len(words))]
-    chosen = sum(holds.to_numpy(zero_copy_only=False).astype(np.int64) << n for n, holds in enumerate(reasons.values()))
+    sets = [
+        ", ".join(word for n, word in enumerate(words) if chosen >> n & 1)
+        for chosen in range(2 ** len(words))
+    ]
+    chosen = sum(
+        holds.to_numpy(zero_copy_only=False).astype(np.int64) << n
+        for n, holds in enumerate(reasons.values())
+    )
     return pa.array(sets).take(pa.array(chosen))
 
 
-def _without_state(windows: pa.Table, first: pa.Array, parents: pa.Array, head: pa.Array) -> pa.Table:
+def _without_state(
+    windows: pa.Table, first: pa.Array, parents: pa.Array, head: pa.Array
+) -> pa.Table:
     """The offset at the head of each window where no run begins, though there are runs behind it."""
-    begun = pc.is_in(pa.array(range(len(windows)), pa.int64()), parents.filter(pc.equal(first, head.take(parents))))
+    begun = pc.is_in(
+        pa.array(range(len(windows)), pa.int64()),
+        parents.filter(pc.equal(first, head.take(parents))),
+    )
     goes_on = pc.less(head, windows.column("window_end_offset").combine_chunks())
     rows = pc.indices_nonzero(pc.and_(goes_on, pc.invert(begun)).fill_null(False)).cast(pa.int64())
     at = head.take(rows)

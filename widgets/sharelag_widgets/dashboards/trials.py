@@ -100,7 +100,9 @@ def tried(
     made = variants(scenario, assignors=list(assignors), members=list(members), settings=settings)
     others = {name: one for name, one in made.items() if one != scenario}
     if not others:
-        raise InputError("nothing differs from the group as it is: choose another assignor, members or a setting")
+        raise InputError(
+            "nothing differs from the group as it is: choose another assignor, members or a setting"
+        )
     return {BASELINE: scenario} | others
 
 
@@ -117,7 +119,8 @@ def told(comparison: Comparison) -> pa.Table:
             "tried": _mean(row),
             "difference": _signed(row, "difference"),
             "interval": _interval(row),
-            "verdict": trials.for_people(row)["verdict"] or ("same" if _is_same(row) else "not clear"),
+            "verdict": trials.for_people(row)["verdict"]
+            or ("same" if _is_same(row) else "not clear"),
         }
         for row in numbers
         if _is_tried(row) and row["measure"] in known
@@ -128,7 +131,9 @@ def told(comparison: Comparison) -> pa.Table:
 def differs(comparison: Comparison, measure: str) -> bool:
     """Whether any variant differs from the baseline in a measure."""
     return any(
-        round(row["difference"] or 0, _NOISE) for row in comparison.differences.to_pylist() if row["measure"] == measure
+        round(row["difference"] or 0, _NOISE)
+        for row in comparison.differences.to_pylist()
+        if row["measure"] == measure
     )
 
 
@@ -150,13 +155,17 @@ def known_measures(comparison: Comparison) -> list[str]:
 def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list[int]]]:
     """What an assignor makes of the members of a scenario."""
     members = [
-        {"id": member.name, "subscribed": list(member.topics), "rack": member.rack} for member in scenario.each_member()
+        {"id": member.name, "subscribed": list(member.topics), "rack": member.rack}
+        for member in scenario.each_member()
     ]
     topics = {
         topic.name: {
             "partitions": topic.partitions,
             "id": topic.id,
-            "lag": {n: max(one.end_offset - (one.window.start_offset if one.window else 0), 0) for n, one in starts},
+            "lag": {
+                n: max(one.end_offset - (one.window.start_offset if one.window else 0), 0)
+                for n, one in starts
+            },
         }
         for topic in scenario.topics
         for starts in [list(enumerate(topic.starts))]
@@ -169,7 +178,9 @@ def shorter(scenario: Scenario, seconds: float) -> Scenario:
     return replace(scenario, duration_ms=round(seconds * 1000))
 
 
-def watching(cancelled: Callable[[], bool], progress: Callable[[int, int], None]) -> Callable[[int, int], None]:
+def watching(
+    cancelled: Callable[[], bool], progress: Callable[[int, int], None]
+) -> Callable[[int, int], None]:
     """Progress for `sharelag.whatif.compare`, which ends it when nobody waits any more."""
 
     def told_progress(done: int, total: int) -> None:

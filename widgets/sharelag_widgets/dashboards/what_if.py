@@ -47,7 +47,8 @@ class WhatIfLab(GroupDashboard):
     state
         idle, running, done, cancelled or failed.
     comparison
-        The last that came to its end; None before. It is of one group as of one moment, and shown with that group only.
+        The last that came to its end; None before. It is of one group as of one moment, and shown
+        with that group only.
     """
 
     TITLE = "What if"
@@ -75,7 +76,9 @@ class WhatIfLab(GroupDashboard):
         self.runs = _count("Runs", 5, 2, 200)
         self.seed = _count("First seed", 0, 0, 2**31)
         self.seconds = _count("Simulated time, s", 120, 1, 86_400)
-        self.start = W.Button(description="Run", button_style="primary", layout=W.Layout(width="8em"))
+        self.start = W.Button(
+            description="Run", button_style="primary", layout=W.Layout(width="8em")
+        )
         self.stop = W.Button(description="Cancel", disabled=True, layout=W.Layout(width="8em"))
         self.start.on_click(lambda _: self.run())
         self.stop.on_click(lambda _: self.cancel())
@@ -83,22 +86,39 @@ class WhatIfLab(GroupDashboard):
         self.bar.style.description_width = "initial"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
-            "Difference to the group as it is", {name: MEANS[name] for name in ("difference", "interval")}
+            "Difference to the group as it is",
+            {name: MEANS[name] for name in ("difference", "interval")},
         )
-        self.table = TablePart("All measures", Selection(columns=["measure", "variant"]), MEANS | OF_MEASURES)
+        self.table = TablePart(
+            "All measures", Selection(columns=["measure", "variant"]), MEANS | OF_MEASURES
+        )
         self.results = W.VBox([W.HBox([self.measure]), self.chart, self.table])
         self.results.layout.display = "none"
-        self.assumed = Part("What is assumed", {"assumed": "what the cluster's state does not tell"}, W.HTML())
+        self.assumed = Part(
+            "What is assumed", {"assumed": "what the cluster's state does not tell"}, W.HTML()
+        )
         self.editor = Part(
             "An assignment by hand",
-            {"edit": "move partitions between members by mouse or keys, and run it against the group as it is"},
+            {
+                "edit": "move partitions between members by mouse or keys, and run it against the group as it is"
+            },
             W.VBox([], layout=W.Layout(width="100%")),
         )
-        fields = [self.assignors, self.members, self.locks, self.limits, self.runs, self.seed, self.seconds]
+        fields = [
+            self.assignors,
+            self.members,
+            self.locks,
+            self.limits,
+            self.runs,
+            self.seed,
+            self.seconds,
+        ]
         self._fields = [*fields, self.start]
         lines = [fields[1:4], fields[4:], [self.start, self.stop, self.bar]]
         each = W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
-        beside = W.VBox([W.HBox(line, layout=each) for line in lines], layout=W.Layout(flex="1 1 30em"))
+        beside = W.VBox(
+            [W.HBox(line, layout=each) for line in lines], layout=W.Layout(flex="1 1 30em")
+        )
         chosen = [self._group_choice(), self.assignors, beside]
         return chosen, [self.results, self.assumed, self.editor]
 
@@ -151,9 +171,15 @@ class WhatIfLab(GroupDashboard):
             seeds = self._chance().seeds
             self._tried = State(group, self.bench.evidence(group).as_of)
             self._busy(True)
-            self.bar.value, self.bar.max, self.bar.description = 0, len(chosen) * len(seeds), "Running"
+            self.bar.value, self.bar.max, self.bar.description = (
+                0,
+                len(chosen) * len(seeds),
+                "Running",
+            )
             self._trial = Run(
-                lambda cancelled, progress: compare(chosen, seeds=seeds, progress=watching(cancelled, progress)),
+                lambda cancelled, progress: compare(
+                    chosen, seeds=seeds, progress=watching(cancelled, progress)
+                ),
                 self._progressed,
                 self._ended,
             )
@@ -191,7 +217,9 @@ class WhatIfLab(GroupDashboard):
                 self.bar.value, self.bar.max = done, total
                 self.bar.description = f"{text.number(done)} of {text.number(total)} runs"
 
-    def _ended(self, run: Run | None, found: Comparison | None, error: BaseException | None) -> None:
+    def _ended(
+        self, run: Run | None, found: Comparison | None, error: BaseException | None
+    ) -> None:
         with self._lock:
             if run is not None and run is not self._trial:
                 return  # somebody cancelled it before
@@ -224,7 +252,14 @@ class WhatIfLab(GroupDashboard):
             return
         known = known_measures(self.comparison)
         if self.measure.options != tuple((measure_words(name), name) for name in known):
-            first = next((name for name in (*_FIRST, *known) if name in known and differs(self.comparison, name)), None)
+            first = next(
+                (
+                    name
+                    for name in (*_FIRST, *known)
+                    if name in known and differs(self.comparison, name)
+                ),
+                None,
+            )
             first = first or next(iter(known), None)
             self.measure.unobserve(self._measured, names=["value"])
             self.measure.options = [(measure_words(name), name) for name in known]
@@ -245,20 +280,30 @@ class WhatIfLab(GroupDashboard):
         return self._compared.words() + ("" if self._compared == self._state else other)
 
     def _notes(self) -> tuple[str, ...]:
-        runs = self.comparison.runs if self.comparison is not None else pa.table({"seed": [], "error": []})
+        runs = (
+            self.comparison.runs
+            if self.comparison is not None
+            else pa.table({"seed": [], "error": []})
+        )
         seeds = sorted(set(runs.column("seed").to_pylist()))
         failed = runs.num_rows - runs.column("error").null_count
-        lost = (f"{failed:,} runs failed: {pc.drop_null(runs.column('error'))[0].as_py()}",) if failed else ()
+        lost = (
+            (f"{failed:,} runs failed: {pc.drop_null(runs.column('error'))[0].as_py()}",)
+            if failed
+            else ()
+        )
         words = "the group as it is, simulated with the same seeds"
         return (f"Seeds {seeds_words(seeds)}. Baseline: {words}.", *lost)
 
-    # ---- by hand --------------------------------------------------------------------------------------
+    # ---- by hand ---------------------------------------------------------------------------------
 
     def _fill_editor(self, state: State, lag: pa.Table, members: pa.Table) -> None:
         """A refresh keeps the editor with what was edited, and with a run; another group has one of its own."""
         partitions = partitions_of(lag, self.scenario)
         held, words = begun(self.scenario, members, partitions)
-        can = acts(self.scenario, state, self._chance) | {"member_labels": clients_of(state.group, members)}
+        can = acts(self.scenario, state, self._chance) | {
+            "member_labels": clients_of(state.group, members)
+        }
         slot = self.editor.children[1]
         if self._state is not None and self._state.group == state.group and slot.children:
             slot.children[0].renew(partitions, held, **can)
@@ -266,13 +311,20 @@ class WhatIfLab(GroupDashboard):
             put(
                 slot,
                 AssignmentEditor.of(
-                    partitions, held, choices=list(ASSIGNORS), selection=self.selection, title="", **can
+                    partitions,
+                    held,
+                    choices=list(ASSIGNORS),
+                    selection=self.selection,
+                    title="",
+                    **can,
                 ),
             )
         self.editor.header.tell(None, notes=(words,))
 
     def _chance(self) -> Chance:
-        return Chance(self.seconds.value, tuple(range(self.seed.value, self.seed.value + self.runs.value)))
+        return Chance(
+            self.seconds.value, tuple(range(self.seed.value, self.seed.value + self.runs.value))
+        )
 
 
 def _field(words: str, otherwise: str) -> W.Text:
@@ -282,6 +334,8 @@ def _field(words: str, otherwise: str) -> W.Text:
 
 
 def _count(words: str, value: int, least: int, most: int) -> W.BoundedIntText:
-    made = W.BoundedIntText(value, min=least, max=most, description=words, layout=W.Layout(width="13em"))
+    made = W.BoundedIntText(
+        value, min=least, max=most, description=words, layout=W.Layout(width="13em")
+    )
     made.style.description_width = "initial"
     return made
