@@ -1,4 +1,4 @@
-"""How long a dashboard on Spark takes to be refreshed, and to show another group: the demo, in milliseconds."""
+"""Dashboards of the demo on Spark: the first table, a refresh, and a change of group."""
 
 from __future__ import annotations
 
@@ -13,27 +13,40 @@ from sharelag_widgets.dashboards import (
     GroupView,
     ImbalanceView,
     PoisonHunt,
+    StateTopicHealth,
     WindowExplorer,
 )
+from sharelag_widgets.dashboards.group_dashboard import GroupDashboard
 
 _ROUNDS = 5
-#: What a person takes for at once.
+#: Milliseconds that feel immediate.
 _GOAL = 1_000.0
+#: Seconds until the first table of a notebook.
+_FIRST = 15.0
 
 
 def run() -> None:
     bench = sharelag.open("demo")
     begin = time.perf_counter()
     bench.lag()
-    print(f"first table, Spark's start included: {time.perf_counter() - begin:.1f} s")
+    first = time.perf_counter() - begin
+    verdict = "below" if first < _FIRST else "NOT below"
+    print(f"first table, with the start of Spark: {first:.1f} s: {verdict} {_FIRST:.0f} s")
     refreshes: list[float] = []
     changes: list[float] = []
-    for kind in (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView):
+    for kind in (
+        FleetView,
+        StateTopicHealth,
+        GroupView,
+        WindowExplorer,
+        PoisonHunt,
+        ImbalanceView,
+    ):
         board = kind(bench)
         mine = [_timed(lambda board=board: _refresh(board)) for _ in range(_ROUNDS)]
         refreshes += mine
         print(f"{kind.__name__:16} refresh          {_told(mine)}")
-        if kind is FleetView:
+        if not issubclass(kind, GroupDashboard):
             continue
         other = [
             _timed(lambda board=board, group=group: _show(board, group)) for group in bench.groups
