@@ -1,4 +1,4 @@
-"""The demo: the lag of the cluster recorded in ``data/captures/demo``."""
+"""The demo: the lag of the recorded cluster that comes with sharelag."""
 
 from __future__ import annotations
 
@@ -33,17 +33,7 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     ------
     str
         Lines for the terminal: the table, then where the pages are.
-
-    Raises
-    ------
-    InputError
-        When the recording is not there, as in an installed wheel.
     """
-    if not CAPTURE.exists():
-        raise InputError(
-            f"the recorded cluster is not at {CAPTURE}: run the demo in a checkout of the project, or look at a "
-            "cluster of your own with `sharelag lag --bootstrap-server HOST:PORT`"
-        )
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
     rows = show.plain_rows(answer.table)

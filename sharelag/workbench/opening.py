@@ -168,7 +168,7 @@ def _source(
     if where is not None and (path.exists() or isinstance(where, Path)):
         return _at(path), ""
     text = DEMO if where is None else str(where)
-    if folder_of(text).is_dir() and text in samples():
+    if text in samples():
         return CaptureInput(folder_of(text)), text
     if "://" in text:
         return RawInput(text), ""
@@ -196,12 +196,7 @@ def _at(path: Path) -> Input:
 
 
 def _not_there(where: object) -> str:
-    if where is None:
-        return (
-            "the recorded demo comes with a checkout of the project only: name a cluster (HOST:PORT), a capture, "
-            "Parquet files or a broker's log directory"
-        )
-    known = f", or one of the samples: {', '.join(samples())}" if samples() else ""
+    known = f", or one of the samples: {', '.join(samples())}"
     return (
         f"there is nothing at {str(where)!r}: give a cluster as HOST:PORT, a folder that `sharelag capture` wrote, "
         f'Parquet files, the name of a Spark table (engine="spark"), a broker\'s log directory{known}'

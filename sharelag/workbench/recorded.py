@@ -6,10 +6,15 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
-#: Beside the package in a checkout; a wheel does not carry recordings.
-CAPTURES = Path(__file__).resolve().parents[2] / "data" / "captures"
+_PACKAGE = Path(__file__).resolve().parents[1]
+#: In a wheel within the package, in a checkout beside it.
+_PLACES = (_PACKAGE / "captures", _PACKAGE.parent / "data" / "captures")
+CAPTURES = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
 DEMO = "demo"
-_STORY = "A shop with eight share groups: releases, rejects, time-outs, a poison record, resets, and a deleted group."
+_STORY = (
+    "A shop with eight share groups: releases, rejects, time-outs, a poison record, resets, "
+    "and a deleted group."
+)
 #: The scenarios press hours into seconds.
 PATIENCE = timedelta(seconds=2.5)
 
@@ -20,11 +25,12 @@ def samples() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        The demo first; nothing in an installed wheel, which has no recordings.
+        The demo first.
     """
-    found = {DEMO: _STORY} if folder_of(DEMO).is_dir() else {}
-    told = sorted(CAPTURES.glob("scenarios/*/expected.json"))
-    return found | {path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in told}
+    stories = sorted(CAPTURES.glob("scenarios/*/expected.json"))
+    return {DEMO: _STORY} | {
+        path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in stories
+    }
 
 
 def folder_of(name: str) -> Path:

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -113,17 +112,9 @@ def test_what_runs_on_spark_unless_told_otherwise_is_installed_with_it() -> None
     assert "sharelag[notebook]" in extras["dashboard"]
 
 
-def test_the_wheel_holds_both_packages_and_their_data(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {
-        "sharelag/__init__.py",
-        "sharelag/workbench/page.html.j2",
-        "sharelag_widgets/__init__.py",
-    } <= names
-    assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
 
 
 def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
