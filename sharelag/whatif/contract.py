@@ -120,7 +120,24 @@ def check(
         Empty when all is well. What could not be meant (unknown members and topics) is not looked
         at further.
     """
-    group = Group.of(members, topics)
+    return check_group(
+        Group.of(members, topics),
+        assignment,
+        count_spread=count_spread,
+        load_spread=load_spread,
+        moves=moves,
+    )
+
+
+def check_group(
+    group: Group,
+    assignment: Assignment,
+    *,
+    count_spread: int | None = None,
+    load_spread: int | None = None,
+    moves: int | None = None,
+) -> list[Finding]:
+    """Check an assignment of a group whose values need no further checks; see `check`."""
     found = list(_wrong_pairs(group, assignment))
     numbers = _figures(group, assignment, None)
     for topic, partition in numbers.starved:

@@ -21,9 +21,11 @@ from weakref import WeakValueDictionary, finalize
 
 from sharelag.errors import InputError
 from sharelag.whatif import contract
+from sharelag.whatif.assignors import group as seen
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.registry import ASSIGNORS, register
 from sharelag.whatif.scenario import Member, Scenario
+from sharelag.whatif.simulation.group_view import topics_of
 from sharelag.whatif.simulation.world import member_id
 
 #: For each member by its name in the scenario, by topic, its partitions.
@@ -137,13 +139,12 @@ def findings(scenario: Scenario, assignment: ByName) -> list[contract.Finding]:
     assignment : mapping
         As for `with_assignment`.
     """
-    every = tuple(topic.name for topic in scenario.topics)
+    topics = topics_of(scenario)
     subscribed = {member.name: member.topics for member in scenario.each_member()}
-    members = [{"id": name, "subscribed": subscribed.get(name, every)} for name in assignment]
-    topics = {
-        topic.name: {"partitions": topic.partitions, "id": topic.id} for topic in scenario.topics
-    }
-    return contract.check(members, topics, _plain(scenario, assignment))
+    members = tuple(
+        seen.Member(name, subscribed.get(name, tuple(topics)), {}) for name in assignment
+    )
+    return contract.check_group(Group(members, topics), _plain(scenario, assignment))
 
 
 class _Name(str):

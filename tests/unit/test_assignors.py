@@ -615,6 +615,7 @@ def test_users_register_a_function() -> None:
         (None, "must return a dict"),
         ({"x": {}}, "'x', who is not a member"),
         ({"m0": {"x": [1]}}, "unknown topic 'x'"),
+        ({"m0": {"t": [-1]}}, "the partition -1: partitions are numbered from 0"),
     ],
 )
 def test_a_bad_answer_is_the_assignors_fault(answer: Any, message: str) -> None:

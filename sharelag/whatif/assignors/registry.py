@@ -71,18 +71,41 @@ def assign(
     AssignorError
         The assignor has no answer, or not one that can be used.
     """
-    if name not in ASSIGNORS:
-        raise InputError(
-            f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
-        )
-    group = Group.of(members, topics)
-    function = ASSIGNORS[name]
+    _find(name)
+    return assign_group(name, Group.of(members, topics), **options)
+
+
+def assign_group(name: str, group: Group, **options: Any) -> Assignment:
+    """Ask an assignor for the target assignment of a group whose values need no further checks.
+
+    Parameters
+    ----------
+    name : str
+        A key of `ASSIGNORS`.
+    group : Group
+    **options
+        Of the assignor.
+
+    Returns
+    -------
+    dict
+        As `assign` gives it.
+
+    Raises
+    ------
+    InputError
+        The name or an option is unknown.
+    AssignorError
+        The assignor has no answer, or one that cannot be used.
+    """
+    function = _find(name)
     try:
         inspect.signature(function).bind(group, **options)
     except TypeError as error:
         known = [option for option in inspect.signature(function).parameters if option != "group"]
         raise InputError(
-            f"the assignor {name!r} cannot take these options ({error}): it knows {', '.join(known) or 'none'}"
+            f"the assignor {name!r} cannot take these options ({error}): "
+            f"it knows {', '.join(known) or 'none'}"
         ) from None
     return _checked(name, group, function(group, **options))
 
@@ -122,6 +145,14 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
     return function
 
 
+def _find(name: str) -> Assignor:
+    if name not in ASSIGNORS:
+        raise InputError(
+            f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
+        )
+    return ASSIGNORS[name]
+
+
 def _checked(name: str, group: Group, answer: Any) -> Assignment:
     """The answer in plain lists, members without one included."""
     known = {member.id for member in group.members}
@@ -129,6 +160,7 @@ def _checked(name: str, group: Group, answer: Any) -> Assignment:
         raise AssignorError(
             f"the assignor {name!r} answered {answer!r}: it must return a dict by member id"
         )
+    plain: Assignment = {}
     for member, topics in answer.items():
         if member not in known:
             raise AssignorError(
@@ -136,14 +168,16 @@ def _checked(name: str, group: Group, answer: Any) -> Assignment:
             )
         if wrong := [topic for topic in topics if topic not in group.topics]:
             raise AssignorError(
-                f"the assignor {name!r} gave {member!r} partitions of the unknown topic {wrong[0]!r}"
+                f"the assignor {name!r} gave {member!r} partitions "
+                f"of the unknown topic {wrong[0]!r}"
             )
-    rest: Assignment = {member.id: {} for member in group.members if member.id not in answer}
-    shown = {
-        member: {
+        plain[member] = {
             topic: [int(partition) for partition in partitions]
             for topic, partitions in topics.items()
         }
-        for member, topics in answer.items()
-    }
-    return shown | rest
+        if negative := [one for numbers in plain[member].values() for one in numbers if one < 0]:
+            raise AssignorError(
+                f"the assignor {name!r} gave {member!r} the partition {negative[0]}: "
+                f"partitions are numbered from 0"
+            )
+    return plain | {member.id: {} for member in group.members if member.id not in plain}

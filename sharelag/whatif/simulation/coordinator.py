@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from sharelag.whatif.assignors.registry import assign
+from sharelag.whatif.assignors.group import Member
+from sharelag.whatif.assignors.registry import assign_group
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.group_view import GroupView
 from sharelag.whatif.simulation.membership import Membership
 
 #: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the
 #: lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
-#: Seconds over which arrivals are counted for assignors.
-_RATE_OVER = 30
 Target = dict[str, list[int]]
 
 
@@ -70,8 +69,9 @@ class Coordinator(Membership[Joined]):
         self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]
     ) -> None:
         super().__init__(clock, scenario.settings.session_timeout_ms)
-        self._scenario, self._brokers, self._first = scenario, brokers, first
+        self._scenario, self._brokers = scenario, brokers
         self._settings = scenario.settings
+        self._view = GroupView(scenario, brokers, first)
         self.assignment_epoch = 0
         self.assignments: list[Assigned] = []
         at = [
@@ -173,36 +173,17 @@ class Coordinator(Membership[Joined]):
     def _target(self) -> dict[str, Target]:
         if not self.members:
             return {}
-        members = [
-            {"id": id_, "subscribed": known.subscribed, "current": known.target, "rack": known.rack}
+        members = tuple(
+            Member(
+                id_,
+                tuple(dict.fromkeys(known.subscribed)),
+                {topic: tuple(dict.fromkeys(has)) for topic, has in known.target.items()},
+                known.rack,
+            )
             for id_, known in self.members.items()
-        ]
-        return assign(self._scenario.assignor, members, self._topics())
-
-    def _topics(self) -> dict[str, dict[str, Any]]:
-        now, topics = self._clock.now, {}
-        for topic in self._scenario.topics:
-            first, rate, lag = self._first[topic.name], {}, {}
-            for partition in range(topic.partitions):
-                served = self._brokers.served[first + partition]
-                end = served.log.end(now)
-                lag[partition] = max(served.lag, 0)
-                over = min(now, _RATE_OVER * 1000 * MS)
-                if over:
-                    rate[partition] = (end - served.log.end_then(now - over)) * 1000 * MS / over
-            topics[topic.name] = {
-                "id": topic.id,
-                "partitions": topic.partitions,
-                "assignable": [
-                    one
-                    for one in range(topic.partitions)
-                    if self._initialized and first + one in self._there
-                ],
-                "racks": dict(enumerate(topic.racks)),
-                "lag": lag,
-                "rate": rate,
-            }
-        return topics
+        )
+        there = self._there if self._initialized else ()
+        return assign_group(self._scenario.assignor, self._view.at(self._clock.now, members, there))
 
     def _install(self, target: dict[str, Target]) -> None:
         self.assignment_epoch, self._assigned_at = self.group_epoch, self._clock.now
