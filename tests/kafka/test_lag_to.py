@@ -19,7 +19,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sharelag.workbench import show
-from tests.command import sharelag
+from tests.command import sharelag_process as sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import (
     accept,

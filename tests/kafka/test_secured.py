@@ -25,7 +25,7 @@ from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
 from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
-from tests.command import sharelag
+from tests.command import sharelag_process as sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.workload import (
     accept,

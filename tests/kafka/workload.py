@@ -197,7 +197,7 @@ def share_consume(
     decide: Decide,
     *,
     until: int | Callable[[list[Delivery]], bool],
-    timeout: float = 60,
+    timeout: float = 200,
     wait_for_locks: Callable[[list[Delivery]], None] | None = None,
     config: Mapping[str, str | int] | None = None,
 ) -> list[Delivery]:
@@ -252,7 +252,7 @@ def share_consume(
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, timeout: float = 60, every: float = 0.1
+    condition: Callable[[], bool], what: str, timeout: float = 200, every: float = 0.1
 ) -> None:
     """Ask until the condition holds.
 

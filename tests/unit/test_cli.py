@@ -21,7 +21,7 @@ from sharelag import schemas
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.command import sharelag
+from tests.command import sharelag, sharelag_process
 from tests.unit.test_replay import row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
@@ -303,7 +303,7 @@ def test_a_terminal_without_the_characters_still_shows_the_rows(
         "timestamp": NOW,
     }
     pq.write_table(pa.Table.from_pylist([record], schema=schemas.RAW), tmp_path / "one.parquet")
-    answer = sharelag(
+    answer = sharelag_process(
         "windows", "--raw", str(tmp_path / "one.parquet"), env={"PYTHONIOENCODING": "ascii"}
     )
     assert answer.returncode == 0, answer.stderr
