@@ -9,6 +9,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput
+from sharelag.tables import views
 from sharelag.workbench import engine as engines
 from sharelag.workbench import show
 from sharelag.workbench.page import lag_page
@@ -37,7 +38,7 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
     rows = show.plain_rows(answer.table)
-    yield from show.lines(rows, "human", show.LAG_COLUMNS)
+    yield from show.lines(rows, "human", views.LAG.columns)
     facts = {
         "as of": iso(source.as_of()),
         "cluster": source.describe(),

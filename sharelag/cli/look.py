@@ -23,6 +23,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import groups_in, require_rows, shown, start, summarise, write
+from sharelag.tables import views
 
 
 @click.command()
@@ -75,9 +76,9 @@ def _lag(
         answer = engines.lag(
             read, start(engine, source), moment, choice, None if by == "partition" else by
         )
-    columns = show.LAG_COLUMNS if by == "partition" else show.ROLLUP_COLUMNS
+    view = views.LAG if by == "partition" else views.ROLLUP
     if by == "group":
-        columns = {heading: name for heading, name in columns.items() if name != "topic"}
+        view = view.without("topic")
     rows = show.plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table))
     now = {
@@ -85,22 +86,16 @@ def _lag(
         for row in rows
     }
     if before is not None:
-        columns = {
-            heading: name for key in columns for heading, name in _with_change(key, columns[key])
-        }
+        view = view.after("lag", "change")
         rows = [
             row | {"change": _minus(row["lag"], before.get(key))}
             for key, row in zip(now, rows, strict=True)
         ]
         if output == "human" and sys.stdout.isatty():
             click.clear()
-    write(show.lines(rows, output, columns))
+    write(show.lines(rows, output, view.columns))
     summarise(answer, source, options["as_of"], "share partition" if by == "partition" else by)
     return now
-
-
-def _with_change(heading: str, name: str) -> list[tuple[str, str]]:
-    return [(heading, name), ("CHANGE", "change")] if name == "lag" else [(heading, name)]
 
 
 def _minus(now: int | None, before: int | None) -> int | None:
@@ -126,10 +121,10 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     with shown(source) as read:
         if since is None:
             answer = engines.windows(read, start(engine, source), moment, choice)
-            rows, columns = show.window_rows(answer.table), show.WINDOW_COLUMNS
+            rows, columns = show.window_rows(answer.table), views.WINDOWS.columns
         else:
             answer = engines.diff(read, parse_moment(since), start(engine, source), moment, choice)
-            rows, columns = show.plain_rows(answer.table), show.DIFF_COLUMNS
+            rows, columns = show.plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table))
     write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")

@@ -9,6 +9,7 @@ import click
 
 from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import write
+from sharelag.tables import views
 
 _OUT = click.option(
     "--out",
@@ -159,15 +160,7 @@ def list_(out: Path, output: str) -> None:
         write(show.lines(known, output))
         write([""])
     rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in ledger.rows(out)]
-    columns = {
-        "MADE": "started",
-        "REPORT": "report",
-        "LEVEL": "level",
-        "DATA-AS-OF": "as_of",
-        "RUN": "run_id",
-    }
-    columns |= {"KEPT": "kept", "SAYS": "headline"}
-    write(show.lines(rows, output, columns if output == "human" else None))
+    write(show.lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
 
 
 @report.command("index")

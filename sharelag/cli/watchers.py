@@ -27,18 +27,9 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import one_line, read_by, shown, start, write
 from sharelag.cli.why import OVER, reading_of
+from sharelag.tables import views
 
 _UNKNOWN = 3
-CHECK_COLUMNS = {
-    "LEVEL": "level",
-    "RULE": "rule",
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "#PARTITIONS": "at_this_level",
-    "SUMMARY": "summary",
-    "SILENCED-UNTIL": "silenced_until",
-}
 
 
 class _Check(click.Command):
@@ -137,7 +128,9 @@ def check(rule_file: Path, output: str, engine: str, over: float, **options: Any
         write(show.lines(rows, "json"))
     else:
         write([_heading(found.level, rows)])
-        write(show.lines([row for row in rows if row["level"] != "ok"], "human", CHECK_COLUMNS))
+        write(
+            show.lines([row for row in rows if row["level"] != "ok"], "human", views.CHECKS.columns)
+        )
     read_by(found.evidence, source, options["as_of"] is not None)
     return CODES[found.level]
 

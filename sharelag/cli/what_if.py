@@ -12,50 +12,12 @@ from sharelag.cli.bounded import require_an_end
 from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import write
 from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, variants_of
+from sharelag.tables import views
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sharelag.whatif.scenario import Scenario
-
-#: Headings of a simulation's summary, in the order of the columns on a terminal.
-COLUMNS = {
-    "SCENARIO": "scenario",
-    "ASSIGNOR": "assignor",
-    "MEMBERS": "members",
-    "SEED": "seed",
-    "DRAIN": "drain_ms",
-    "LAG-P50": "lag_p50",
-    "LAG-P95": "lag_p95",
-    "LAG-MAX": "lag_max",
-    "AGE-P95": "age_p95_ms",
-    "COMPLETED": "completed",
-    "ARCHIVED": "archived",
-    "REDELIVERIES": "redeliveries",
-    "WASTED": "wasted",
-    "MOVES": "moves",
-    "IDLE": "idle_members",
-    "BUSY": "busy_share",
-}
-#: The same of a timeline.
-TIMELINE_COLUMNS = {
-    "VARIANT": "variant",
-    "ASSIGNOR": "assignor",
-    "MEMBERS": "members",
-    "SEED": "seed",
-    "TIME": "time_ms",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "LOG-START": "log_start_offset",
-    "START-OFFSET": "start_offset",
-    "WINDOW-END": "window_end_offset",
-    "COMPLETE": "delivery_complete_count",
-    "IN-FLIGHT": "in_flight",
-    "END-OFFSET": "end_offset",
-    "LAG": "lag",
-    "AGE": "age_ms",
-    "FETCHING": "fetching",
-}
 
 
 @click.command()
@@ -97,7 +59,7 @@ def simulate(output: str, **options: Any) -> None:
     elif options["compare"]:
         _compare(tried, output, options)
     elif options["timeline"]:
-        write(show.lines(_timelines(tried, options), output, TIMELINE_COLUMNS))
+        write(show.lines(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns))
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
@@ -118,10 +80,10 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
 
     rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
-    columns = {"VARIANT": "variant"} if options["setting"] or options["autoscale"] else {}
+    view = views.summary(bool(options["setting"] or options["autoscale"]), failed)
     if output == "human":
         rows = [trials.run_for_people(row) for row in rows]
-    write(show.lines(rows, output, columns | COLUMNS | ({"ERROR": "error"} if failed else {})))
+    write(show.lines(rows, output, view.columns))
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
@@ -170,7 +132,7 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     rows = list(trials.compared_rows(comparison, chosen))
     if output == "human":
         rows = [trials.for_people(row) for row in rows]
-    write(show.lines(rows, output, trials.COMPARED_COLUMNS))
+    write(show.lines(rows, output, views.COMPARED.columns))
     for sentence in trials.sentences(comparison):
         click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
 
@@ -194,7 +156,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
         told.append(f"{name}: {found}")
     if output == "human":
         rows = [trials.probe_for_people(row) for row in rows]
-    write(show.lines(rows, output, trials.PROBE_COLUMNS))
+    write(show.lines(rows, output, views.PROBES.columns))
     for sentence in told:
         click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
 
@@ -214,7 +176,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
             )
         rows += trials.moving_rows(name, moving)
     told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
-    write(show.lines(told, output, trials.MOVING_COLUMNS))
+    write(show.lines(told, output, views.MOVING.columns))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     click.echo(f"sharelag: {words}", err=True)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):

@@ -23,6 +23,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import groups_in, read_by, require_rows, shown, start, summarise, write
+from sharelag.tables import views
 
 #: Of records that came from Spark, so many are shown to people.
 _MOST_LINES = 20_000
@@ -68,12 +69,12 @@ def history(
             answer = investigate.timeline_of(
                 begun, investigate.regular_moments(begun, step, begin), step
             )
-            columns, unit = show.TIMELINE_COLUMNS, "row"
+            columns, unit = views.TIMELINE.columns, "row"
         elif output == "human" or begun.engine == "local":
             answer = engines.history_of(
                 begun, begin, None if begun.engine == "local" else _MOST_LINES
             )
-            columns, unit = show.HISTORY_COLUMNS, "record"
+            columns, unit = views.HISTORY.columns, "record"
         else:
             require_rows(choice, moment or begin, groups_in(begun.table("windows")))
             rows = (row for table in begun.history_tables(begin) for row in show.each_row(table))
@@ -155,17 +156,17 @@ def imbalance(
             )
         rows = show.plain_rows(answer.table)
         require_rows(choice, moment, groups_in(answer.table))
-        write(show.lines(rows, output, {"TIME": "as_of", **show.IMBALANCE_COLUMNS}))
+        write(show.lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
         summarise(answer, source, options["as_of"], "row")
         return
     with reading_of(engine, over, options) as (begun, source):
         evidence, skew = begun.evidence, begun.skew()
         rows = [] if verdict else show.plain_rows(begun.imbalance(by))
     if verdict:
-        write(show.lines(show.plain_rows(skew), output, show.SKEW_COLUMNS))
+        write(show.lines(show.plain_rows(skew), output, views.SKEW.columns))
         read_by(evidence, source, options["as_of"] is not None)
         return
-    write(show.lines(rows, output, show.IMBALANCE_COLUMNS))
+    write(show.lines(rows, output, views.IMBALANCE.columns))
     if output == "human":
         for row in skew.to_pylist():
             write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
@@ -199,13 +200,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
         answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
     rows = show.plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table))
-    asked = {"DESCRIBED": described is not None, "TRUE": true}
-    columns = {
-        heading: name
-        for heading, name in show.RECONCILED_COLUMNS.items()
-        if asked.get(heading, True)
-    }
-    write(show.lines(rows, output, columns))
+    write(show.lines(rows, output, views.reconciled(described is not None, true).columns))
     summarise(answer, source, options["as_of"], "share partition")
 
 
@@ -221,7 +216,7 @@ def progress(output: str, engine: str, over: float, **options: Any) -> None:
     from sharelag.workbench import show
 
     evidence, source = _gather(engine, over, options)
-    write(show.lines(show.plain_rows(evidence.progress), output, show.PROGRESS_COLUMNS))
+    write(show.lines(show.plain_rows(evidence.progress), output, views.PROGRESS.columns))
     read_by(evidence, source, options["as_of"] is not None)
 
 
@@ -239,10 +234,10 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
     with shown(source) as read:
         answer, findings = investigate.health(read, engine)
     if only_findings:
-        write(show.lines(show.plain_rows(findings), output, show.FINDING_COLUMNS))
+        write(show.lines(show.plain_rows(findings), output, views.FINDINGS.columns))
         summarise(answer, source, None, "state partition")
         return
-    write(show.lines(show.plain_rows(answer.table), output, show.HEALTH_COLUMNS))
+    write(show.lines(show.plain_rows(answer.table), output, views.HEALTH.columns))
     for finding in findings.column("summary").to_pylist():
         click.echo(f"sharelag: {show.terminal(finding)}", err=True)
     summarise(answer, source, None, "state partition")

@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.reports import capacity, columns, incident, kept, past
+from sharelag.reports import capacity, incident, kept, past
 from sharelag.reports.alike import troubles
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, table
 from sharelag.reports.capacity import Proposal, propose
 from sharelag.reports.case import Case, read
 from sharelag.reports.verdict import verdict
+from sharelag.tables import report_views
 from sharelag.workbench import charts, show
 from sharelag.workbench.answers import delivery_limit, of_group
 
@@ -106,7 +107,7 @@ def progress(case: Case) -> Block:
         ),
     )
     caption = "Rates are records a second; margin is the time until the oldest unfinished record may be deleted."
-    return table(rows, columns.PROGRESS, caption, "There is no share partition.")
+    return table(rows, report_views.PROGRESS.columns, caption, "There is no share partition.")
 
 
 def lag_over_time(case: Case) -> Chart:
@@ -213,7 +214,7 @@ def signs(case: Case) -> Block:
     empty = past.as_far_as_known(
         "No offset was given back or archived since then, and nothing was reset.", is_whole
     )
-    return table(shown, columns.SIGNS, f"{caption} {nothing}".strip(), empty)
+    return table(shown, report_views.SIGNS.columns, f"{caption} {nothing}".strip(), empty)
 
 
 def moved(case: Case) -> Block:
@@ -224,7 +225,10 @@ def moved(case: Case) -> Block:
     if unknown := sum(row["change"] == "unknown" for row in rows):
         caption += f" Of {unknown} share partitions it is not known what they were then."
     return table(
-        moving, columns.MOVED, caption, f"Nothing is known to have changed since then. {caption}"
+        moving,
+        report_views.MOVED.columns,
+        caption,
+        f"Nothing is known to have changed since then. {caption}",
     )
 
 
@@ -234,7 +238,9 @@ def headroom(case: Case) -> Block:
         "Records a second over the time looked at. A group that keeps up finishes what arrives: what more it could do, "
         "only a backlog or a simulation shows."
     )
-    return table(capacity.headroom(case), columns.HEADROOM, caption, "There is no share group.")
+    return table(
+        capacity.headroom(case), report_views.HEADROOM.columns, caption, "There is no share group."
+    )
 
 
 def reclaimable(case: Case) -> Block:
@@ -248,7 +254,10 @@ def reclaimable(case: Case) -> Block:
     if case.bench.choice.groups:
         caption += " Of the chosen groups only: another one may be further back."
     return table(
-        rows, columns.RECLAIMABLE, caption, "Every log begins where a share group still needs it."
+        rows,
+        report_views.RECLAIMABLE.columns,
+        caption,
+        "Every log begins where a share group still needs it.",
     )
 
 
@@ -260,7 +269,7 @@ def archived(case: Case, seconds: float) -> Block:
     )
     return table(
         kept.archived(case, timedelta(seconds=seconds)),
-        columns.ARCHIVED,
+        report_views.ARCHIVED.columns,
         caption,
         "There is no share group.",
     )
@@ -288,7 +297,7 @@ def compared(made: Proposal) -> Block:
         f"{made.group}, simulated: means of {made.seeds} runs. Against now: variant less the group as it is, run for "
         "run, and half of the interval of 95 % confidence."
     )
-    return table(made.rows, columns.COMPARED, caption, "Nothing was tried.")
+    return table(made.rows, report_views.COMPARED.columns, caption, "Nothing was tried.")
 
 
 def assumptions(made: Proposal) -> Block:

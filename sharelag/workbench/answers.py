@@ -17,6 +17,7 @@ from sharelag.metrics.skew import VERDICTS
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
+from sharelag.tables import views
 from sharelag.workbench import charts, gaps, rendering, show
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import told
@@ -24,16 +25,6 @@ from sharelag.workbench.result import Result
 
 _KEY = ("group_id", "topic_id", "partition")
 _LIMIT = "share.delivery.count.limit"
-_AGE = {"AGE": "age_ms"}
-_MEMBERS = {
-    "GROUP": "group_id",
-    "MEMBER": "member_id",
-    "CLIENT": "client_id",
-    "HOST": "client_host",
-    "RACK": "rack_id",
-    "EPOCH": "member_epoch",
-    "ASSIGNED": "assigned",
-}
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
@@ -74,23 +65,22 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
         "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(table), theme),
     }
     title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
-    columns = show.LAG_COLUMNS
+    view = views.LAG
     if by and sums is not None:
         title += f" by {by}"
         aged = _with_oldest(sums, aged, by)
-        columns = show.ROLLUP_COLUMNS
-    at = list(columns).index("LAG") + 1
-    columns = dict([*list(columns.items())[:at], *_AGE.items(), *list(columns.items())[at:]])
+        view = views.ROLLUP
+    view = view.after("lag", "age_ms")
     if by == "group":
-        columns.pop("TOPIC")
+        view = view.without("topic")
     if not pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py():
-        columns.pop("NOTES", None)
+        view = view.without("notes")
     unknown = (*gaps.of_lag(table), *gaps.of_column(evidence.progress, "age_ms", "the age"))
     return replace(
         base,
         title=title,
         table=aged,
-        columns=columns,
+        columns=view.columns,
         order="lag",
         charts=drawn,
         unknown=unknown + base.unknown,
@@ -129,7 +119,7 @@ def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
         base,
         title=f"Windows of {len(table):,} share partition{'s' * (len(table) != 1)}",
         table=table,
-        columns=show.WINDOW_COLUMNS,
+        columns=views.WINDOWS.columns,
         order="window_end_offset",
         charts=drawn,
         unknown=unknown + base.unknown,
@@ -156,7 +146,8 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
         base,
         title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by record",
         table=table,
-        columns=show.HISTORY_COLUMNS,
+        columns=views.HISTORY.columns,
+        means=views.HISTORY.means,
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="record_timestamp",
         charts={
@@ -184,7 +175,7 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
         notes=tuple(notes),
         title=f"Lag every {show.duration(every / timedelta(milliseconds=1))}",
         table=table,
-        columns=show.TIMELINE_COLUMNS,
+        columns=views.TIMELINE.columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="as_of",
         charts={
@@ -207,13 +198,7 @@ def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> R
         base,
         title="Why is there lag?",
         table=causes,
-        columns={
-            "GROUP": "group_id",
-            "RANK": "rank",
-            "CAUSE": "cause",
-            "HOLDS": "held",
-            "SINCE": "since",
-        },
+        columns=views.CAUSES.columns,
         told=tuple(told(evidence, causes)),
         charts={
             "causes": lambda theme: charts.cause_figure(
@@ -242,7 +227,7 @@ def progress(evidence: Evidence, base: Result) -> Result:
         base,
         title="Age, rates and forecast",
         table=table,
-        columns=show.PROGRESS_COLUMNS,
+        columns=views.PROGRESS.columns,
         order="age_ms",
         charts={
             "drain": lambda theme: charts.drain_figure(charts.drain_records(table), theme),
@@ -260,7 +245,8 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
         base,
         title="How is the load spread?",
         table=table,
-        columns=show.IMBALANCE_COLUMNS,
+        columns=views.IMBALANCE.columns,
+        means=views.IMBALANCE.means,
         order="gini",
         notes=tuple(
             f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}"
@@ -292,7 +278,7 @@ def members(evidence: Evidence, base: Result) -> Result:
         base,
         title=f"{len(table):,} member{'s' * (len(table) != 1)}",
         table=table,
-        columns=_MEMBERS,
+        columns=views.MEMBERS.columns,
         order="assigned",
         charts=_spread(evidence) if len(table) else {},
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
@@ -312,7 +298,8 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         base,
         title=f"State topic: {len(table):,} partitions",
         table=table,
-        columns=show.HEALTH_COLUMNS,
+        columns=views.HEALTH.columns,
+        means=views.HEALTH.means,
         as_of=last,
         order="records",
         charts={
@@ -328,17 +315,12 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
 
 def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Result:
     """The lag in several ways."""
-    asked = {"DESCRIBED": described, "TRUE": true}
     table = answer.table
     return replace(
         base,
         title="The same lag, measured in several ways",
         table=table,
-        columns={
-            heading: name
-            for heading, name in show.RECONCILED_COLUMNS.items()
-            if asked.get(heading, True)
-        },
+        columns=views.reconciled(described, true).columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
         unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_answer(answer),
@@ -352,7 +334,8 @@ def diff(table: pa.Table, base: Result) -> Result:
         base,
         title="What changed",
         table=table,
-        columns=show.DIFF_COLUMNS,
+        columns=views.DIFF.columns,
+        means=views.DIFF.means,
         order="finished",
         unknown=gaps.of_column(table, "finished", "how much was finished") + base.unknown,
     )

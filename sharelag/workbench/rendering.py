@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.schemas import AMOUNT
+from sharelag.tables.columns import Format, format_of, meanings_of
 from sharelag.workbench import show
-from sharelag.workbench.meanings import meanings_of
 
 if TYPE_CHECKING:
     from sharelag.workbench.result import Result
@@ -138,12 +138,10 @@ def _template(name: str) -> jinja2.Template:
 def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) -> Cell:
     value = row.get(name)
     rest = 0
-    if name.startswith("runs") and isinstance(value, list):
+    if format_of(name) is Format.RUNS and isinstance(value, list):
         rest = len(value) - _RUNS
         row = {**row, name: value[:_RUNS]}
-    words = show.cell(
-        row, name, "" if name in ("partition", "leader_epoch", "state_epoch") else thousands
-    )
+    words = show.cell(row, name, thousands)
     if is_number and isinstance(value, str):  # an amount in words
         words = words.replace(",", thousands)
     if rest > 0:

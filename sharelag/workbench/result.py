@@ -49,7 +49,7 @@ class Result:
     charts
         What `figure` can draw, by name.
     means
-        What columns mean, where that is other than in `sharelag.workbench.meanings`.
+        What columns mean, where that is other than in `sharelag.tables.columns`.
     frame
         Makes the DataFrame of all rows, where ``table`` may have some of them only.
     session

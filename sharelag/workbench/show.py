@@ -21,6 +21,7 @@ from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import without_timestamps
+from sharelag.tables.columns import Format, format_of, heading_of
 from sharelag.wire.decode import Decoded
 from sharelag.wire.formatter import kafka_json, reject_json
 
@@ -30,166 +31,6 @@ THIN_SPACE = "\u202f"
 #: From here on three digits are a whole number.
 _WHOLE = 999.5
 
-#: Headings as kafka-share-groups.sh prints them, then ours; the order of the columns on a terminal.
-LAG_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "LEADER-EPOCH": "leader_epoch",
-    "START-OFFSET": "start_offset",
-    "LAG": "lag",
-    "END-OFFSET": "end_offset",
-    "UNREAD": "unread",
-    "AVAILABLE": "window_available",
-    "UNKNOWN": "window_unknown",
-    "COMPLETE": "window_complete",
-    "NOTES": "notes",
-}
-ROLLUP_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "#PARTITIONS": "partitions",
-    "LAG": "lag",
-    "MAX-LAG": "max_lag",
-    "UNREAD": "unread",
-    "AVAILABLE": "window_available",
-    "UNKNOWN": "window_unknown",
-    "COMPLETE": "window_complete",
-}
-WINDOW_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "STATE-EPOCH": "state_epoch",
-    "LEADER-EPOCH": "leader_epoch",
-    "START-OFFSET": "start_offset",
-    "EFFECTIVE-START": "effective_start_offset",
-    "WINDOW-END": "window_end_offset",
-    "RUNS": "runs",
-}
-HISTORY_COLUMNS = {
-    "TIME": "record_timestamp",
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "RECORD": "record_kind",
-    "START-OFFSET": "start_offset",
-    "EFFECTIVE-START": "effective_start_offset",
-    "WINDOW-END": "window_end_offset",
-    "COMPLETE": "window_complete",
-    "AVAILABLE": "window_available",
-    "RUNS": "runs",
-    "MAX-DELIVERIES": "max_delivery_count",
-    "FINISHED": "finished",
-    "RELEASED": "released",
-    "ARCHIVED": "archived",
-    "PARTIAL": "partial",
-}
-RECONCILED_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "DESCRIBED": "described_lag",
-    "LAG": "lag",
-    "NAIVE": "naive_lag",
-    "EFFECTIVE": "effective_lag",
-    "TRUE": "true_lag",
-    "DIFFERENCES": "differences",
-}
-DIFF_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "CHANGE": "change",
-    "FINISHED": "finished",
-    "START-BEFORE": "start_offset_before",
-    "START-AFTER": "start_offset_after",
-    "WINDOW-END-BEFORE": "window_end_offset_before",
-    "WINDOW-END-AFTER": "window_end_offset_after",
-    "RUNS-BEFORE": "runs_before",
-    "RUNS-AFTER": "runs_after",
-}
-TIMELINE_COLUMNS = {
-    "TIME": "as_of",
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "START-OFFSET": "start_offset",
-    "LAG": "lag",
-    "END-OFFSET": "end_offset",
-    "UNREAD": "unread",
-    "AVAILABLE": "window_available",
-    "COMPLETE": "window_complete",
-    "WHY-UNKNOWN": "lag_reason",
-}
-IMBALANCE_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "OVER": "over",
-    "MEASURE": "measure",
-    "ITEMS": "items",
-    "TOTAL": "total",
-    "MAX": "max",
-    "MAX/MEAN": "max_mean",
-    "GINI": "gini",
-    "CV": "cv",
-    "TOP-SHARE": "top_share",
-    "JAIN": "jain",
-}
-PROGRESS_COLUMNS = {
-    "GROUP": "group_id",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "OLDEST-OFFSET": "oldest_offset",
-    "AGE": "age_ms",
-    "ARRIVE/S": "arrival_rate",
-    "FINISH/S": "completion_rate",
-    "REDELIVER/S": "redelivery_rate",
-    "DRAIN": "drain",
-    "FROM": "drain_low_ms",
-    "ABOUT": "drain_ms",
-    "TO": "drain_high_ms",
-    "MARGIN": "margin_ms",
-    "LOST": "lost",
-}
-SKEW_COLUMNS = {
-    "GROUP": "group_id",
-    "VERDICT": "verdict",
-    "FINDINGS": "findings",
-    "LAG": "lag",
-    "GINI": "lag_gini",
-    "MAX/MEAN": "lag_max_mean",
-    "#PARTITIONS": "partitions",
-    "UNATTENDED": "unattended_partitions",
-    "#MEMBERS": "members",
-    "IDLE": "idle_members",
-}
-FINDING_COLUMNS = {
-    "FINDING": "finding",
-    "GROUP": "group_id",
-    "TOPIC-ID": "topic_id",
-    "PARTITION": "partition",
-    "RECORD-PARTITION": "record_partition",
-    "BELONGS": "belongs",
-    "SUMMARY": "summary",
-}
-HEALTH_COLUMNS = {
-    "PARTITION": "partition",
-    "RECORDS": "records",
-    "SNAPSHOTS": "snapshots",
-    "UPDATES": "updates",
-    "TOMBSTONES": "tombstones",
-    "REJECTS": "rejects",
-    "MISSING": "missing",
-    "BYTES": "bytes",
-    "SHARE-PARTITIONS": "share_partitions",
-    "UPDATES/SNAPSHOT": "updates_per_snapshot",
-    "BYTES/FINISHED": "bytes_per_finished",
-    "MISPLACED": "misplaced",
-    "NEEDED-FROM": "needed_from",
-    "PRUNABLE": "prunable",
-    "PINNED-BY": "pinned_by",
-}
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
@@ -319,7 +160,7 @@ def terminal(text: str) -> str:
 def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
     if not rows:
         return
-    shown = columns or {name.upper().replace("_", "-"): name for name in rows[0]}
+    shown = columns or {heading_of(name): name for name in rows[0]}
     table = [list(shown), *([cell(row, name) for name in shown.values()] for row in rows)]
     widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
     for line in table:
@@ -352,22 +193,22 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         )
     if name == "lag" and row.get("unknown_lags"):
         value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
-    if name.startswith(("runs", "batches", "state_batches")) and isinstance(value, list):
-        value = (
-            " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in value)
-            or None
-        )
-    if name == "differences":
-        value = [_difference(one) for one in row[name]]
-    if isinstance(value, list):
-        value = ",".join(map(str, value)) or None
-    if name.endswith("_ms") and isinstance(value, int):
-        value = duration(value)
     if name == "measure" and value == "finished":
         value = "finished/hour"
+    form = format_of(name)
+    if isinstance(value, list):
+        value = _listed(value, form) or None
+    if form is Format.DURATION and isinstance(value, int):
+        value = duration(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value, thousands)
+        return number(value, "" if form is Format.ORDINAL else thousands)
     return MISSING if value is None else terminal(str(value))
+
+
+def _listed(values: list[Any], form: Format | None) -> str:
+    if form is Format.RUNS:
+        return " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in values)
+    return ",".join(_difference(one) if form is Format.DIFFERENCES else str(one) for one in values)
 
 
 def _difference(one: Mapping[str, Any]) -> str:

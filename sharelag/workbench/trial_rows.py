@@ -30,37 +30,6 @@ SHOWN = (
     "drain_over_optimal",
     "age_p95_over_optimal",
 )
-COMPARED_COLUMNS = {
-    "MEASURE": "by",  # not `measure`, whose cells are not printed as they are
-    "VARIANT": "variant",
-    "MEAN": "mean",
-    "FROM": "low",
-    "TO": "high",
-    "DIFFERENCE": "difference",
-    "AT-LEAST": "difference_low",
-    "AT-MOST": "difference_high",
-    "RATIO": "ratio",
-    "VERDICT": "verdict",
-}
-PROBE_COLUMNS = {
-    "VARIANT": "variant",
-    "MEMBERS": "members",
-    "MEAN": "mean",
-    "AT-LEAST": "low",
-    "AT-MOST": "high",
-    "MET": "met",
-    "ANSWER": "answer",
-}
-MOVING_COLUMNS = {
-    "MEASURE": "by",
-    "VARIANT": "variant",
-    "CONSUMER-GROUP": "consumer_group",
-    "SHARE-GROUP": "share_group",
-    "DIFFERENCE": "difference",
-    "AT-LEAST": "low",
-    "AT-MOST": "high",
-    "BETTER": "better",
-}
 #: What is said of every move.
 MOVING = (
     "the difference is the share group's less the consumer group's. Assumed: a consumer retries a failing record in "

@@ -13,6 +13,8 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.schemas import AMOUNT
+from sharelag.tables import views
+from sharelag.tables.views import View
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.consumer_group import ConsumerGroupResult, Moving
 from sharelag.whatif.scenario import Scenario
@@ -23,24 +25,6 @@ from sharelag.workbench import trial_rows as trials
 from sharelag.workbench.charts.comparison import measure_words
 from sharelag.workbench.result import Result
 
-_MEANS = {
-    "by": "what is measured of a run; times of a run that never drained are not known",
-    "variant": "what was tried",
-    "mean": "over the runs; - where one does not know it; in every run: all of them have it, so there are no bounds",
-    "low": "the mean is not below",
-    "high": "the mean is not above",
-    "difference": "mean of variant - baseline, run for run",
-    "difference_low": "the difference is not below",
-    "difference_high": "the difference is not above",
-    "ratio": "geometric mean of variant / baseline, run for run",
-    "verdict": "better or worse than the baseline only where the interval says so; the winner is better than all",
-    "members": "that were tried",
-    "met": "whether the goal is kept: no less sure than asked for",
-    "answer": "the fewest that keep it",
-    "consumer_group": "mean over the runs as a consumer group",
-    "share_group": "mean over the same runs as a share group",
-    "better": "which of both; - where the runs do not say",
-}
 #: Columns of words that are amounts.
 _AMOUNTS = frozenset({*trials.AMOUNTS, "value", "consumer_group", "share_group"})
 #: Measures whose chart is worth having.
@@ -78,27 +62,20 @@ def told(
         return _compared(found)
     if isinstance(found, Found):
         rows = [trials.probe_for_people(row) for row in trials.probe_rows("", found)]
-        columns = {
-            heading: name for heading, name in trials.PROBE_COLUMNS.items() if name != "variant"
-        }
         measure = found.goal.measure
         title = f"Fewest members: {str(found).replace(measure, measure_words(measure))}"
-        return _result(title, rows, columns)
+        return _result(title, rows, views.PROBES.without("variant"))
     if isinstance(found, Moving):
         rows = [trials.moving_for_people(row) for row in trials.moving_rows("", found)]
-        columns = {
-            heading: name for heading, name in trials.MOVING_COLUMNS.items() if name != "variant"
-        }
-        return _result("Consumer group or share group?", rows, columns, (trials.MOVING,))
+        view = views.MOVING.without("variant")
+        return _result("Consumer group or share group?", rows, view, (trials.MOVING,))
     if isinstance(found, SimulationResult | ConsumerGroupResult):
         (row,) = found.summary.to_pylist()
         rows = [
             {"by": name, "value": None if value is None else str(value)}
             for name, value in row.items()
         ]
-        return _result(
-            f"One run, with seed {found.seed}", rows, {"MEASURE": "by", "VALUE": "value"}
-        )
+        return _result(f"One run, with seed {found.seed}", rows, views.RUN)
     if isinstance(found, Scenario):
         return _scenario(found)
     if isinstance(found, Evidence):
@@ -134,9 +111,7 @@ def _scenario(scenario: Scenario) -> Result:
         *(f"assumed: {one}" for one in scenario.assumed),
     )
     title = f"Scenario {scenario.name}" if scenario.name else f"Scenario of {scenario.group_id}"
-    return _result(
-        title, rows, {"WHAT": "by", "VALUE": "value"}, notes, means={"by": "part of the scenario"}
-    )
+    return _result(title, rows, views.SCENARIO, notes)
 
 
 def _unlike(given: Any) -> list[str]:
@@ -157,14 +132,11 @@ def _evidence(evidence: Evidence) -> Result:
     return Result(
         title="What was read",
         table=rows,
-        columns={"TABLE": "by", "ROWS": "value"},
+        columns=views.EVIDENCE.columns,
         as_of=evidence.as_of,
         source="a workbench",
         engine=evidence.engine,
-        means={
-            "by": "attribute of the evidence, a pyarrow table",
-            "value": "of it; 0: could not be had, or nothing there",
-        },
+        means=views.EVIDENCE.means,
     )
 
 
@@ -177,7 +149,7 @@ def _compared(found: Comparison) -> Result:
     return _result(
         f"Compared to {found.baseline}",
         rows,
-        trials.COMPARED_COLUMNS,
+        views.COMPARED,
         tuple(trials.sentences(found)),
         drawn,
     )
@@ -190,13 +162,12 @@ def _difference(found: Comparison, measure: str, theme: charts.Theme) -> Any:
 def _result(
     title: str,
     rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, str],
+    view: View,
     notes: tuple[str, ...] = (),
     drawn: Mapping[str, Any] | None = None,
-    means: Mapping[str, str] = _MEANS,
 ) -> Result:
     """Cells are words already, but for numbers that were counted."""
-    made = {name: pa.array([row.get(name) for row in rows]) for name in columns.values()}
+    made = {name: pa.array([row.get(name) for row in rows]) for name in view.names}
     fields = [
         pa.field(name, cells.type, metadata=AMOUNT if name in _AMOUNTS else None)
         for name, cells in made.items()
@@ -205,11 +176,11 @@ def _result(
     return Result(
         title=title,
         table=table,
-        columns=columns,
+        columns=view.columns,
         as_of=None,
         source="simulated",
         engine="what-if",
         notes=notes,
         charts=drawn or {},
-        means=means,
+        means=view.means,
     )

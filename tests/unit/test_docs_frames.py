@@ -33,15 +33,6 @@ def test_the_page_is_up_to_date() -> None:
     assert frames_page.page(PAGE) == PAGE, "run `python tools/frames_page.py`"
 
 
-def test_words_are_of_columns_that_there_are() -> None:
-    everywhere = {name for table in TABLES.values() for name in table.schema.names}
-    for name, said in frames_page.WORDS.items():
-        if isinstance(said, dict):
-            assert set(said) <= set(TABLES[name].schema.names)
-        else:
-            assert name in everywhere
-
-
 @pytest.mark.parametrize("place", ["README.md", "docs/README.md"])
 def test_it_is_found(place: str) -> None:
     assert "frames.md" in (ROOT / place).read_text("utf-8")

@@ -20,9 +20,9 @@ from sharelag import schemas
 from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
 from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+from sharelag.tables.columns import COLUMNS
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
-from sharelag.workbench.meanings import MEANINGS
 from sharelag.workbench.recorded import folder_of
 from sharelag.workbench.rendering import moment
 from sharelag.workbench.spans import span
@@ -314,7 +314,7 @@ def test_html_and_text_have_the_same_numbers(
     assert not cells.tags & {"script", "img", "iframe", "link"}
     for one in result.unknown:
         assert one in text
-    assert set(result.columns.values()) - set(MEANINGS) <= {"rank", "cause", "held", "since"}
+    assert set(result.columns.values()) <= set(COLUMNS)
 
 
 def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:

@@ -35,6 +35,7 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
 from sharelag.sources.spark.queries import ended, started
+from sharelag.tables import views
 from sharelag.wire.fields import STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class Live:
         # Tables that show themselves are made in a layer above, which is needed only where somebody
         # looks.
         bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
-        columns = import_module("sharelag.workbench.show").LAG_COLUMNS
+        columns = views.LAG.columns
         lag, notes = self._lag, []
         if self._failure is not None or self._stopped.is_set():
             notes.append(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import ipywidgets as W  # noqa: N812
 
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
-from sharelag.workbench.meanings import meanings_of
 
 from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, StripPart, TablePart, choice

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.schemas.arrow import beside, keys
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.meanings import meanings_of
 
 from ..partition_grid import PartitionGrid
 from ..selection import SHARE_PARTITION, Selection, keys_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import ipywidgets as W  # noqa: N812
 
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection
 from .fleet import charts_help

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.metrics.health import KINDS
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.meanings import meanings_of
 
 from ..edits import as_ranges
 from ..partition_grid import PartitionGrid

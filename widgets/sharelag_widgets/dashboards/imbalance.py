@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import ipywidgets as W  # noqa: N812
 
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import charts
-from sharelag.workbench.meanings import meanings_of
 
 from ..selection import Selection
 from .group_dashboard import IN_A_GROUP, GroupDashboard

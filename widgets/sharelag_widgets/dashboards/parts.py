@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import ShareLagError
 from sharelag.schemas.arrow import keys
+from sharelag.tables.columns import meanings_of, units_in_words
 from sharelag.workbench import Result
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE
-from sharelag.workbench.meanings import meanings_of
 
 from ..lag_table import LagTable
 from ..plot_view import PlotView
@@ -29,13 +29,6 @@ from .header import Header
 _UNDATED = f"As of {text.moment(None)}. "
 #: How a figure begins to say what it does not know.
 _NOT_KNOWN = "Not known: "
-#: In which unit columns are, by the first of them; times have theirs in every cell.
-_UNITS = {
-    "lag": "lag and its parts in offsets",
-    "arrival_rate": "rates in records a second",
-    "records": "sizes in records and in bytes",
-    "finished": "progress in offsets",
-}
 #: Pixels below a chart that the line under it has room for; plotly takes more for long labels.
 _SPARED = 20
 #: Pixels above a chart's title.
@@ -124,8 +117,9 @@ class TablePart(Part):
         table = result.table if rows is None else rows
         wanted = columns or [name for name in result.columns.values() if name not in self._without]
         names = [name for name in wanted if name in table.schema.names]
-        units = ", ".join(words for name, words in _UNITS.items() if name in names)
-        self.header.tell(result.as_of, result.unknown, result.notes, meanings_of(names), units)
+        self.header.tell(
+            result.as_of, result.unknown, result.notes, meanings_of(names), units_in_words(names)
+        )
         self._put(
             table.select(dict.fromkeys([*self._selection.columns, *names])),
             names,

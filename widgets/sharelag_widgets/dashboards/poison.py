@@ -10,41 +10,20 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
 from sharelag.workbench.charts import text
-from sharelag.workbench.meanings import meanings_of
 
 from ..selection import SHARE_PARTITION, Selection
 from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart, fragment
-from .suspects import NOT_PERSISTED, OFTEN, PINS, SUSPECTS, suspects
+from .suspects import OFTEN, PINS, SUSPECTS, VIEW, suspects
 
-_LIMIT = "share.delivery.count.limit"
 #: Kafka's.
 DEFAULT_LIMIT = 5
 _KEY = (*SHARE_PARTITION, "first_offset")
-_COLUMNS = (
-    "topic",
-    "partition",
-    "first_offset",
-    "last_offset",
-    "offsets",
-    "state",
-    "delivery_count",
-    "left",
-    "why",
-)
-_MEANS = {
-    "first_offset": "first of the offsets that share a state and a delivery count",
-    "last_offset": "last of them",
-    "offsets": "how many they are",
-    "state": "available: waits for another delivery; archived: rejected, or given up at the limit; "
-    f"{NOT_PERSISTED}: a member holds it, or a transaction marker is there",
-    "delivery_count": "how often it was given to a consumer; not known where no state is persisted",
-    "left": f"deliveries until the limit ({_LIMIT})",
-    "why": f"why it is listed; {PINS}: the start offset cannot pass before it is acknowledged or archived",
-}
+_MEANS = VIEW.without("topic", "partition").means
 
 
 class PoisonHunt(GroupDashboard):
@@ -108,7 +87,7 @@ class PoisonHunt(GroupDashboard):
             unknown=(*lost, *windows.unknown),
             notes=(self._words(group),),
         )
-        self.table.fill(told, self.found, _COLUMNS)
+        self.table.fill(told, self.found, VIEW.names)
         self.table.header.tell(lag.as_of, told.unknown, told.notes, _MEANS)
         self.header.tell(lag.as_of, told.unknown)
         self.strip.fill(self.bench.moments(group), lag, self.found)

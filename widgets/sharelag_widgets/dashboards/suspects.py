@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.model import DeliveryState
+from sharelag.tables.views import view
 
 #: Offsets that share a state and a delivery count.
 SUSPECTS = pa.schema(
@@ -33,6 +34,17 @@ SUSPECTS = pa.schema(
 NOT_PERSISTED = "no state persisted"
 #: Why offsets are listed.
 OFTEN, GIVEN_UP, PINS = "delivered often", "archived", "pins the start offset"
+#: What people are shown of them.
+VIEW = view(
+    "topic partition first_offset last_offset offsets state delivery_count left why",
+    meanings={
+        "first_offset": "first of the offsets that share a state and a delivery count",
+        "state": "available: waits for another delivery; archived: rejected, or given up at the "
+        f"limit; {NOT_PERSISTED}: a member holds it, or a transaction marker is there",
+        "why": f"why it is listed; {PINS}: the start offset cannot pass before it is acknowledged "
+        "or archived",
+    },
+)
 _STATES = {int(state): state.name.lower() for state in DeliveryState}
 _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 

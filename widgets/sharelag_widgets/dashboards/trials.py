@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
+from sharelag.tables.columns import meanings_of
+from sharelag.tables.views import view
 from sharelag.whatif import Comparison, Scenario, assign, variants
 from sharelag.workbench import trial_rows as trials
 from sharelag.workbench.charts import text
@@ -32,24 +34,25 @@ TOLD = pa.schema(
         pa.field("interval", pa.string(), metadata=AMOUNT),
     ]
 )
-MEANS = {
-    "baseline": "mean over the runs of the group as it is; - where a run has no value, such as one that never drained",
-    "tried": "the same of the variant, with the same seeds",
-    "difference": "mean of variant - baseline, run for run",
-    "interval": "of the difference, by Student's t; all variants' together hold with 95 % confidence",
-    "verdict": "better or worse only where the interval says so; the winner is better than all others",
-}
+MEANS = view(
+    "baseline tried difference interval verdict",
+    meanings={
+        "baseline": "mean over the runs of the group as it is; - where a run has no value, such as "
+        "one that never drained",
+        "verdict": "better or worse only where the interval says so; the winner is better than "
+        "all others",
+    },
+).means
 #: The measures themselves, as far as their names do not say it.
 OF_MEASURES = {
     "drain": "time until nothing was left, for the first time after the largest lag; not known where it never was",
     "lag p50, p95, max": "of all share partitions together, over the run; end: when it ended",
     "age p50, p95, max": "of the oldest unfinished record, over the run",
     "latency": "from append to finish, over the records",
-    "completed": "offsets finished: acknowledged or archived",
+    **meanings_of(["completed"]),
     "lost": "offsets deleted before they were finished",
     "expired": "deliveries whose lock ran out",
-    "wasted": "deliveries that finished nothing",
-    "moves": "partitions taken from members that stayed",
+    **meanings_of(["wasted", "moves"]),
     "idle members": "members without a single record",
     "fairness": "Jain's index of how long members were busy: 1 is even",
     "busy share": "of the time that members were there",

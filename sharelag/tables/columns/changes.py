@@ -1,0 +1,79 @@
+"""Columns of what happened over time: histories, spans, and two moments side by side."""
+
+from __future__ import annotations
+
+from sharelag.tables.columns.column import Column, Format
+
+_WINDOW_END = "offset after the window's last"
+_RUNS = "offsets in the window as first-last:state/delivery count"
+
+COLUMNS = {
+    "record_timestamp": Column(Format.TIME, "when the state record was written", "TIME"),
+    "record_kind": Column(
+        Format.TEXT, "snapshot, update, or tombstone of a deleted share partition", "RECORD"
+    ),
+    "max_delivery_count": Column(
+        Format.COUNT, "highest delivery count of an offset in the window", "MAX-DELIVERIES"
+    ),
+    "head_delivery_count": Column(
+        Format.COUNT, "deliveries of the first unfinished offset; 0: it was not given back"
+    ),
+    "finished": Column(
+        Format.OFFSETS,
+        "offsets that the record finished: acknowledged, archived, or passed by the start offset",
+    ),
+    "released": Column(Format.OFFSETS, "offsets given back: released, or their lock ran out"),
+    "archived": Column(
+        Format.OFFSETS, "offsets archived: rejected, at the delivery limit, or gaps"
+    ),
+    "redelivered": Column(Format.COUNT, "deliveries that ended, beyond the first of their offset"),
+    "partial": Column(Format.TEXT, "the state does not rest on a whole snapshot"),
+    "replaced": Column(
+        Format.FLAG, "true: the record replaced the state: created, reset or altered"
+    ),
+    "follows": Column(
+        Format.FLAG, "false: records may be missing before this one; changes are null then"
+    ),
+    "begin": Column(Format.TIME, "of the span"),
+    "end": Column(Format.TIME, "of the span"),
+    "breaks": Column(
+        Format.COUNT, "records before which others may be missing, or whose state is partial"
+    ),
+    "replacements": Column(Format.COUNT, "times the state was created or reset"),
+    "finished_bins": Column(Format.LIST, "the same in ten equal parts of the span"),
+    "last_finished": Column(Format.TIME, "when anything was finished last"),
+    "last_released": Column(Format.TIME, "when anything was given back last"),
+    "first_released": Column(Format.TIME, "when anything was given back first"),
+    "first_archived": Column(Format.TIME, "when anything was archived first"),
+    "first_reset": Column(Format.TIME, "when the state was replaced first"),
+    "release_every_ms": Column(
+        Format.DURATION,
+        "median time between records that gave offsets back; null: fewer than three",
+    ),
+    "head_offset": Column(Format.OFFSET, "first offset that is not finished, at the end"),
+    "head_since": Column(Format.TIME, "since when it is that"),
+    "head_is_older": Column(Format.FLAG, "true: since that time or longer"),
+    "start_back": Column(
+        Format.COUNT, "times the start offset fell although the state was not replaced"
+    ),
+    "start_back_at": Column(Format.TIME, "the last of these times"),
+    "count_back": Column(
+        Format.COUNT, "times start offset + delivery complete count fell likewise"
+    ),
+    "count_back_at": Column(Format.TIME, "the last of these times"),
+    "change": Column(Format.TEXT, "new, gone, reset, moved, same, or unknown (pruned)"),
+    "start_offset_before": Column(
+        Format.OFFSET, "first offset of the window (SPSO), at the first moment", "START-BEFORE"
+    ),
+    "start_offset_after": Column(
+        Format.OFFSET, "first offset of the window (SPSO), at the second moment", "START-AFTER"
+    ),
+    "window_end_offset_before": Column(
+        Format.OFFSET, f"{_WINDOW_END}, at the first moment", "WINDOW-END-BEFORE"
+    ),
+    "window_end_offset_after": Column(
+        Format.OFFSET, f"{_WINDOW_END}, at the second moment", "WINDOW-END-AFTER"
+    ),
+    "runs_before": Column(Format.RUNS, f"{_RUNS}, at the first moment"),
+    "runs_after": Column(Format.RUNS, f"{_RUNS}, at the second moment"),
+}

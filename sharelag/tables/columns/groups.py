@@ -1,0 +1,54 @@
+"""Columns of groups and their members, and of what a cluster knows of its topics."""
+
+from __future__ import annotations
+
+from sharelag.tables.columns.column import Column, Format
+
+COLUMNS = {
+    "member_id": Column(Format.TEXT, "member of the group", "MEMBER"),
+    "client_id": Column(Format.TEXT, "client.id of the member", "CLIENT"),
+    "client_host": Column(Format.TEXT, "address of the member, as the coordinator saw it", "HOST"),
+    "rack_id": Column(Format.TEXT, "client.rack of the member", "RACK"),
+    "member_epoch": Column(Format.ORDINAL, "of the member's assignment", "EPOCH"),
+    "previous_member_epoch": Column(Format.ORDINAL, "epoch before that"),
+    "assigned": Column(Format.COUNT, "topic partitions assigned to the member"),
+    "assigned_partitions": Column(Format.LIST, "what the member was told to fetch"),
+    "target_partitions": Column(Format.LIST, "what the assignor wants it to fetch"),
+    "topic_partitions": Column(Format.LIST, "target assignment of the member"),
+    "subscribed_topic_names": Column(Format.LIST, "topics that the member subscribes to"),
+    "joined": Column(Format.TIME, "first record of the member that was seen; it may be older"),
+    "changed": Column(Format.TIME, "last record of the member"),
+    "state": Column(Format.TEXT, "Stable, or Empty without members"),
+    "epoch": Column(Format.ORDINAL, "of the group"),
+    "group_epoch": Column(Format.ORDINAL, "grows when members or subscriptions change"),
+    "metadata_hash": Column(Format.TEXT, "of the topics that the group reads"),
+    "assignment_epoch": Column(Format.ORDINAL, "group epoch that the target assignment is of"),
+    "assignment_timestamp": Column(
+        Format.TIME, "when the target assignment was computed, since Kafka 4.3"
+    ),
+    "members": Column(Format.COUNT, "members of the group", "#MEMBERS"),
+    "initialized_topics": Column(
+        Format.LIST, "topics and partitions whose state is there: they can be assigned"
+    ),
+    "initializing_topics": Column(
+        Format.LIST, "topics and partitions whose state is being created"
+    ),
+    "deleting_topics": Column(Format.LIST, "topics whose state is being deleted"),
+    "emptied": Column(
+        Format.TIME,
+        "when the last member left; null while there are members, or when not seen",
+    ),
+    "last_stable_offset": Column(
+        Format.OFFSET,
+        "end for groups that read committed records; below the end: open transactions",
+    ),
+    "cleanup_policy": Column(Format.TEXT, "delete, compact, or both"),
+    "retention_ms": Column(Format.DURATION, "of the topic; -1 keeps for ever"),
+    "retention_bytes": Column(Format.BYTES, "of the topic's partitions; -1: no limit"),
+    "asked_offset": Column(Format.OFFSET, "offset that was asked for"),
+    "scope": Column(Format.TEXT, "group, topic or broker"),
+    "entity": Column(Format.TEXT, "name of the group or topic; null for the brokers"),
+    "name": Column(Format.TEXT, "of the setting, as kafka-configs.sh knows it"),
+    "value": Column(Format.TEXT, "of what stands beside it"),
+    "source": Column(Format.TEXT, "where it comes from: group, topic, broker or default"),
+}

@@ -1,0 +1,59 @@
+"""Views of a report's tables, with headings in words."""
+
+from __future__ import annotations
+
+from sharelag.tables.views import in_words
+
+PROGRESS = in_words(
+    "group_id topic partition age_ms arrival_rate completion_rate redelivery_rate drain drain_ms "
+    "drain_high_ms margin_ms",
+    arrival_rate="Arriving",
+    completion_rate="Finishing",
+    redelivery_rate="Redelivered",
+    drain_ms="Gone in about",
+    drain_high_ms="At the latest",
+)
+SIGNS = in_words(
+    "group_id topic partition first_released first_archived first_reset released archived finished "
+    "last_finished",
+    first_released="First given back",
+    released="Given back",
+)
+MOVED = in_words(
+    "group_id topic partition change finished start_offset_before start_offset_after "
+    "window_end_offset_before window_end_offset_after",
+    start_offset_after="Start now",
+    window_end_offset_after="Window end now",
+)
+HEADROOM = in_words(
+    "group_id members partitions arrival_rate completion_rate per_member lag skew",
+    members="Members",
+    partitions="Share partitions",
+    arrival_rate="Arriving",
+    completion_rate="Finishing",
+    per_member="Finishing a member",
+    skew="What the lag crowds around",
+)
+RECLAIMABLE = in_words(
+    "topic partition groups log_start_offset start_offset group_id reclaimable",
+    groups="Share groups",
+    start_offset="Lowest start",
+    group_id="Of group",
+    reclaimable="Offsets below",
+)
+ARCHIVED = in_words(
+    "group_id effective_lag archived archived_low archived_high",
+    effective_lag="Unfinished",
+    archived="Archived, about",
+    archived_low="At least",
+    archived_high="At most",
+)
+COMPARED = in_words(
+    "variant drain_ms drained lag_p95 lag_p95_difference age_p95_ms age_p95_difference "
+    "redeliveries member_hours",
+    drain_ms="Gone after",
+    drained="Runs that drain",
+    lag_p95_difference="Lag against now",
+    age_p95_ms="Age p95",
+    age_p95_difference="Age against now",
+)

@@ -1,0 +1,186 @@
+"""Views: which columns people are shown of each answer, in which order, under which headings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sharelag.tables.columns import heading_of, meanings_of
+
+
+@dataclass(frozen=True)
+class View:
+    """Columns in their order.
+
+    Attributes
+    ----------
+    names
+        Columns of `sharelag.tables.columns.COLUMNS`.
+    headings
+        Of columns that are called otherwise here.
+    meanings
+        Of columns that mean something of their own here.
+    """
+
+    names: tuple[str, ...]
+    headings: Mapping[str, str] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Heading to column, as results and printed tables take them."""
+        return {self.headings.get(name) or heading_of(name): name for name in self.names}
+
+    @property
+    def means(self) -> dict[str, str]:
+        """What each column means, by name."""
+        return meanings_of(self.names) | dict(self.meanings)
+
+    def without(self, *names: str) -> View:
+        """The view without some columns."""
+        return replace(self, names=tuple(name for name in self.names if name not in names))
+
+    def after(self, name: str, *others: str) -> View:
+        """The view with other columns after one of its own."""
+        at = self.names.index(name) + 1
+        return replace(self, names=(*self.names[:at], *others, *self.names[at:]))
+
+
+def view(names: str, meanings: Mapping[str, str] | None = None, **headings: str) -> View:
+    """A view of columns whose names are given in one text."""
+    return View(tuple(names.split()), headings, meanings or {})
+
+
+def in_words(names: str, **headings: str) -> View:
+    """A view for a page: headings in words, where they are not given those of a terminal."""
+    chosen = tuple(names.split())
+    words = {name: heading_of(name).replace("-", " ").capitalize() for name in chosen}
+    return View(chosen, words | headings)
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+#: The first six are those of ``kafka-share-groups.sh``.
+LAG = view(
+    "group_id topic partition leader_epoch start_offset lag end_offset unread "
+    "window_available window_unknown window_complete notes"
+)
+ROLLUP = view(
+    "group_id topic partitions lag max_lag unread window_available window_unknown window_complete"
+)
+WINDOWS = view(
+    "group_id topic partition state_epoch leader_epoch start_offset effective_start_offset "
+    "window_end_offset runs"
+)
+HISTORY = view(
+    "record_timestamp group_id topic partition record_kind start_offset effective_start_offset "
+    "window_end_offset window_complete window_available runs max_delivery_count finished released "
+    "archived partial",
+    meanings=meanings_of(("runs",), "history"),
+)
+RECONCILED = view(
+    "group_id topic partition described_lag lag naive_lag effective_lag true_lag differences"
+)
+DIFF = view(
+    "group_id topic partition change finished start_offset_before start_offset_after "
+    "window_end_offset_before window_end_offset_after runs_before runs_after",
+    meanings={"finished": "offsets finished in between"},
+)
+TIMELINE = view(
+    "as_of group_id topic partition start_offset lag end_offset unread window_available "
+    "window_complete lag_reason"
+)
+CAUSES = view("group_id rank cause held since")
+PROGRESS = view(
+    "group_id topic partition oldest_offset age_ms arrival_rate completion_rate redelivery_rate "
+    "drain drain_low_ms drain_ms drain_high_ms margin_ms lost"
+)
+IMBALANCE = view(
+    "group_id topic over measure items total max max_mean gini cv top_share jain",
+    meanings=meanings_of(("topic", "measure"), "imbalance"),
+)
+IMBALANCE_OVER_TIME = replace(IMBALANCE, names=("as_of", *IMBALANCE.names))
+SKEW = view(
+    "group_id verdict findings lag lag_gini lag_max_mean partitions unattended_partitions members "
+    "idle_members"
+)
+MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch assigned")
+HEALTH = view(
+    "partition records snapshots updates tombstones rejects missing bytes share_partitions "
+    "updates_per_snapshot bytes_per_finished misplaced needed_from prunable pinned_by",
+    meanings={"partition": "partition of the state topic"},
+)
+FINDINGS = view("finding group_id topic_id partition record_partition belongs summary")
+CHECKS = view("level rule group_id topic partition at_this_level summary silenced_until")
+REPORTS = view("report about notebook")
+REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
+
+
+# ---- simulations ---------------------------------------------------------------------------------
+
+SUMMARY = view(
+    "scenario assignor members seed drain_ms lag_p50 lag_p95 lag_max age_p95_ms completed archived "
+    "redeliveries wasted moves idle_members busy_share",
+    members="MEMBERS",
+    drain_ms="DRAIN",
+)
+
+SIMULATED_TIMELINE = view(
+    "variant assignor members seed time_ms topic partition log_start_offset start_offset "
+    "window_end_offset delivery_complete_count in_flight end_offset lag age_ms fetching",
+    members="MEMBERS",
+)
+_MEAN = {
+    "mean": "over the runs; - where one does not know it; in every run: all of them have it, so "
+    "there are no bounds",
+}
+COMPARED = view(
+    "by variant mean low high difference difference_low difference_high ratio verdict",
+    meanings=_MEAN
+    | {
+        "verdict": "better or worse than the baseline only where the interval says so; the winner "
+        "is better than all",
+    },
+)
+PROBES = view(
+    "variant members mean low high met answer",
+    meanings=_MEAN | {"members": "that were tried"},
+    members="MEMBERS",
+    low="AT-LEAST",
+    high="AT-MOST",
+)
+MOVING = view(
+    "by variant consumer_group share_group difference low high better",
+    meanings={
+        "difference": "mean of share group - consumer group, run for run",
+        "low": "the difference is not below",
+        "high": "the difference is not above",
+    },
+    low="AT-LEAST",
+    high="AT-MOST",
+)
+RUN = view("by value")
+SCENARIO = view("by value", meanings={"by": "part of the scenario"}, by="WHAT")
+EVIDENCE = view(
+    "by value",
+    meanings={
+        "by": "attribute of the evidence, a pyarrow table",
+        "value": "of it; 0: could not be had, or nothing there",
+    },
+    by="TABLE",
+    value="ROWS",
+)
+
+# ---- views that depend on what was asked ---------------------------------------------------------
+
+
+def reconciled(described: bool, true: bool) -> View:
+    """`RECONCILED` without what nobody asked for: Kafka's own lag, and the records themselves."""
+    without = [] if described else ["described_lag"]
+    return RECONCILED.without(*without, *([] if true else ["true_lag"]))
+
+
+def summary(variants: bool, failed: bool) -> View:
+    """`SUMMARY` of runs of several variants, or some of which failed."""
+    before = ("variant",) if variants else ()
+    return replace(SUMMARY, names=(*before, *SUMMARY.names, *(("error",) if failed else ())))

@@ -1,0 +1,115 @@
+"""Is each column defined once, and does everything that people are shown have a heading and a meaning?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sharelag.pipeline.tables import TABLES
+from sharelag.tables import report_views, views
+from sharelag.tables.columns import COLUMNS, format_of, heading_of, meaning_of, unit_of
+from sharelag.tables.columns.column import Format
+from sharelag.tables.columns.in_tables import IN_TABLES
+from sharelag.tables.views import View
+
+ROOT = Path(__file__).parents[2]
+VIEWS = {
+    f"{room.__name__}.{name}": one
+    for room in (views, report_views)
+    for name, one in vars(room).items()
+    if isinstance(one, View)
+}
+#: Kafka's own headings, which are read and not shown.
+_OTHERS = {"sharelag/sources/kafka/described.py"}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_shown_has_a_heading_and_a_meaning(name: str) -> None:
+    shown = VIEWS[name]
+    assert set(shown.names) <= set(COLUMNS)
+    assert len(shown.columns) == len(shown.names), "two columns have the same heading"
+    assert all(heading and shown.means[column] for heading, column in shown.columns.items())
+    assert set(shown.headings) <= set(shown.names)
+    assert set(shown.meanings) <= set(shown.names)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_of_a_frame_has_a_meaning(table: str) -> None:
+    assert all(meaning_of(name, table) for name in TABLES[table].schema.names)
+
+
+def test_tables_say_only_what_is_their_own() -> None:
+    for table, said in IN_TABLES.items():
+        assert set(said) <= set(TABLES[table].schema.names)
+        general = {name: COLUMNS[name].meaning for name in said if name in COLUMNS}
+        assert {name for name, words in general.items() if said[name] == words} <= _shared(table)
+
+
+def _shared(table: str) -> set[str]:
+    """Columns that several tables say the same of."""
+    return {
+        name
+        for name, words in IN_TABLES[table].items()
+        if any(other.get(name) == words for key, other in IN_TABLES.items() if key != table)
+    }
+
+
+def _second_definitions(path: Path) -> Iterator[int]:
+    """Lines of dictionaries from headings to columns, or from columns to meanings."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.Dict):
+            continue
+        pairs = [
+            (key.value, value.value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+        ]
+        headings = [key for key, value in pairs if value in COLUMNS and _is_heading(key)]
+        meanings = [key for key, value in pairs if key in COLUMNS and _is_sentence(str(value))]
+        if len(headings) > 2 or len(meanings) > 2:
+            yield node.lineno
+
+
+def _is_sentence(text: str) -> bool:
+    return len(text.split()) > 2 and "{" not in text
+
+
+def _is_heading(text: object) -> bool:
+    return isinstance(text, str) and text not in COLUMNS and text[:1].isupper()
+
+
+def test_there_is_no_second_definition() -> None:
+    files = [
+        path
+        for folder in ("sharelag", "widgets", "tools")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (ROOT / "sharelag" / "tables") not in path.parents
+    ]
+    found = {
+        f"{name}:{line}"
+        for path in files
+        if (name := path.relative_to(ROOT).as_posix()) not in _OTHERS
+        for line in _second_definitions(path)
+    }
+    assert not found
+
+
+def test_the_first_columns_are_those_of_kafkas_command() -> None:
+    headings = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+    assert list(views.LAG.columns)[:6] == headings
+
+
+def test_units_follow_formats() -> None:
+    assert (unit_of("age_ms"), unit_of("lag"), unit_of("end_offset")) == ("ms", "offsets", "offset")
+    assert (unit_of("arrival_rate"), unit_of("as_of"), unit_of("bytes")) == ("1/s", "UTC", "bytes")
+    assert unit_of("group_id") == ""
+
+
+def test_columns_that_nobody_declared_are_read_by_their_names() -> None:
+    assert heading_of("of_somebody_else") == "OF-SOMEBODY-ELSE"
+    assert format_of("of_somebody_else") is None
+    assert format_of("some_ms") is Format.DURATION
+    assert meaning_of("of_somebody_else") == ""
