@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from sharelag.cli.options import (
     ENGINE,
     TIMEOUT,
     VERBOSE,
-    Seconds,
+    Duration,
     config_of,
     names_cluster,
     with_options,
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--every",
-    type=Seconds(0),
-    default=10,
+    type=Duration(timedelta()),
+    default="10s",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="With --follow: how often records are added, and end offsets asked for.",
 )
 @click.option(
@@ -55,7 +56,7 @@ def capture(
     folder: Path,
     overwrite: bool,
     follow: bool,
-    every: float,
+    every: timedelta,
     until_now: bool,
     lag_to: Path | None,
     **options: Any,
@@ -70,7 +71,7 @@ def capture(
             raise click.UsageError(
                 "an archive is continued, never replaced: leave --overwrite out."
             )
-        _follow(folder, every, until_now, lag_to, options)
+        _follow(folder, every.total_seconds(), until_now, lag_to, options)
         return
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
         if value:

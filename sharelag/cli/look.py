@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from sharelag.cli.options import (
     OUTPUT,
     TIMEOUT,
     VERBOSE,
-    Seconds,
+    Duration,
     choice_of,
     moment_of,
     source_of,
@@ -36,11 +37,11 @@ from sharelag.tables import views
 )
 @click.option(
     "--watch",
-    type=Seconds(0.1),
-    metavar="SECONDS",
+    type=Duration(timedelta(milliseconds=100)),
+    metavar="DURATION",
     help="Ask the cluster again and again, and show what changed; Ctrl-C ends it.",
 )
-def lag(output: str, engine: str, by: str, watch: float | None, **options: Any) -> None:
+def lag(output: str, engine: str, by: str, watch: timedelta | None, **options: Any) -> None:
     """Share-partition lag, and what it consists of.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
@@ -57,7 +58,7 @@ def lag(output: str, engine: str, by: str, watch: float | None, **options: Any) 
     before: dict[Any, int | None] = {}
     while True:
         before = _lag(output, engine, by, options, before)
-        time.sleep(watch)
+        time.sleep(watch.total_seconds())
 
 
 def _lag(
@@ -105,7 +106,9 @@ def _minus(now: int | None, before: int | None) -> int | None:
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
-    "--since", metavar="WHEN", help="What changed since that moment, instead of what there is."
+    "--since",
+    metavar="WHEN",
+    help="Show what changed since a time, or in the last 2h, instead of what there is.",
 )
 def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
     """What the share coordinator holds of each share partition: epochs, offsets, state batches.
@@ -113,7 +116,6 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's
     unknown.
     """
-    from sharelag.replay.moment import parse_moment
     from sharelag.workbench import engine as engines
     from sharelag.workbench import show
 
@@ -123,7 +125,7 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
             answer = engines.windows(read, start(engine, source), moment, choice)
             rows, columns = show.window_rows(answer.table), views.WINDOWS.columns
         else:
-            answer = engines.diff(read, parse_moment(since), start(engine, source), moment, choice)
+            answer = engines.diff(read, since, start(engine, source), moment, choice)
             rows, columns = show.plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table))
     write(show.lines(rows, output, columns))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from sharelag.durations import parse_duration, typed
+from sharelag.errors import InputError
 
 if TYPE_CHECKING:
     from sharelag.replay.moment import Choice, Moment
@@ -84,32 +87,43 @@ ENGINE = click.option(
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error."
 )
-TIMEOUT = click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    metavar="MS",
-    help="To wait for brokers.",
-)
 
 
-class Seconds(click.FloatRange):
-    """A span of time of at most ten years, which keeps out what is no number."""
+class Duration(click.ParamType[timedelta]):
+    """A duration such as 30s or 5m; a number alone is in the unit that it always had."""
 
-    name = "seconds"
+    name = "duration"
 
-    def __init__(self, least: float = 0.001) -> None:
-        super().__init__(min=least, max=315_360_000)
+    def __init__(
+        self,
+        least: timedelta = timedelta(milliseconds=1),
+        most: timedelta = timedelta(days=3650),
+        bare: str = "s",
+    ) -> None:
+        self.least, self.most, self.bare = least, most, bare
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Read and check it; comparisons let NaN through."""
-        seconds = float(super().convert(value, param, ctx))
-        if math.isnan(seconds):
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return seconds
+    ) -> timedelta:
+        """Read it, and check that it is within the limits."""
+        try:
+            span = parse_duration(value, bare=self.bare)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        if not self.least <= span <= self.most:
+            limits = f"between {typed(self.least)} and {typed(self.most)}"
+            self.fail(f"a duration {limits} is needed here, not {value!r}", param, ctx)
+        return span
+
+
+TIMEOUT = click.option(
+    "--timeout",
+    type=Duration(bare="ms"),
+    default="10s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait for brokers; a number alone is milliseconds.",
+)
 
 
 def with_options(*options: Any) -> Callable[[_Command], _Command]:
@@ -166,7 +180,7 @@ def config_of(options: Options) -> ClientConfig:
         options["bootstrap_server"],
         options["command_config"],
         properties,
-        timeout=options["timeout"] / 1000,
+        timeout=options["timeout"].total_seconds(),
     )
 
 

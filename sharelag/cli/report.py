@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, with_options
+from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, Duration, with_options
 from sharelag.cli.output import write
+from sharelag.durations import typed
 from sharelag.tables import views
 
 _OUT = click.option(
@@ -58,10 +60,10 @@ _HOW = [
     *_KEEP,
     click.option(
         "--cell-timeout",
-        type=click.IntRange(min=1),
-        default=3600,
+        type=Duration(timedelta(seconds=1)),
+        default="1h",
         show_default=True,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="Fail when a cell of the notebook takes longer.",
     ),
     click.option(
@@ -112,7 +114,7 @@ def make(
     overlap: str,
     keep: int | None,
     keep_days: float | None,
-    cell_timeout: int,
+    cell_timeout: timedelta,
     figures: bool,
     engine: str,
     **options: Any,
@@ -133,7 +135,7 @@ def make(
         keep=keep,
         keep_days=keep_days,
         figures=figures,
-        run=partial(execute, cell_seconds=cell_timeout),
+        run=partial(execute, cell_seconds=int(cell_timeout.total_seconds())),
         tell=lambda words: click.echo(f"sharelag: {words}", err=True),
     )
     click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
@@ -240,13 +242,19 @@ def _said(options: dict[str, Any]) -> list[str]:
         one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW
     ):
         value = options[option.name or ""]
-        if value == option.default or value is None:
+        if value is None or _word(value) == str(option.default):
             continue
         if option.is_flag:
             said.append(option.secondary_opts[0])
         else:
-            said += [option.opts[0], f"{value:g}" if isinstance(value, float) else str(value)]
+            said += [option.opts[0], _word(value)]
     return said
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return typed(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _parameters(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import choice_of, moment_of, source_of
+from sharelag.cli.options import Duration, choice_of, moment_of, source_of
 from sharelag.cli.output import groups_in, read_by, require_rows, shown, start
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
+_MS = timedelta(milliseconds=1)
 
 
 class Counts(click.ParamType[list[int]]):
@@ -56,26 +57,29 @@ SCENARIO = [
         help="A scenario instead of an input; `list` shows those with a name.",
     ),
     click.option(
-        "--duration", type=click.FloatRange(min=0.001), metavar="SECONDS", help="600 from an input."
+        "--duration",
+        type=Duration(most=timedelta.max),
+        metavar="DURATION",
+        help="How long to simulate.  [default: 10m from an input]",
     ),
     click.option(
         "--rebalance-every",
-        type=click.FloatRange(min=0.001),
-        metavar="SECONDS",
+        type=Duration(),
+        metavar="DURATION",
         help="Ask assignors that Kafka does not have again so often; else only when members come or go.",
     ),
     click.option(
         "--service-ms",
-        type=click.FloatRange(min=0),
-        metavar="MS",
+        type=Duration(timedelta(), bare="ms"),
+        metavar="DURATION",
         help="Work in each record, on average; else estimated from how fast the group is.",
     ),
     click.option(
         "--over",
-        type=click.FloatRange(min=0.001),
-        default=3600,
+        type=Duration(),
+        default="1h",
         show_default=True,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="The span that rates are taken from.",
     ),
 ]
@@ -209,9 +213,9 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
         else _named(name)
     )
     if options["duration"] is not None:
-        scenario = replace(scenario, duration_ms=round(options["duration"] * 1000))
+        scenario = replace(scenario, duration_ms=round(options["duration"] / _MS))
     if options["rebalance_every"] is not None:
-        every = round(options["rebalance_every"] * 1000)
+        every = round(options["rebalance_every"] / _MS)
         scenario = replace(
             scenario, settings=replace(scenario.settings, rebalance_interval_ms=every)
         )
@@ -250,13 +254,11 @@ def _from_input(options: dict[str, Any]) -> Scenario:
     with shown(source) as read:
         # A sweep starts Spark after this, which does not do without what `start` hides.
         chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
-        evidence = investigate.gather(
-            read, chosen, moment, choice, timedelta(seconds=options["over"])
-        )
+        evidence = investigate.gather(read, chosen, moment, choice, options["over"])
     require_rows(choice, moment, groups_in(evidence.lag))
     mean = options["service_ms"]
     scenario = scenario_from(
-        evidence, service=None if mean is None else Service(mean, "exponential")
+        evidence, service=None if mean is None else Service(mean / _MS, "exponential")
     )
     read_by(evidence, source)
     return scenario

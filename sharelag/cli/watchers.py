@@ -20,6 +20,7 @@ from sharelag.cli.options import (
     INPUT,
     TIMEOUT,
     VERBOSE,
+    Duration,
     choice_of,
     moment_of,
     source_of,
@@ -107,7 +108,7 @@ def _tell(ctx: click.Context, reason: str) -> None:
     "-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True
 )
 @with_options(ENGINE, TIMEOUT, VERBOSE, OVER)
-def check(rule_file: Path, output: str, engine: str, over: float, **options: Any) -> int:
+def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Judge the groups by rules: exit code 0 fine, 1 warning, 2 critical, 3 not known.
 
     Prints what is not fine, and with -o json everything, a line a rule and group. For how long
@@ -122,7 +123,7 @@ def check(rule_file: Path, output: str, engine: str, over: float, **options: Any
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with shown(source) as read:
-        found = judge(read, rules, start(engine, source), moment, choice, timedelta(seconds=over))
+        found = judge(read, rules, start(engine, source), moment, choice, over)
     rows = show.plain_rows(found.table)
     if output == "json":
         write(show.lines(rows, "json"))
@@ -167,7 +168,7 @@ def export(
     to: str | None,
     out: Path | None,
     engine: str,
-    over: float,
+    over: timedelta,
     **options: Any,
 ) -> None:
     """The numbers for other programs: tables (--to), Prometheus and KEDA (the commands below)."""
@@ -211,7 +212,7 @@ def _is_given(context: click.Context, name: str) -> bool:
     help="For node_exporter's textfile collector; its name has to end in .prom there.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
-def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None:
+def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics into a file, once; on failure the file stays as it is."""
     from sharelag.monitoring.exports.gathered import Gathered
     from sharelag.monitoring.exports.metrics import write_textfile
@@ -242,15 +243,21 @@ def prometheus(textfile: Path, engine: str, over: float, **options: Any) -> None
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=1),
-    default=30,
+    type=Duration(timedelta(seconds=1)),
+    default="30s",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="From one gathering to the next; whoever asks meanwhile gets the last result.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def serve(
-    host: str, port: int, token: str | None, every: float, engine: str, over: float, **options: Any
+    host: str,
+    port: int,
+    token: str | None,
+    every: timedelta,
+    engine: str,
+    over: timedelta,
+    **options: Any,
 ) -> None:
     """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.monitoring.exports.gathered import gathering
@@ -264,14 +271,12 @@ def serve(
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
-        return investigate.gather(
-            source_of(options), engine, moment, choice, timedelta(seconds=over)
-        )
+        return investigate.gather(source_of(options), engine, moment, choice, over)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with (
-            gathering(gather, every, write_ahead) as gathered,
+            gathering(gather, every.total_seconds(), write_ahead) as gathered,
             server(gathered, host, port, token) as running,
         ):
             shown_host = f"[{host}]" if ":" in host else host

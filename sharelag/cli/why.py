@@ -16,7 +16,7 @@ from sharelag.cli.options import (
     OUTPUT,
     TIMEOUT,
     VERBOSE,
-    Seconds,
+    Duration,
     choice_of,
     moment_of,
     source_of,
@@ -29,45 +29,44 @@ from sharelag.tables import views
 _MOST_LINES = 20_000
 OVER = click.option(
     "--over",
-    type=Seconds(),
-    default=3600,
+    type=Duration(),
+    default="1h",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How far back rates and trends look.",
 )
 
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--since", metavar="WHEN", help="Leave out what was before this time.")
+@click.option("--since", metavar="WHEN", help="Start at this time, or so long before the end: 2h.")
 @click.option(
     "--every",
-    type=Seconds(),
-    metavar="SECONDS",
+    type=Duration(),
+    metavar="DURATION",
     help="The lag at regular moments, instead of a row a record.",
 )
 def history(
-    output: str, engine: str, since: str | None, every: float | None, **options: Any
+    output: str, engine: str, since: str | None, every: timedelta | None, **options: Any
 ) -> None:
     """What happened to each share partition, record by record; or its lag at regular moments.
 
     FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known:
     records before it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
     """
-    from sharelag.replay.moment import parse_time
+    from sharelag.replay.moment import parse_since, parse_time
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate, show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    begin = parse_time(since) if since else None
     with (
         shown(source) as read,
         engines.reading(read, start(engine, source), moment, choice) as begun,
     ):
+        begin = parse_since(since, lambda: begun.now, parse_time) if since else None
         if every is not None:
-            step = timedelta(seconds=every)
             answer = investigate.timeline_of(
-                begun, investigate.regular_moments(begun, step, begin), step
+                begun, investigate.regular_moments(begun, every, begin), every
             )
             columns, unit = views.TIMELINE.columns, "row"
         elif output == "human" or begun.engine == "local":
@@ -95,18 +94,20 @@ def history(
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--patience",
-    type=Seconds(0),
-    metavar="SECONDS",
+    type=Duration(timedelta()),
+    metavar="DURATION",
     help="For how long something may go on before it is called stuck.  [default: as long as a lock of the group lasts]",
 )
-def explain(output: str, engine: str, over: float, patience: float | None, **options: Any) -> None:
+def explain(
+    output: str, engine: str, over: timedelta, patience: timedelta | None, **options: Any
+) -> None:
     """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
     from sharelag.metrics.explain import explain as causes
     from sharelag.workbench import show
     from sharelag.workbench.explained import explained
 
     evidence, source = _gather(engine, over, options)
-    table = causes(evidence, None if patience is None else timedelta(seconds=patience))
+    table = causes(evidence, patience)
     if output == "human":
         write(explained(evidence, table))
     else:
@@ -121,8 +122,8 @@ def explain(output: str, engine: str, over: float, patience: float | None, **opt
 )
 @click.option(
     "--every",
-    type=Seconds(),
-    metavar="SECONDS",
+    type=Duration(),
+    metavar="DURATION",
     help="The trend: the imbalance of lag at regular moments.",
 )
 @click.option(
@@ -131,9 +132,9 @@ def explain(output: str, engine: str, over: float, patience: float | None, **opt
 def imbalance(
     output: str,
     engine: str,
-    over: float,
+    over: timedelta,
     by: str | None,
-    every: float | None,
+    every: timedelta | None,
     verdict: bool,
     **options: Any,
 ) -> None:
@@ -151,9 +152,7 @@ def imbalance(
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
         engine = start(engine, source)
         with shown(source) as read:
-            answer = investigate.trend(
-                read, timedelta(seconds=every), engine, moment, choice, by, timedelta(seconds=over)
-            )
+            answer = investigate.trend(read, every, engine, moment, choice, by, over)
         rows = show.plain_rows(answer.table)
         require_rows(choice, moment, groups_in(answer.table))
         write(show.lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
@@ -206,7 +205,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
-def progress(output: str, engine: str, over: float, **options: Any) -> None:
+def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     """How old the lag is, how fast it grows or drains, and how long its records are kept.
 
     AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN
@@ -244,22 +243,20 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
 
 
 @contextmanager
-def reading_of(engine: str, over: float, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """A reading of what was asked for, and its input; what was asked for and is not there was said."""
     from sharelag.workbench import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         shown(source) as read,
-        engines.reading(
-            read, start(engine, source), moment, choice, timedelta(seconds=over)
-        ) as begun,
+        engines.reading(read, start(engine, source), moment, choice, over) as begun,
     ):
         require_rows(choice, moment, groups_in(begun.evidence.lag))
         yield begun, source
 
 
-def _gather(engine: str, over: float, options: dict[str, Any]) -> tuple[Any, Any]:
+def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any]:
     with reading_of(engine, over, options) as (begun, source):
         return begun.evidence, source
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
@@ -26,7 +27,6 @@ from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
 from sharelag.workbench import investigate
 from sharelag.workbench.engine import reading
-from sharelag.workbench.show import duration
 
 #: The outcome of one rule for one group.
 CHECKED = pa.schema(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
 
@@ -18,6 +20,7 @@ _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UT
 
 #: A time, or state partition -> offset of the last record that counts. None: everything there is.
 Moment = datetime | Mapping[int, int] | None
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,21 @@ def parse_time(text: str, alternative: str = "") -> datetime:
     if not _FIRST <= moment <= _LAST:
         raise InputError(f"{text!r} is out of the range of times: Kafka's begin in 1970")
     return moment.astimezone(UTC)
+
+
+def parse_since(text: str, end: Callable[[], datetime], parse: Callable[[str], M]) -> datetime | M:
+    """Read where a span begins: a duration before its end, such as ``2h``, or else a moment.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    try:
+        span = parse_duration(text)
+    except InputError:
+        return parse(text)
+    return end() - span
 
 
 def with_zone(moment: Moment) -> Moment:

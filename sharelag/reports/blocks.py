@@ -12,8 +12,9 @@ from typing import Any
 
 import jinja2
 
+from sharelag.durations import duration
 from sharelag.reports.alike import alike, ranges
-from sharelag.workbench.show import THIN_SPACE, cell, duration, lines, terminal
+from sharelag.workbench.show import THIN_SPACE, cell, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"

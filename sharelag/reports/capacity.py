@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
@@ -19,7 +20,7 @@ from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.charts.text import number
-from sharelag.workbench.show import duration, verdict
+from sharelag.workbench.show import verdict
 
 #: By what it is decided.
 _DECISIVE = "age_p95_ms"

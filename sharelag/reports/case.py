@@ -12,11 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.check import CHECKED, check_reading
 from sharelag.monitoring.checks.rules import read_rules
-from sharelag.replay.moment import parse_time
+from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.workbench import Workbench, open_workbench
@@ -54,7 +55,7 @@ def read(
     topic: str | Sequence[str] = (),
     as_of: str | None = None,
     since: str | None = None,
-    over: float = 86_400,
+    over: float | str = 86_400,
     rules: str | None = None,
     engine: str = "spark",
     previous: str | None = None,
@@ -69,10 +70,12 @@ def read(
         environment (`PROPERTIES`), where `sharelag.reports.report` puts them.
     group, topic : str or sequence of str
         Only these.
-    as_of, since : str, optional
-        Times with a zone; without ``since`` the time before ``as_of`` is ``over`` seconds.
-    over : float
-        Seconds.
+    as_of : str, optional
+        A time with its zone.
+    since : str, optional
+        A time with its zone, or a duration before ``as_of`` such as ``2h``.
+    over : str or float
+        Without ``since``, how far the report looks back: ``24h``, or seconds.
     rules : str, optional
         A file of rules for `sharelag check`; they count beside the causes.
     engine : {"spark", "local", "auto"}
@@ -97,13 +100,15 @@ def read(
         groups=group,
         topics=topic,
         engine=engine,
-        over=timedelta(seconds=over),
+        over=parse_duration(over, bare="s"),
         command_config=command_config,
         properties=json.loads(os.environ.get(PROPERTIES, "{}")),
         bars=False,
     )
     if since:
-        looked_at = (asked or _now(bench.source)) - parse_time(since)
+        looked_at = (end := asked or _now(bench.source)) - parse_since(
+            since, lambda: end, parse_time
+        )
         if looked_at <= timedelta():
             raise InputError(
                 f"nothing lies between {since} and the moment of the report: name an earlier time"

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.replay.moment import parse_time
 from sharelag.reports import past
 from sharelag.reports.alike import troubles
 from sharelag.reports.case import Case
 from sharelag.workbench.charts import text
-from sharelag.workbench.show import duration, plain_rows
+from sharelag.workbench.show import plain_rows
 
 _SIGNS = {
     "first_released": "offsets of {place} were given back by {group}",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.reports.secrets import is_secret_name
@@ -97,11 +99,22 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
             )
     given = {name: _as_json(name, value) for name, value in parameters.items()}
     for name, value in given.items():
+        if _is_duration(known[name]) and not (_is_number(value) or _is_duration(value)):
+            raise InputError(
+                f"the parameter {name!r} must be a duration such as 30s, 5m or 2h, "
+                "or a number of seconds"
+            )
         if _is_number(known[name]) and not _is_number(value):
             raise InputError(
                 f"the parameter {name!r} is a number, and what was given is none: give one"
             )
     return {name: value for name, value in given.items() if value != known[name]}
+
+
+def _is_duration(value: Any) -> bool:
+    with suppress(InputError):
+        return isinstance(value, str) and parse_duration(value) >= timedelta()
+    return False
 
 
 def _is_number(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sharelag.durations import duration, parse_duration
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports import capacity, incident, kept, past
@@ -261,14 +262,16 @@ def reclaimable(case: Case) -> Block:
     )
 
 
-def archived(case: Case, seconds: float) -> Block:
-    """What would be archived if records were given up at an age."""
+def archived(case: Case, age: str | float) -> Block:
+    """List what would be archived if records were given up at an age (``7d``, or seconds)."""
+    ttl = parse_duration(age, bare="s")
     caption = (
-        f"Unfinished offsets whose records are {show.duration(seconds * 1000)} old or older. Kafka has no such setting "
-        "yet. Where the age of a record is not known, it lies between those of records and ends of logs that are."
+        f"Unfinished offsets whose records are {duration(ttl / timedelta(milliseconds=1))} old "
+        "or older. Kafka has no such setting yet. Where the age of a record is not known, "
+        "it lies between those of records and ends of logs that are."
     )
     return table(
-        kept.archived(case, timedelta(seconds=seconds)),
+        kept.archived(case, ttl),
         report_views.ARCHIVED.columns,
         caption,
         "There is no share group.",

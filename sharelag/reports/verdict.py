@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import REASONS, rollup_arrow
@@ -18,7 +19,6 @@ from sharelag.reports.changes import changes
 from sharelag.reports.cluster import cluster_of
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.schemas.arrow import rows_by_group
-from sharelag.workbench.show import duration
 
 FORMAT = 1
 #: From the best to the worst; a failed report knows less than one that found something unknown.

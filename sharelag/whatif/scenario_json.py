@@ -4,7 +4,7 @@
     from_json(Path("mine.json").read_text()) == scenario
 
 Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of
-partitions may be left out.
+partitions may be left out. Keys that end in ``_ms`` take durations such as ``"5m"``, too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.scenario import Scenario
 
@@ -74,6 +76,10 @@ def from_json(text: str | bytes) -> Scenario:
     except ValueError as error:
         raise InputError(f"a scenario cannot be read: it is no JSON ({error})") from error
     try:
+        given = _in_milliseconds(given)
+    except InputError as error:
+        raise _wrong([str(error)]) from error
+    try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
         told = [
@@ -94,6 +100,21 @@ def _wrong(told: list[str]) -> InputError:
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
+    """Replace durations as people type them by what the fields hold."""
+    if isinstance(given, dict):
+        return {key: _in_milliseconds(one, f"{where}{key}.", key) for key, one in given.items()}
+    if isinstance(given, list):
+        return [_in_milliseconds(one, f"{where}{n}.", name) for n, one in enumerate(given)]
+    if isinstance(given, str) and name.endswith("_ms"):
+        try:
+            number = parse_duration(given, bare="ms") / timedelta(milliseconds=1)
+        except InputError as error:
+            raise InputError(f"{where[:-1]}: {error}") from None
+        return int(number) if number.is_integer() else number
+    return given
 
 
 def _unknown(given: Any, known: Any, where: str) -> Iterator[str]:

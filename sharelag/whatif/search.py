@@ -13,10 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
@@ -45,7 +47,7 @@ PROBES = pa.schema(
 )
 _KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*")
+_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*)\s*")
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,19 @@ class Goal:
             It is written otherwise.
         """
         found = _GOAL.fullmatch(text)
-        if not found or (found[4] and found[1] in _KNOWN and not found[1].endswith("_ms")):
-            raise InputError(
-                f"{text!r} is no goal: write a measure and its limit, such as age_p95_ms<30s"
+        try:
+            if not found:
+                raise ValueError
+            is_number = found[1] in _KNOWN and not found[1].endswith("_ms")
+            limit = (
+                float(found[3])
+                if is_number
+                else parse_duration(found[3], bare="ms") / timedelta(milliseconds=1)
             )
-        limit = float(found[3]) * _UNITS[found[4] or "ms"]
+        except (InputError, ValueError):
+            raise InputError(
+                f"invalid goal {text!r}: write a measure and its limit, such as age_p95_ms<30s"
+            ) from None
         return cls(found[1], limit, found[2].startswith(">"), confidence)
 
     def __str__(self) -> str:

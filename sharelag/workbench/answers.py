@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
@@ -18,7 +19,7 @@ from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
 from sharelag.tables import views
-from sharelag.workbench import charts, gaps, rendering, show
+from sharelag.workbench import charts, gaps, rendering
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import told
 from sharelag.workbench.result import Result
@@ -173,7 +174,7 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
     return replace(
         base,
         notes=tuple(notes),
-        title=f"Lag every {show.duration(every / timedelta(milliseconds=1))}",
+        title=f"Lag every {duration(every / timedelta(milliseconds=1))}",
         table=table,
         columns=views.TIMELINE.columns,
         as_of=pc.max(table.column("as_of")).as_py(),
@@ -213,7 +214,7 @@ def progress(evidence: Evidence, base: Result) -> Result:
     table = evidence.progress
     spans = table.column("observed_ms")
     over = pc.max(spans).as_py()
-    notes = (f"rates are over the {show.duration(over)} before that moment",) if over else ()
+    notes = (f"rates are over the {duration(over)} before that moment",) if over else ()
     breaks = pc.sum(pc.greater(table.column("breaks"), 0)).as_py() or 0
     unknown = (
         *gaps.of_column(table, "age_ms", "the age"),

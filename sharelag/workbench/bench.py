@@ -15,7 +15,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.reading import OVER, Each, Reading, named
 from sharelag.reading.once import Once
-from sharelag.replay.moment import Choice, Moment, parse_moment, parse_time, with_zone
+from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since, parse_time, with_zone
 from sharelag.sources.inputs import Input
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, gaps, investigate, rendering
@@ -146,9 +146,13 @@ class Workbench:
         return answers.windows(table.sort_by(order), self._base(), limit)
 
     def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
-        """What happened to every share partition, record by record, from a time on."""
-        begin = parse_time(since) if isinstance(since, str) else since
+        """What happened to every share partition, record by record, from a time or span on."""
         evidence = self.evidence(group)
+        begin = (
+            parse_since(since, lambda: evidence.as_of, parse_time)
+            if isinstance(since, str)
+            else since
+        )
         # What is few is read once for all groups; of many records each group has its own latest
         # ones.
         few = self.reading.counted.records <= MOST_ROWS
@@ -274,9 +278,8 @@ class Workbench:
         return answers.reconciled(answer, described is not None, true, self._base(gathered=False))
 
     def diff(self, before: str | datetime) -> Result:
-        """What changed since an earlier moment."""
-        begin = parse_moment(before) if isinstance(before, str) else before
-        table = self._ask(("diff", before), lambda: engines.diff_of(self.reading, begin))
+        """What changed since an earlier moment, or in the last time such as ``2h``."""
+        table = self._ask(("diff", before), lambda: engines.diff_of(self.reading, before))
         return answers.diff(table, replace(self._base(), unknown=self._rejected()))
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:

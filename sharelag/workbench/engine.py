@@ -18,7 +18,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.reading import ORDER, OVER, Reading, named
-from sharelag.replay.moment import Choice, Moment
+from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
 from sharelag.sources.inputs import Input
 
 ENGINES = ("auto", "local", "spark")
@@ -159,12 +159,17 @@ def history_of(begun: Reading, since: datetime | None = None, most: int | None =
 
 def diff(
     source: Input,
-    before: Moment,
+    before: str | Moment,
     engine: str = "auto",
     as_of: Moment = None,
     choice: Choice | None = None,
 ) -> Answer:
     """What changed in the chosen share partitions between two moments.
+
+    Parameters
+    ----------
+    before : str or Moment
+        A moment, or a duration before ``as_of`` such as ``2h``.
 
     Returns
     -------
@@ -175,8 +180,10 @@ def diff(
         return Answer.of(begun, diff_of(begun, before))
 
 
-def diff_of(begun: Reading, before: Moment) -> pa.Table:
+def diff_of(begun: Reading, before: str | Moment) -> pa.Table:
     """What changed since an earlier moment, as `sharelag.schemas.DIFF`, sorted."""
+    if isinstance(before, str):
+        before = parse_since(before, lambda: begun.now, parse_moment)
     table = begun.diff(begun.then(before)).drop_columns("topic")
     ids = sorted(set(table.column("topic_id").to_pylist()))
     table = named(table, begun.source.offsets(ids)).select(schemas.DIFF.names)

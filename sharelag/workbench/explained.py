@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import REASONS, rollup_arrow
 from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import rows_by_group
-from sharelag.workbench.show import duration, terminal
+from sharelag.workbench.show import terminal
 
 #: What of each share partition is told.
 _DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]

@@ -18,6 +18,7 @@ from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.recorded import DEMO, folder_of, patience_of, samples
+from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +37,8 @@ def open_workbench(
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
     engine: str = "spark",
     spark: SparkSession | None = None,
-    over: timedelta = OVER,
-    patience: timedelta | None = None,
+    over: str | timedelta = OVER,
+    patience: str | timedelta | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
@@ -70,9 +71,9 @@ def open_workbench(
         records.
     spark : pyspark.sql.SparkSession, optional
         Else the active one, or one that is made for this machine.
-    over : timedelta
-        The span before the moment that rates are of.
-    patience : timedelta, optional
+    over : str or timedelta
+        The span before the moment that rates are of, such as ``2h``.
+    patience : str or timedelta, optional
         For how long something may go on before it is called stuck; without it, as long as a lock of
         the group lasts.
     command_config : path, optional
@@ -107,8 +108,8 @@ def open_workbench(
         choice=chosen(groups, topics),
         engine=engine,
         spark=spark,
-        over=over,
-        patience=patience or (patience_of(sample) if sample else None),
+        over=span(over),
+        patience=span(patience) if patience else (patience_of(sample) if sample else None),
         about=samples().get(sample, "") if sample else "",
         bars=bars,
     )

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
@@ -122,20 +123,6 @@ def verdict(row: Mapping[str, Any]) -> str:
     from sharelag.metrics.skew import VERDICTS
 
     return VERDICTS.get(row["verdict"], "no lag is known")
-
-
-def duration(milliseconds: float) -> str:
-    """A span of time in its two largest units: 3m 20s."""
-    seconds = milliseconds / 1000
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-    parts: list[str] = []
-    for name, size in units:
-        count, seconds = divmod(seconds, size)
-        if parts or count:
-            parts.append(f"{count:.0f}{name}")
-    return " ".join(parts[:2])
 
 
 def number(value: float, thousands: str = "") -> str:

@@ -1,28 +1,36 @@
-"""Spans of time as people write them."""
+"""Steps and spans of time, as a notebook gives them."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 
 
 def span(every: str | float | timedelta) -> timedelta:
-    """A span of time as people write it: ``"5min"``, seconds, or as it is.
+    """Read a span of time: ``"5m"``, seconds, a timedelta, or in pandas' words (``"5min"``).
 
     Raises
     ------
     InputError
-        When it is none, or not above 0.
+        It is not a duration, or not above 0.
     """
+    try:
+        step = parse_duration(every, bare="s")
+    except InputError:
+        step = _of_pandas(every)
+    if step <= timedelta():
+        raise InputError(f"invalid duration {every!r}: it must be longer than 0")
+    return step
+
+
+def _of_pandas(every: str | float | timedelta) -> timedelta:
+    """Read what notebooks could always say, such as ``"5min"``."""
     import pandas as pd
 
     try:
         step = pd.Timedelta(every) if isinstance(every, str) else pd.to_timedelta(every, "s")
-    except ValueError as error:
-        raise InputError(
-            f'{every!r} is not a duration: give one such as "5min", or a number of seconds'
-        ) from error
-    if not step > pd.Timedelta(0):
-        raise InputError(f"{every!r} is not a usable duration: give one longer than 0")
-    return step.to_pytimedelta()
+    except ValueError:
+        return parse_duration(every, bare="s")  # one wording of what is wrong
+    return step.to_pytimedelta() if step == step else timedelta()

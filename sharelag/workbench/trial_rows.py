@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sharelag.durations import duration
 from sharelag.workbench import show
 
 if TYPE_CHECKING:
@@ -214,5 +215,5 @@ def amount(measure: str, value: float | None, thousands: str = ",") -> str | Non
     if value is None:
         return None
     if measure.endswith("_ms"):
-        return f"{'-' if value < 0 else ''}{show.duration(abs(value))}"
+        return f"{'-' if value < 0 else ''}{duration(abs(value))}"
     return show.number(value, thousands)

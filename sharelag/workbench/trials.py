@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.schemas import AMOUNT
@@ -20,7 +21,7 @@ from sharelag.whatif.consumer_group import ConsumerGroupResult, Moving
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Found
 from sharelag.whatif.simulate import SimulationResult
-from sharelag.workbench import charts, show
+from sharelag.workbench import charts
 from sharelag.workbench import trial_rows as trials
 from sharelag.workbench.charts.comparison import measure_words
 from sharelag.workbench.result import Result
@@ -103,7 +104,7 @@ def _scenario(scenario: Scenario) -> Result:
         "poison records": f"{len(scenario.poison):,}",
         "faults": ", ".join(f"{kind} ({count})" for kind, count in kinds.items()) or "none",
         "autoscaler": "none" if scenario.autoscaler is None else type(scenario.autoscaler).__name__,
-        "lasts": show.duration(scenario.duration_ms),
+        "lasts": duration(scenario.duration_ms),
     }
     rows = [{"by": name, "value": value} for name, value in values.items()]
     notes = (

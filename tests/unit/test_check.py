@@ -92,7 +92,7 @@ def test_every_mistake_is_told_with_its_line_and_column() -> None:
         ("r.yaml:5:5", "warn: a level of this measure is a number"),
         ("r.yaml:6:5", "grups: there is no such key"),
         ("r.yaml:10:5", "critical: has to be worse than warn"),
-        ("r.yaml:11:5", "for: write a duration with its unit"),
+        ("r.yaml:11:5", "for: invalid duration '10 minutes': use a number with a unit"),
         ("r.yaml:12:5", "figure: means nothing to the measure age: leave it out"),
         ("r.yaml:13:5", "measure: Input should be 'lag'"),
         ("r.yaml:16:5", "warn is there twice"),

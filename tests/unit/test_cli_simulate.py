@@ -398,7 +398,7 @@ def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
     [
         (("--compare", "--baseline", "x"), "there is no variant 'x'"),
         (("--compare", "--measure", "x"), "'x' is not measured"),
-        (("--fewest-members", "soon"), "'soon' is no goal"),
+        (("--fewest-members", "soon"), "invalid goal 'soon'"),
         (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
     ],
 )
@@ -423,7 +423,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
             "choose one of '2 members', '4 members'",
         ),
         (("--compare", "--measure", "nothing"), "'nothing' is not measured"),
-        (("--fewest-members", "soon"), "'soon' is no goal"),
+        (("--fewest-members", "soon"), "invalid goal 'soon'"),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_read(

@@ -742,8 +742,8 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         ({"lag": 3}, "has no parameter 'lag'"),
         ({"over": float("nan")}, "'over' is no value of JSON"),
         ({"as_of": date(2026, 6, 1)}, "'as_of' is no value of JSON"),
-        ({"over": "abc"}, "'over' is a number"),
-        ({"over": True}, "'over' is a number"),
+        ({"over": "abc"}, "'over' must be a duration"),
+        ({"over": True}, "'over' must be a duration"),
     ],
 )
 def test_parameters_that_cannot_be_given(given: dict[str, Any], told: str, tmp_path: Path) -> None:

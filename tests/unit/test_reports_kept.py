@@ -98,8 +98,8 @@ def test_the_times_of_records_count_as_the_group_reads_them(
 
 
 def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
-    assert notebooks.declared(notebooks.notebook("capacity"))["record_ttl"] == 86_400
-    with pytest.raises(InputError, match="the parameter 'record_ttl' is a number"):
+    assert notebooks.declared(notebooks.notebook("capacity"))["record_ttl"] == "24h"
+    with pytest.raises(InputError, match="the parameter 'record_ttl' must be a duration"):
         notebooks.checked(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="give a positive one"):
         story.archived(case(), 0)

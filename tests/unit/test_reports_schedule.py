@@ -388,7 +388,7 @@ def test_how_a_report_is_made_goes_along() -> None:
         "--keep-days",
         "2.5",
         "--cell-timeout",
-        "60",
+        "1m",
         "--no-figures",
     ]
     given = (

@@ -264,7 +264,7 @@ def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench
 
 @pytest.mark.parametrize("wrong", ["soon", 0, "-1min", timedelta(0)])
 def test_a_span_that_is_none_is_told(wrong: Any) -> None:
-    with pytest.raises(InputError, match=r"is not a .*duration: give one"):
+    with pytest.raises(InputError, match="invalid duration"):
         span(wrong)
 
 

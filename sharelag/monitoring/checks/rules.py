@@ -19,7 +19,6 @@ what `not_started` says. What could not be asked for, or does not reach back far
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +38,7 @@ from pydantic import (
     model_validator,
 )
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 
@@ -49,7 +49,6 @@ FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_p
 #: Measures in time; their levels are durations.
 TIMED = frozenset({"age", "drain", "retention"})
 
-_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _WORDS = {
     "extra_forbidden": "there is no such key",
     "missing": "is missing",
@@ -75,15 +74,11 @@ _ONLY = {
 
 
 def _duration(value: Any) -> timedelta:
-    """A duration as people write it. A number alone would be read as seconds by one and minutes by another."""
-    found = (
-        re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*(ms|s|m|h|d)", value)
-        if isinstance(value, str)
-        else None
-    )
-    if not found:
-        raise ValueError("write a duration with its unit, such as 90s, 5m or 2h")
-    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    """Read a duration; a number alone would be seconds to one reader and minutes to another."""
+    try:
+        return parse_duration(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 Duration: TypeAlias = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]

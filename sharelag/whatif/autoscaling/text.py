@@ -4,15 +4,17 @@
     target-age:goal=30,max=50
     fixed:8
 
-Times are seconds.
+Times are durations such as 30s or 5m; a number without a unit is seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Pods, TargetAge
 from sharelag.whatif.scenario import Scenario
@@ -44,7 +46,7 @@ def autoscaler_of(text: str) -> Autoscaler:
             raise InputError(f"{kind} has {name!r} twice: give it once")
         given[name] = value
     if kind == "target-age" and "goal" not in given:
-        raise InputError("target-age needs a goal in seconds: target-age:goal=30")
+        raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
     return _made(
         kind, {name: _KINDS[kind][name](kind, name, value) for name, value in given.items()}
     )
@@ -131,12 +133,15 @@ def _share(kind: str, name: str, value: str) -> float:
 
 
 def _seconds(kind: str, name: str, value: str) -> int:
-    return round(_part(kind, name, value) * 1000)
+    try:
+        return round(parse_duration(value, bare="s") / timedelta(milliseconds=1))
+    except InputError as error:
+        raise InputError(f"{kind}: {name}: {error}") from None
 
 
 def _span(kind: str, name: str, value: str) -> int:
     if not (milliseconds := _seconds(kind, name, value)):
-        raise InputError(f"{kind}: {name} is {value!r}: give seconds, 0.001 at least")
+        raise InputError(f"{kind}: {name} is {value!r}: give 1ms at least")
     return milliseconds
 
 

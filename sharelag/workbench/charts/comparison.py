@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.workbench.charts.palette import Theme, line
-from sharelag.workbench.show import duration
 
 if TYPE_CHECKING:
     from sharelag.whatif.compare import Comparison

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sharelag.durations import duration
 from sharelag.workbench import show
-from sharelag.workbench.show import duration
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
@@ -16,7 +17,7 @@ from sharelag.whatif import Comparison, Scenario, assign, variants
 from sharelag.workbench import trial_rows as trials
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.comparison import measure_words
-from sharelag.workbench.show import MISSING, THIN_SPACE, duration
+from sharelag.workbench.show import MISSING, THIN_SPACE
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"

@@ -43,7 +43,7 @@ function csvCell(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A span of time in its two largest units, as Python says it (`sharelag.workbench.show.duration`): 1m 37s; a dash when not known. */
+/** A span of time in its two largest units, as Python says it (`sharelag.durations.duration`): 1m 37s; a dash when not known. */
 export function duration(milliseconds) {
   if (isNone(milliseconds)) return "-";
   const seconds = Math.abs(milliseconds) / 1000;

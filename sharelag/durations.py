@@ -1,0 +1,78 @@
+"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from sharelag.errors import InputError
+
+#: The units, the longest first.
+UNITS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_NUMBER = r"([0-9]{1,15}(?:\.[0-9]+)?|\.[0-9]+)"
+_PARTS = re.compile(r"\s*".join(rf"(?:{_NUMBER}\s*{unit})?" for unit in UNITS))
+_BARE = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MILLISECOND = UNITS["ms"]
+
+
+def parse_duration(value: str | float | timedelta, bare: str | None = None) -> timedelta:
+    """Read a duration.
+
+    Parameters
+    ----------
+    value : str, float or timedelta
+        Numbers with units, the longest unit first (``1h30m``); or a duration as it is.
+    bare : {"d", "h", "m", "s", "ms"}, optional
+        The unit of a number without one. By default such a number is refused.
+
+    Raises
+    ------
+    InputError
+        It is not a duration, is negative, or is longer than a `timedelta` can be.
+    """
+    if isinstance(value, timedelta):
+        return value
+    text = str(value).strip()
+    found = _PARTS.fullmatch(text)
+    try:
+        if found and text:
+            parts = zip(UNITS.values(), found.groups(default="0"), strict=True)
+            return sum((unit * float(number) for unit, number in parts), timedelta())
+        if bare is not None and _BARE.fullmatch(text):
+            return UNITS[bare] * float(text)
+    except OverflowError:
+        raise InputError(f"invalid duration {value!r}: it is too long") from None
+    raise InputError(f"invalid duration {value!r}: use a number with a unit, such as 30s, 5m or 2h")
+
+
+def typed(span: timedelta) -> str:
+    """Write a duration exactly, as `parse_duration` reads it: ``1h30m``."""
+    if not span:
+        return "0s"
+    parts = []
+    for name, unit in list(UNITS.items())[:-1]:
+        count, span = divmod(span, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    if span:
+        parts.append(f"{span / _MILLISECOND:.15g}ms")
+    return "".join(parts)
+
+
+def duration(milliseconds: float) -> str:
+    """Format a duration for people, in its two largest units: ``3m 20s``."""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    parts: list[str] = []
+    for name, unit in list(UNITS.items())[:-1]:
+        count, seconds = divmod(seconds, unit.total_seconds())
+        if parts or count:
+            parts.append(f"{count:.0f}{name}")
+    return " ".join(parts[:2])

@@ -1,0 +1,128 @@
+"""One grammar of durations, wherever people type time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharelag.cli import cli
+from sharelag.cli.options import Duration
+from sharelag.durations import UNITS, duration, parse_duration, typed
+from sharelag.errors import InputError
+from sharelag.monitoring.checks.rules import parse_rules
+from sharelag.replay.moment import parse_moment, parse_since
+from sharelag.whatif.autoscaling.text import autoscaler_of
+from sharelag.whatif.named import named
+from sharelag.whatif.scenario_json import from_json, to_json
+from sharelag.whatif.search import Goal
+from sharelag.workbench.spans import span
+
+DEMO = Path(__file__).parents[2] / "data" / "captures" / "demo"
+WRONG = ("5 parsecs", "", " ", "m", "1h1h", "30m1h", "-5s", "+5s", "5", "1e3s", "1,5h", "nan", "5M")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("500ms", 0.5),
+        ("30s", 30),
+        ("5m", 300),
+        ("2h", 7200),
+        ("1d", 86_400),
+        ("1h30m", 5400),
+        (" 1h 30 m ", 5400),
+        ("1d2h3m4s5ms", 93_784.005),
+        ("1.5h", 5400),
+        (".5s", 0.5),
+        ("0s", 0),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_not_a_duration_is_told_in_one_way(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        parse_duration(text)
+    assert str(raised.value) == (
+        f"invalid duration {text!r}: use a number with a unit, such as 30s, 5m or 2h"
+    )
+
+
+def test_a_number_alone_is_taken_where_its_unit_is_known() -> None:
+    for number in ("90", "90.0", "9e1", 90, 90.0):
+        assert parse_duration(number, bare="s") == timedelta(seconds=90)
+    assert parse_duration("250", bare="ms") == timedelta(milliseconds=250)
+    for wrong in ("nan", "inf", "-1", "1e", "0x10"):
+        with pytest.raises(InputError, match="invalid duration"):
+            parse_duration(wrong, bare="s")
+    for long in ("1e300", "999999999999d"):
+        with pytest.raises(InputError, match=f"invalid duration '{long}': it is too long"):
+            parse_duration(long, bare="s")
+
+
+@given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=10_000)))
+def test_what_is_typed_is_read_back(one: timedelta) -> None:
+    assert parse_duration(typed(one)) == one
+
+
+@given(st.floats(min_value=1, max_value=1e12))
+def test_what_is_displayed_is_read_back_to_its_two_units(milliseconds: float) -> None:
+    back = parse_duration(duration(milliseconds)) / timedelta(milliseconds=1)
+    assert back == pytest.approx(milliseconds, rel=0.05)
+
+
+@given(st.lists(st.integers(0, 9999), min_size=len(UNITS), max_size=len(UNITS)))
+def test_parts_add_up(counts: list[int]) -> None:
+    text = "".join(f"{count}{unit}" for count, unit in zip(counts, UNITS, strict=True))
+    total = sum((c * u for c, u in zip(counts, UNITS.values(), strict=True)), timedelta())
+    assert parse_duration(text) == total
+
+
+def test_every_place_reads_the_same() -> None:
+    ninety = timedelta(seconds=90)
+    rule = "{name: a, measure: age, warn: 1m30s, for: 1m30s}"
+    (read,) = parse_rules(f"version: 1\nrules: [{rule}]").rules
+    assert (read.warn, read.lasting) == (90_000, ninety)
+    assert Goal.parse("age_p95_ms<1m30s").limit == 90_000
+    assert autoscaler_of("target-age:goal=1m30s") == autoscaler_of("target-age:goal=90")
+    assert span("1m30s") == span(90) == span("90sec") == ninety
+    assert Duration().convert("1m30s", None, None) == Duration().convert("90", None, None) == ninety
+    end = parse_moment("2026-11-21T03:10:00Z")
+    assert parse_since("1m30s", lambda: end, parse_moment) == end - ninety  # type: ignore
+
+
+def test_scenario_files_take_durations() -> None:
+    text = to_json(named("gaps"))
+    milliseconds = named("gaps").duration_ms
+    given = text.replace(f'"duration_ms":{milliseconds}', '"duration_ms":"1h30m"')
+    assert given != text
+    assert from_json(given).duration_ms == 5_400_000
+    with pytest.raises(InputError, match="duration_ms: invalid duration '5 parsecs': use a number"):
+        from_json(given.replace("1h30m", "5 parsecs"))
+
+
+def test_the_command_line_says_what_is_wrong_and_takes_a_span_for_since() -> None:
+    read = CliRunner().invoke
+    wrong = read(cli, ["progress", "--capture", str(DEMO), "--over", "5 parsecs"])
+    assert wrong.exit_code == 2
+    assert "invalid duration '5 parsecs': use a number with a unit, such as 30s" in wrong.stderr
+    short = read(cli, ["history", "--capture", str(DEMO), "--every", "0s"])
+    assert short.exit_code == 2
+    assert "a duration between 1ms and 3650d is needed here, not '0s'" in short.stderr
+    whole, last = (
+        read(cli, ["history", "--capture", str(DEMO), "-o", "csv", *more]).stdout.splitlines()
+        for more in ((), ("--since", "1m"))
+    )
+    assert 1 < len(last) < len(whole)
+    assert last[0] == whole[0]
+    assert set(last) < set(whole)
+    changed = read(cli, ["windows", "--capture", str(DEMO), "--since", "1d", "-o", "json"])
+    assert changed.exit_code == 0
+    assert '"change"' in changed.stdout
