@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -243,6 +244,9 @@ def test_files_that_an_archive_has_replaced_are_a_sentence(
         InputError, match=r"files that were read before are gone.*bench\.refresh\(\)"
     ):
         bench.history()
+    del bench
+    gc.collect()
+    assert len(sharelag.open("demo", spark=spark).lag()) == 32  # releases what the other one kept
 
 
 def test_of_many_records_each_group_has_its_own_latest(
