@@ -29,6 +29,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import one_line, read_by, shown, start, write
 from sharelag.cli.why import OVER, reading_of
 from sharelag.tables import views
+from sharelag.tables.level import CHECKED
 
 _UNKNOWN = 3
 
@@ -137,7 +138,7 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
 
 
 def _heading(level: str, rows: list[dict[str, Any]]) -> str:
-    counts = dict.fromkeys(("critical", "warning", "unknown", "ok"), 0)
+    counts = dict.fromkeys(CHECKED, 0)
     silenced = 0
     for row in rows:
         if row["silenced_until"]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from sharelag.metrics import finders
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.finders import Found
-
-CRITICAL, WARNING, NOTE = "critical", "warning", "note"
+from sharelag.tables.level import CRITICAL, NOTE, WARNING
 
 
 @dataclass(frozen=True)

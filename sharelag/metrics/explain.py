@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.causes import CAUSES, CRITICAL, NOTE, WARNING, Cause
+from sharelag.metrics.causes import CAUSES, Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
+from sharelag.tables.level import rank
 
-_SEVERITIES = (CRITICAL, WARNING, NOTE)
 #: Partitions that are named one by one.
 _NAMED = 20
 
@@ -58,7 +58,7 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     rows.sort(
         key=lambda row: (
             row["group_id"],
-            _SEVERITIES.index(row["severity"]),
+            -rank(row["severity"]),
             -(row["held"] or 0),
             order[row["cause"]],
             row["topic"] or "",

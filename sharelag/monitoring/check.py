@@ -18,13 +18,14 @@ from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
-from sharelag.monitoring.checks.judge import OK, UNKNOWN, WORST, Judged, judge, worst
+from sharelag.monitoring.checks.judge import Judged, judge
 from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
 from sharelag.monitoring.checks.past import as_of_now, before, past
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.reading import OVER, Reading
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
+from sharelag.tables.level import OK, of_rule, rank, worst
 from sharelag.workbench import investigate
 from sharelag.workbench.engine import reading
 
@@ -123,7 +124,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
-    rows.sort(key=lambda row: (row["silenced_until"] is not None, -WORST.index(row["level"])))
+    rows.sort(key=lambda row: (row["silenced_until"] is not None, -rank(row["level"])))
     counted = [row["level"] for row in rows if row["silenced_until"] is None]
     return Checked(
         pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence
@@ -140,7 +141,9 @@ def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
     judged = judge(rule, found)
     if not len(found.group):
         yield _row(
-            rule, _said(rule), summary=f"no share group here matches {', '.join(rule.groups)}"
+            rule,
+            of_rule(rule.unknown),
+            summary=f"no share group here matches {', '.join(rule.groups)}",
         )
         return
     missing = [
@@ -148,9 +151,12 @@ def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
     ]
     for name in missing:
         yield _row(
-            rule, _said(rule), group_id=name, summary="no state of this share group is there"
+            rule,
+            of_rule(rule.unknown),
+            group_id=name,
+            summary="no state of this share group is there",
         )
-    severity = np.array([WORST.index(level) for level in judged.level])
+    severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
     groups, first = np.unique(found.group[order].astype(str), return_index=True)
@@ -225,7 +231,7 @@ def _told(rule: Rule, value: float) -> str:
 
 def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     if begun.as_of is not None:
-        return _row(rule, _said(rule), summary="the state topic is judged as of now only")
+        return _row(rule, of_rule(rule.unknown), summary="the state topic is judged as of now only")
     _, findings = investigate.health_of(begun)
     told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
     values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
@@ -246,10 +252,6 @@ def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
         "critical": rule.critical,
     }
     return dict.fromkeys(CHECKED.names) | about | {"level": level} | known
-
-
-def _said(rule: Rule) -> str:
-    return {"ok": OK, "warn": "warning", "critical": "critical", "unknown": UNKNOWN}[rule.unknown]
 
 
 def _silenced(row: dict[str, Any], silences: tuple[Silence, ...], now: datetime) -> datetime | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_WORST_FIRST = ("critical", "warning", "unknown", "note", "ok")
-
+from sharelag.tables.level import rank
 
 #: Where a rule was broken that is about no group.
 CLUSTER = "the cluster"
@@ -75,7 +74,7 @@ def alike(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "places": [],
         }
         together.setdefault((is_rule, level, title, one.get("advice")), new)["places"].append(one)
-    return sorted(together.values(), key=lambda one: _WORST_FIRST.index(one["level"]))
+    return sorted(together.values(), key=lambda one: -rank(one["level"]))
 
 
 def ranges(partitions: str) -> str:

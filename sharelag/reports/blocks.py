@@ -14,6 +14,7 @@ import jinja2
 
 from sharelag.durations import duration
 from sharelag.reports.alike import alike, ranges
+from sharelag.tables.level import LEVELS
 from sharelag.workbench.show import THIN_SPACE, cell, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
@@ -150,6 +151,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
     )
+    made.globals["levels"] = LEVELS
     made.filters |= {
         "number": number,
         "duration": _duration,

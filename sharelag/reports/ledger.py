@@ -36,7 +36,7 @@ class Run:
     notebook: str  # SHA-256 of it, so that it is known which one this was
     started: str
     seconds: float
-    level: str  # one of sharelag.reports.verdict.LEVELS
+    level: str  # one of sharelag.tables.level.LEVELS
     headline: str
     as_of: str | None  # of the data; None: it did not come to that
     error: str | None  # why it failed; None: it did not

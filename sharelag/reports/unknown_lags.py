@@ -10,8 +10,8 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.finders import not_started
 from sharelag.metrics.lag import NO_START_OFFSET, REASONS
+from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
 
-OK, UNKNOWN, WARNING = "ok", "unknown", "warning"
 _NOTHING_CAME = "nothing came that could be fetched"
 _CAME = "records came, and nothing was ever fetched"
 _MAY_HAVE_COME = "nothing was ever fetched, and whether records came is not known"
@@ -47,12 +47,11 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
         else:
             told = (UNKNOWN, _MAY_HAVE_COME)
         found.setdefault(str(facts.groups[row]), Counter())[told] += 1
-    order = (WARNING, UNKNOWN, OK)
     return {
         group: [
             (level, f"{words} ({count} share partition{'s' * (count != 1)})")
             for (level, words), count in sorted(
-                counts.items(), key=lambda it: (order.index(it[0][0]), it[0][1])
+                counts.items(), key=lambda it: (-rank(it[0][0]), it[0][1])
             )
         ]
         for group, counts in found.items()

@@ -19,10 +19,9 @@ from sharelag.reports.changes import changes
 from sharelag.reports.cluster import cluster_of
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.schemas.arrow import rows_by_group
+from sharelag.tables.level import CHECKED, outcome, rank, worst
 
 FORMAT = 1
-#: From the best to the worst; a failed report knows less than one that found something unknown.
-LEVELS = ("ok", "unknown", "warning", "critical", "failed")
 #: A drain for which somebody has to do something, whatever the cause.
 _NEVER = {"stalled": "nothing is finished any more", "grows": "more arrives than is finished"}
 _OWN_RULE = {
@@ -36,7 +35,6 @@ _OWN_RULE = {
 #: What there is no forecast for, and why.
 _NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _FINE = "Nothing is wrong."
-_OF_SEVERITY = {"critical": "critical", "warning": "warning", "note": "ok"}
 
 
 def verdict(case: Case) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def verdict(case: Case) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``level``, one of `LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``;
+        ``level``, one of `sharelag.tables.level.LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``;
         ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, what tells
         most in a sentence (None: all is well); ``rules``, what those found that are of no group;
         ``unknown``, sentences; ``changes``, None for the first report. Names in it are as Kafka has
@@ -67,12 +65,10 @@ def verdict(case: Case) -> dict[str, Any]:
         )
         for row in rollup_arrow(case.evidence.lag, "group").to_pylist()
     ]
-    groups.sort(
-        key=lambda group: (-LEVELS.index(group["level"]), -(group["lag"] or 0), group["group_id"])
-    )
+    groups.sort(key=lambda group: (-rank(group["level"]), -(group["lag"] or 0), group["group_id"]))
     rules = [_rule(one) for one in checked.get(None, [])]
     levels = [group["level"] for group in groups] or ["unknown"]
-    level = max([*levels, *(rule["level"] for rule in rules)], key=LEVELS.index)
+    level = worst([*levels, *(rule["level"] for rule in rules)])
     told: dict[str, Any] = {
         "format": FORMAT,
         "level": level,
@@ -161,7 +157,7 @@ def _group(
     judged = [*judged, *own]
     levels = [
         "ok",
-        *(_OF_SEVERITY[cause["severity"]] for cause in causes),
+        *(outcome(cause["severity"]) for cause in causes),
         *(one["level"] for one in judged),
     ]
     left = [
@@ -171,7 +167,7 @@ def _group(
     margins = [one["margin_ms"] for one in left if one["margin_ms"] is not None]
     return {
         "group_id": row["group_id"],
-        "level": max(levels, key=LEVELS.index),
+        "level": worst(levels),
         "partitions": row["partitions"],
         "lag": row["lag"],
         "unknown_lags": row["unknown_lags"],
@@ -241,9 +237,9 @@ def _headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:
         return said
     # Of the cluster something is wrong, or not known.
     said = f"Nothing is wrong with {len(groups)} share group." if said == _FINE else said
-    worst = max(rules, key=lambda one: LEVELS.index(one["level"]))
+    first = max(rules, key=lambda one: rank(one["level"]))
     more = f" (and {len(rules) - 1} more)" if rules[1:] else ""
-    return f"{said} {CLUSTER.capitalize()}: {worst['rule']}: {worst['summary']}{more}."
+    return f"{said} {CLUSTER.capitalize()}: {first['rule']}: {first['summary']}{more}."
 
 
 def _of_groups(groups: list[dict[str, Any]]) -> str:
@@ -265,15 +261,15 @@ def _of_groups(groups: list[dict[str, Any]]) -> str:
 
 def _worst(group: Mapping[str, Any]) -> str:
     """What makes the level of a group, in words."""
-    told = [(_OF_SEVERITY[one["severity"]], one["summary"]) for one in group["causes"]]
+    told = [(outcome(one["severity"]), one["summary"]) for one in group["causes"]]
     told += [(one["level"], one["summary"]) for one in group["rules"]]
-    return str(max(told, key=lambda one: LEVELS.index(one[0]))[1])
+    return str(max(told, key=lambda one: rank(one[0]))[1])
 
 
 def _before(case: Case) -> Mapping[str, Any] | None:
     """The verdict of the report before, if that did not fail."""
     was = case.previous
-    if was is None or was.get("level") not in LEVELS[:-1]:
+    if was is None or was.get("level") not in CHECKED:
         return None
     if was.get("format") != FORMAT:
         raise InputError(

@@ -18,12 +18,12 @@ from sharelag.metrics.lag import REASONS, rollup_arrow
 from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import rows_by_group
+from sharelag.tables.level import LEVELS
 from sharelag.workbench.show import terminal
 
 #: What of each share partition is told.
 _DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
-_STYLES = {"critical": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _print(console: Console, cause: ToldCause) -> None:
     console.print(
         Text.assemble(
             f"  {cause.rank}. ",
-            (f"{cause.severity}: {cause.cause}", _STYLES[cause.severity]),
+            (f"{cause.severity}: {cause.cause}", LEVELS[cause.severity].style),
             f"  {cause.where}",
         )
     )

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.monitoring.check import CHECKED, Checked, check
-from sharelag.monitoring.checks.judge import judge, worst
+from sharelag.monitoring.checks.judge import judge
 from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule, Rules, parse_rules, read_rules
 from sharelag.sources.inputs import CaptureInput
+from sharelag.tables.level import worst
 from tests.command import sharelag
 from tests.unit.told_input import NOW, ToldInput, Write
 

@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 from sharelag.metrics.facts import Bools, Floats
 from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule
+from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule
 
-OK, WARNING, CRITICAL, UNKNOWN = "ok", "warning", "critical", "unknown"
 #: Exit codes, as Nagios plug-ins have them.
 CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
-#: The worst last: that something is not known is less urgent than what is known.
-WORST = (OK, UNKNOWN, WARNING, CRITICAL)
-
-_SAID = {"ok": OK, "warn": WARNING, "critical": CRITICAL, "unknown": UNKNOWN}
 
 
 @dataclass(frozen=True)
@@ -49,17 +45,12 @@ def judge(rule: Rule, found: Series) -> Judged:
     warn, critical = (_lasting(rule, level, found) for level in (rule.warn, rule.critical))
     level = np.full(len(found.values), OK, object)
     is_unknown = (warn.may_fire | critical.may_fire) & ~warn.fires & ~critical.fires
-    level[is_unknown] = _SAID[rule.unknown]
+    level[is_unknown] = of_rule(rule.unknown)
     level[warn.fires] = WARNING
     level[critical.fires] = CRITICAL
-    level[found.not_started] = _SAID[rule.not_started]
+    level[found.not_started] = of_rule(rule.not_started)
     since = np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since)
     return Judged(level, is_unknown & ~found.not_started, since)
-
-
-def worst(levels: list[str]) -> str:
-    """The level that tells most about all of them."""
-    return max(levels, key=WORST.index, default=OK)
 
 
 def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
+from sharelag.tables.level import rank
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.workbench.charts.palette import SEVERITIES, Theme, marker
@@ -203,7 +204,7 @@ def _title(records: pa.Table) -> str:
 
 
 def _urgency(row: dict[str, Any]) -> tuple[int, int]:
-    return list(SEVERITIES).index(row["severity"]), -(row["held"] or 0)
+    return -rank(row["severity"]), -(row["held"] or 0)
 
 
 def _shifted(at: datetime, seconds: float) -> str:

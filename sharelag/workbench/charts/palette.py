@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
 from sharelag.model import DeliveryState
+from sharelag.tables.level import CRITICAL, NOTE, WARNING
 
 Theme: TypeAlias = Literal["light", "dark"]
 #: A value for each theme.
@@ -129,11 +130,11 @@ WARN = _fills("#8A3200", "#FFB37A")
 
 #: How bad a cause is.
 SEVERITIES = {
-    "critical": Kind(
+    CRITICAL: Kind(
         "critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"
     ),
-    "warning": Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
-    "note": Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
+    WARNING: Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
+    NOTE: Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
 }
 
 

@@ -1,0 +1,59 @@
+"""How bad something is: one order of levels, with the mark and colour that each has.
+
+Causes are critical, warnings or notes. Checks and reports end as ok, unknown, warning or critical;
+a report can fail as well. That something is not known is less urgent than what is known to be
+wrong; a report that failed knows less than one that found something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+OK, NOTE, UNKNOWN = "ok", "note", "unknown"
+WARNING, CRITICAL, FAILED = "warning", "critical", "failed"
+
+
+class Level(NamedTuple):
+    """What a level looks like."""
+
+    mark: str  # in mails, where there may be no colour
+    style: str  # on a terminal
+
+
+#: From the best to the worst.
+LEVELS = {
+    OK: Level("●", "green"),
+    NOTE: Level("◇", "cyan"),
+    UNKNOWN: Level("?", "magenta"),
+    WARNING: Level("▲", "yellow"),
+    CRITICAL: Level("■", "bold red"),
+    FAILED: Level("✕", "bold red"),
+}
+#: How a cause can be, the worst first.
+SEVERITIES = (CRITICAL, WARNING, NOTE)
+#: How a check can end, the worst first.
+CHECKED = (CRITICAL, WARNING, UNKNOWN, OK)
+_RANKS = {name: rank for rank, name in enumerate(LEVELS)}
+#: As rule files call them.
+_IN_RULES = {"warn": WARNING}
+
+
+def rank(level: str) -> int:
+    """The place of a level from the best, which is 0, to the worst."""
+    return _RANKS[level]
+
+
+def worst(levels: Iterable[str], default: str = OK) -> str:
+    """The worst of some levels."""
+    return max(levels, key=rank, default=default)
+
+
+def outcome(severity: str) -> str:
+    """The level of a group for a cause in it: for a note nobody has to do anything."""
+    return OK if severity == NOTE else severity
+
+
+def of_rule(word: str) -> str:
+    """The level that a rule file names."""
+    return _IN_RULES.get(word, word)
