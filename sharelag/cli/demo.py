@@ -9,11 +9,11 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput
+from sharelag.sources.recorded import DEMO, folder_of
 from sharelag.tables import views
 from sharelag.workbench import engine as engines
 from sharelag.workbench import show
 from sharelag.workbench.page import lag_page
-from sharelag.workbench.recorded import DEMO, folder_of
 
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)

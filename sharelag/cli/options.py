@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -133,37 +132,35 @@ def with_options(*options: Any) -> Callable[[_Command], _Command]:
 
 
 def source_of(options: Options) -> Input:
-    """The one input that was named; what else is named is wrong usage."""
-    from sharelag.sources.files.archive import ArchiveInput
-    from sharelag.sources.files.archive_info import is_archive
-    from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+    """Open the one input that was named; none or several are wrong usage."""
+    from sharelag.sources.open import ChoiceError, named_input
 
-    given = [name for name in ("capture", "raw", "segments") if options[name]]
-    if any(options[name] for name in _CLUSTER_NAMES) or (not given and names_cluster(options)):
-        given.append("bootstrap-server")
-    if len(given) != 1:
-        what = "none was given" if not given else "got --" + " and --".join(given)
-        raise click.UsageError(
-            f"choose one input: --bootstrap-server, --capture, --raw or --segments ({what})."
+    try:
+        return named_input(
+            bootstrap_server=options["bootstrap_server"],
+            command_config=options["command_config"],
+            properties=properties_of(options),
+            capture=options["capture"],
+            raw=options["raw"],
+            segments=options["segments"],
+            timeout=options["timeout"].total_seconds(),
+            spelled=flag,
         )
-    if options["capture"]:
-        return (
-            ArchiveInput(options["capture"])
-            if is_archive(options["capture"])
-            else CaptureInput(options["capture"])
-        )
-    if options["segments"]:
-        return SegmentsInput(options["segments"])
-    return RawInput(options["raw"]) if options["raw"] else KafkaInput(config_of(options))
+    except ChoiceError as error:
+        raise click.UsageError(f"{error}.") from None
 
 
-_CLUSTER_NAMES = ("bootstrap_server", "command_config", "command_property")
+def flag(name: str) -> str:
+    """The option of a parameter: ``--all-groups`` of ``all_groups``."""
+    return f"--{name.replace('_', '-')}"
 
 
 def names_cluster(options: Options) -> bool:
     """Whether an option or the environment names a cluster."""
-    return any(options[name] for name in _CLUSTER_NAMES) or bool(
-        os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    from sharelag.sources.open import is_cluster_named
+
+    return is_cluster_named(
+        options["bootstrap_server"], options["command_config"], properties_of(options)
     )
 
 
@@ -171,17 +168,20 @@ def config_of(options: Options) -> ClientConfig:
     """The settings of the Kafka client."""
     from sharelag.sources.kafka.config import client_config
 
-    pairs = [item.partition("=") for item in options["command_property"]]
-    for key, equals, _ in pairs:
-        if not equals:
-            raise click.UsageError(f"--command-property takes key=value, {key!r} has no '='.")
-    properties = {key: value for key, _, value in pairs}
     return client_config(
         options["bootstrap_server"],
         options["command_config"],
-        properties,
+        properties_of(options),
         timeout=options["timeout"].total_seconds(),
     )
+
+
+def properties_of(options: Options) -> dict[str, str]:
+    """Single client properties; a message never shows more of one than its name."""
+    pairs = [item.partition("=") for item in options["command_property"]]
+    if not all(equals for _, equals, _ in pairs):
+        raise click.UsageError("--command-property takes K=V, and one has no '='.")
+    return {key: value for key, _, value in pairs}
 
 
 def moment_of(options: Options) -> Moment:

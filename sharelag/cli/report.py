@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from sharelag.cli.options import CHOICE, INPUT, OUTPUT, VERBOSE, Duration, with_options
+from sharelag.cli.options import (
+    CHOICE,
+    INPUT,
+    OUTPUT,
+    VERBOSE,
+    Duration,
+    properties_of,
+    with_options,
+)
 from sharelag.cli.output import write
 from sharelag.durations import typed
 from sharelag.tables import views
@@ -130,7 +138,7 @@ def make(
         name,
         _parameters(file, pairs, options, engine),
         out,
-        properties=_properties(options),
+        properties=properties_of(options),
         wait=overlap == "wait",
         keep=keep,
         keep_days=keep_days,
@@ -308,14 +316,6 @@ def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
     }
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
     return given | ({"engine": engine} if engine != "spark" else {})
-
-
-def _properties(options: dict[str, Any]) -> dict[str, str]:
-    pairs = [item.partition("=") for item in options["command_property"]]
-    for _, equals, _ in pairs:
-        if not equals:
-            raise click.UsageError("--command-property takes key=value, and one has no '='.")
-    return {key: value for key, _, value in pairs}
 
 
 COMMANDS: tuple[click.Command, ...] = (report,)

@@ -20,6 +20,7 @@ from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
 from sharelag.sources.inputs import CaptureInput, Input
+from sharelag.sources.open import named_input
 from sharelag.workbench import Workbench, open_workbench
 
 
@@ -87,22 +88,22 @@ def read(
     InputError
         There is nothing to report on, or a parameter cannot be used.
     """
-    where = {
-        "bootstrap_server": bootstrap_server,
-        "capture": capture,
-        "raw": raw,
-        "segments": segments,
-    }
+    source = named_input(
+        bootstrap_server=bootstrap_server,
+        command_config=command_config,
+        properties=json.loads(os.environ.get(PROPERTIES, "{}")),
+        capture=capture,
+        raw=raw,
+        segments=segments,
+    )
     asked = parse_time(as_of) if as_of else None
     bench = open_workbench(
-        _where(where),
+        source,
         as_of=asked,
         groups=group,
         topics=topic,
         engine=engine,
         over=parse_duration(over, bare="s"),
-        command_config=command_config,
-        properties=json.loads(os.environ.get(PROPERTIES, "{}")),
         bars=False,
     )
     if since:
@@ -120,20 +121,6 @@ def read(
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table
     return Case(bench, evidence, judged, _previous(previous))
-
-
-def _where(given: Mapping[str, str | None]) -> str | Path:
-    """What the one input is called; what has to be a folder, as a path."""
-    named = {name: place for name, place in given.items() if place}
-    # The environment names a cluster only for who names nothing.
-    if not named and (servers := os.environ.get("KAFKA_BOOTSTRAP_SERVERS")):
-        return servers
-    if len(named) != 1:
-        raise InputError(
-            f"name one input by the parameters {', '.join(given)} (given: {' and '.join(named) or 'none'})"
-        )
-    ((name, place),) = named.items()
-    return Path(place) if name in ("capture", "segments") else place
 
 
 def _now(source: Input) -> datetime:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sharelag.errors import ShareLagError
 from sharelag.sources.files.archive import ArchiveInput
-from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.files.captures import read_capture
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput
 from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.open import captured
 
 
 def cluster_of(source: Input) -> str | None:
@@ -25,7 +25,5 @@ def cluster_of(source: Input) -> str | None:
 def cluster_in(folder: str | Path) -> str | None:
     """The same of a capture or an archive; None where there is none: who reads it will say that."""
     with suppress(ShareLagError, OSError):
-        return cluster_of(
-            ArchiveInput(Path(folder)) if is_archive(Path(folder)) else CaptureInput(Path(folder))
-        )
+        return cluster_of(captured(Path(folder)))
     return None

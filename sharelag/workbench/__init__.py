@@ -15,24 +15,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sharelag.sources.recorded import samples
     from sharelag.workbench.bench import Workbench
     from sharelag.workbench.opening import open_workbench
-    from sharelag.workbench.recorded import samples
     from sharelag.workbench.result import Result
     from sharelag.workbench.trials import told
 
 __all__ = ["Result", "Workbench", "open_workbench", "samples", "told"]
 
 _HOME_OF = {
-    "Result": "result",
-    "Workbench": "bench",
-    "open_workbench": "opening",
-    "samples": "recorded",
-    "told": "trials",
+    "Result": "sharelag.workbench.result",
+    "Workbench": "sharelag.workbench.bench",
+    "open_workbench": "sharelag.workbench.opening",
+    "samples": "sharelag.sources.recorded",
+    "told": "sharelag.workbench.trials",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
-        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,20 +10,16 @@ from typing import TYPE_CHECKING
 from sharelag.errors import InputError
 from sharelag.reading import OVER
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
-from sharelag.sources.files.archive import ArchiveInput
-from sharelag.sources.files.archive_info import is_archive
-from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
-from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.inputs import CaptureInput, Input
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.open import TIMEOUT, open_input
+from sharelag.sources.recorded import DEMO, folder_of, patience_of, samples
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.engine import ENGINES
-from sharelag.workbench.recorded import DEMO, folder_of, patience_of, samples
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
-_SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
 
 
 def open_workbench(
@@ -41,7 +36,7 @@ def open_workbench(
     patience: str | timedelta | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
-    timeout: float = 10.0,
+    timeout: float = TIMEOUT,
     bars: bool | None = None,
 ) -> Workbench:
     """Open something to look at; nothing is read before the first question.
@@ -98,10 +93,16 @@ def open_workbench(
     """
     if engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
-    if raw is not None or offsets is not None:
-        source, sample = _of_frames(where, raw, offsets, engine), ""
-    else:
-        source, sample = _source(where, command_config, properties or {}, timeout, engine)
+    source = open_input(
+        where,
+        raw=raw,
+        offsets=offsets,
+        engine=engine,
+        command_config=command_config,
+        properties=properties,
+        timeout=timeout,
+    )
+    sample = _sample(where, source)
     return Workbench(
         source,
         as_of=parse_moment(as_of) if isinstance(as_of, str) else with_zone(as_of),
@@ -115,18 +116,11 @@ def open_workbench(
     )
 
 
-def _of_frames(
-    where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str
-) -> Input:
-    if raw is None or where is not None:
-        raise InputError(
-            "give either what to open or raw=DataFrame; offsets=DataFrame can only be given together with raw"
-        )
-    if engine == "local":
-        raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
-    from sharelag.sources.spark.frames import FrameInput
-
-    return FrameInput(raw, offsets)
+def _sample(where: object, source: Input) -> str:
+    """The name of the sample that was opened by its name; empty when none was."""
+    name = DEMO if where is None else where
+    is_one = isinstance(name, str) and source == CaptureInput(folder_of(name)) and name in samples()
+    return str(name) if is_one else ""
 
 
 def chosen(
@@ -140,65 +134,4 @@ def chosen(
         topics = dict.fromkeys(topics, ())
     return Choice(
         frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()}
-    )
-
-
-def _source(
-    where: str | Path | Input | ClientConfig | None,
-    command_config: str | Path | None,
-    properties: Mapping[str, str],
-    timeout: float,
-    engine: str,
-) -> tuple[Input, str]:
-    """The input, and which sample it is, if any."""
-    if isinstance(where, ClientConfig):
-        return KafkaInput(where), ""
-    if where is not None and not isinstance(where, str | Path):
-        return where, ""
-    file = Path(command_config) if command_config else None
-    named = where is None and (file or properties)
-    path = Path(where if where is not None else DEMO)
-    if named or (isinstance(where, str) and not path.exists() and _ADDRESSES.fullmatch(where)):
-        return KafkaInput(
-            client_config(str(where) if where else None, file, properties, timeout)
-        ), ""
-    if file or properties:
-        raise InputError(
-            f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, or remove the settings"
-        )
-    if where is not None and (path.exists() or isinstance(where, Path)):
-        return _at(path), ""
-    text = DEMO if where is None else str(where)
-    if text in samples():
-        return CaptureInput(folder_of(text)), text
-    if "://" in text:
-        return RawInput(text), ""
-    if engine == "spark" and where is not None and _SPARK_TABLE.fullmatch(text):
-        # Whether there is such a table only Spark knows, which is not asked before the first
-        # question.
-        return RawInput(text, _not_there(where)), ""
-    raise InputError(_not_there(where))
-
-
-def _at(path: Path) -> Input:
-    """What lies at a path of this machine."""
-    if is_archive(path):
-        return ArchiveInput(path)
-    if (path / "capture.json").exists() or not path.exists():
-        return CaptureInput(path)
-    if path.is_dir() and any(path.glob("*-*/*.log")):
-        return SegmentsInput(path)
-    if path.is_file() or any(path.glob("**/*.parquet")):
-        return RawInput(str(path))
-    raise InputError(
-        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a broker: give the folder "
-        "that `sharelag capture` wrote, or the one above it that has them"
-    )
-
-
-def _not_there(where: object) -> str:
-    known = f", or one of the samples: {', '.join(samples())}"
-    return (
-        f"there is nothing at {str(where)!r}: give a cluster as HOST:PORT, a folder that `sharelag capture` wrote, "
-        f'Parquet files, the name of a Spark table (engine="spark"), a broker\'s log directory{known}'
     )

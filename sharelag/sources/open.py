@@ -1,0 +1,194 @@
+"""The one place that turns what people name into an input.
+
+`named_input` takes an option or parameter each, as the command line and reports do; `open_input`
+finds out itself what a path, an address or a name is, as `sharelag.open` does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharelag.errors import InputError
+from sharelag.sources.files.archive import ArchiveInput
+from sharelag.sources.files.archive_info import is_archive
+from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
+from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.recorded import DEMO, folder_of, samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Seconds to wait for brokers.
+TIMEOUT = 10.0
+_ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
+_SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
+_SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+class ChoiceError(InputError):
+    """No input is named, or more than one."""
+
+
+def is_cluster_named(
+    bootstrap_server: str | None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> bool:
+    """Whether an option or the environment names a cluster."""
+    return bool(bootstrap_server or command_config or properties or os.environ.get(_SERVERS))
+
+
+def named_input(
+    *,
+    bootstrap_server: str | None = None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    capture: str | Path | None = None,
+    raw: str | None = None,
+    segments: str | Path | None = None,
+    timeout: float = TIMEOUT,
+    spelled: Callable[[str], str] = str,
+) -> Input:
+    """Open the one input that is named.
+
+    Parameters
+    ----------
+    bootstrap_server, command_config, properties : optional
+        A running cluster; the environment names one only where nothing else is named.
+    capture, raw, segments : optional
+        A capture or an archive, raw records, or a broker's log directory.
+    timeout : float
+        Seconds to wait for brokers.
+    spelled : callable
+        How messages write the name of an option.
+
+    Raises
+    ------
+    ChoiceError
+        No input is named, or more than one.
+    ConfigError
+        A client setting is wrong.
+    """
+    places = {"capture": capture, "raw": raw, "segments": segments}
+    given = [name for name, place in places.items() if place]
+    if bootstrap_server or command_config or properties:
+        given.insert(0, "bootstrap_server")
+    if len(given) > 1 or (not given and not os.environ.get(_SERVERS)):
+        *names, last = [spelled(name) for name in ("bootstrap_server", *places)]
+        got = f", not {' and '.join(spelled(name) for name in given)}" if given else ""
+        raise ChoiceError(f"choose one input: {', '.join(names)} or {last}{got}")
+    if capture:
+        return captured(Path(capture))
+    if segments:
+        return SegmentsInput(Path(segments))
+    if raw:
+        return RawInput(raw)
+    file = Path(command_config) if command_config else None
+    return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
+
+
+def open_input(
+    where: str | Path | Input | ClientConfig | None = None,
+    *,
+    raw: DataFrame | None = None,
+    offsets: DataFrame | None = None,
+    engine: str = "spark",
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> Input:
+    """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
+
+    The parameters are those of `sharelag.open`.
+
+    Raises
+    ------
+    InputError
+        There is nothing of the kind at that place.
+    ConfigError
+        A client setting is wrong.
+    """
+    if raw is not None or offsets is not None:
+        return _of_frames(where, raw, offsets, engine)
+    if isinstance(where, ClientConfig):
+        return KafkaInput(where)
+    if where is not None and not isinstance(where, str | Path):
+        return where
+    has_settings = bool(command_config or properties)
+    is_address = isinstance(where, str) and bool(_ADDRESSES.fullmatch(where))
+    if (where is None and has_settings) or (is_address and not Path(str(where)).exists()):
+        file = Path(command_config) if command_config else None
+        return KafkaInput(
+            client_config(None if where is None else str(where), file, properties or {}, timeout)
+        )
+    if has_settings:
+        raise InputError(
+            f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, "
+            "or remove the settings"
+        )
+    if isinstance(where, Path) or (where and Path(where).exists()):
+        return at_path(Path(where))
+    return _called(DEMO if where is None else where, engine)
+
+
+def captured(folder: Path) -> ArchiveInput | CaptureInput:
+    """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
+    return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
+
+
+def at_path(path: Path) -> Input:
+    """Open what lies at a path of this machine.
+
+    Raises
+    ------
+    InputError
+        It is none of our inputs.
+    """
+    if is_archive(path) or (path / "capture.json").exists() or not path.exists():
+        return captured(path)
+    if path.is_dir() and any(path.glob("*-*/*.log")):
+        return SegmentsInput(path)
+    if path.is_file() or any(path.glob("**/*.parquet")):
+        return RawInput(str(path))
+    raise InputError(
+        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
+        "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"
+    )
+
+
+def _called(name: str, engine: str) -> Input:
+    """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
+    if name in samples():
+        return CaptureInput(folder_of(name))
+    if "://" in name:
+        return RawInput(name)
+    nothing = (
+        f"there is nothing at {name!r}: give a cluster as HOST:PORT, a folder that "
+        "`sharelag capture` wrote, Parquet files, the name of a Spark table "
+        '(engine="spark"), a broker\'s log directory, or one of the samples: '
+        f"{', '.join(samples())}"
+    )
+    if engine == "spark" and _SPARK_TABLE.fullmatch(name):
+        # Only Spark knows whether there is such a table, and it is not asked before the first
+        # question.
+        return RawInput(name, nothing)
+    raise InputError(nothing)
+
+
+def _of_frames(
+    where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str
+) -> Input:
+    if raw is None or where is not None:
+        raise InputError(
+            "give either what to open or raw=DataFrame; offsets=DataFrame can only be given "
+            "together with raw"
+        )
+    if engine == "local":
+        raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
+    from sharelag.sources.spark.frames import FrameInput
+
+    return FrameInput(raw, offsets)
