@@ -32,11 +32,11 @@ from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import Floats, is_better, of_difference, of_mean
 from sharelag.whatif.comparison.tables import MEASURED, Measure
+from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, Run
+from sharelag.whatif.consumer_groups.settings import ConsumerSettings
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.whatif.twin.run import ConsumerGroupResult, Run
-from sharelag.whatif.twin.settings import ConsumerSettings
 
 __all__ = [
     "ConsumerGroupResult",

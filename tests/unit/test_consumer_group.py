@@ -18,6 +18,8 @@ from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.compare import compared
 from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin, should_move
+from sharelag.whatif.consumer_groups.run import Run
+from sharelag.whatif.consumer_groups.uniform import uniform
 from sharelag.whatif.named import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,
@@ -37,8 +39,6 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.summary import SUMMARY
 from sharelag.whatif.simulation.tables import DELIVERIES, MEMBERS, TIMELINE
-from sharelag.whatif.twin.run import Run
-from sharelag.whatif.twin.uniform import uniform
 
 FREE = Costs(0, 0, 0)
 

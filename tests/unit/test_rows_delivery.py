@@ -28,8 +28,9 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.sessions import GAP, NO_SESSION, session_gaps
 from sharelag.whatif.share_partition import SharePartition
-from sharelag.whatif.simulate import _Run, simulate
+from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.run import Run
 from sharelag.whatif.simulation.served import Delivered, Fetch
 from sharelag.whatif.simulation.tables import REQUESTS
 from sharelag.whatif.simulation.tally import COUNTS, NOBODY, Tally
@@ -141,9 +142,9 @@ def test_gl_20_a_batch_that_ends_at_an_error(case: str) -> None:
 def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_commit() -> None:
     """Ten records, one of them bad: all are acquired until the member commits, whatever it has decided by then."""
     scenario = ten(poison=(Poison("t", 0, 6, "reject"),))
-    run = _Run(scenario, 0, requests=False)
+    run = Run(scenario, 0, requests=False)
     run.clock.run(900 * MS)
-    (client,), (served,) = run.clients, run.brokers.served
+    (client,), (served,) = run.lives, run.brokers.served
     (part,) = client._todo
     (said,) = part.acknowledgements[0]
     assert said.types == (ACCEPT,) * 6 + (3,) + (ACCEPT,) * 3
@@ -197,11 +198,11 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
         Settings(assignment_interval_ms=0, heartbeat_interval_ms=500),
         duration_ms=5000,
     )
-    run = _Run(scenario, 0, requests=False)
+    run = Run(scenario, 0, requests=False)
     run.clock.run(900 * MS)
-    assert run.clients[0]._sessions[0].places == [0, 1]
+    assert run.lives[0]._sessions[0].places == [0, 1]
     run.clock.run(4000 * MS)
-    mine, others = (client._sessions[0].places for client in run.clients)
+    mine, others = (client._sessions[0].places for client in run.lives)
     assert len(mine) == len(others) == 1
     assert set(mine) | set(others) == {0, 1}
 

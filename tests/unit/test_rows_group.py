@@ -24,8 +24,9 @@ from sharelag.whatif.fixed import with_assignment
 from sharelag.whatif.named import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
-from sharelag.whatif.simulate import _Run, simulate
+from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.run import Run
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.unit.test_lag import offsets
@@ -208,7 +209,7 @@ CHANGING = Scenario(
 @pytest.mark.row("GRP-06")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     """Five changes; Kafka makes it six: the new partition can be assigned when its share state was created."""
-    run, seen = _Run(CHANGING, 0, requests=False), [(0, 0)]
+    run, seen = Run(CHANGING, 0, requests=False), [(0, 0)]
     for time in range(70_000):
         run.clock.run(time * MS)
         if run.coordinator.group_epoch != seen[-1][1]:

@@ -123,11 +123,6 @@ class Brokers:
                 share = self._loader.loaded(place, old.log, window, old.leader_epoch)
                 self.served[place] = Served(place, old.log, share, broker, old.leader_epoch)
 
-    def delete_records(self, place: int, offset: int) -> None:
-        """Move the log start offset; share partitions notice at their next fetch."""
-        log = self.served[place].log
-        log.start = min(max(log.start, offset), log.end(self._clock.now))
-
     def note_drained(self, served: Served) -> None:
         """Note the time if nothing is left to finish, neither there nor elsewhere."""
         now = self._clock.now

@@ -66,6 +66,7 @@ SUMMARY = pa.schema(
 
 def summary(
     scenario: Scenario,
+    assignor: str,
     seed: int,
     timeline: pa.Table,
     members: pa.Table,
@@ -96,7 +97,7 @@ def summary(
     moves = int(np.sum(assigned.column("revoked").to_numpy()))
     row = {
         "scenario": scenario.name or None,
-        "assignor": scenario.assignor,
+        "assignor": assignor,
         "members": len(scenario.each_member()),
         "seed": seed,
         "duration_ms": scenario.duration_ms,

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from sharelag.whatif.scenario import Member, Scenario
-from sharelag.whatif.simulation.brokers import Brokers
-from sharelag.whatif.simulation.clients import Client
-from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.coordinator import Assigned
 from sharelag.whatif.simulation.tally import COUNTS, Tally
 
@@ -98,62 +95,6 @@ REQUESTS = pa.schema(
         ("request", pa.string()),  # fetch, acknowledge, close
     ]
 )
-
-
-class Samples:
-    """The rows of the timeline, taken while the simulation runs."""
-
-    def __init__(
-        self, scenario: Scenario, clock: Clock, brokers: Brokers, clients: Sequence[Client]
-    ) -> None:
-        self._scenario, self._clock, self._brokers, self._clients = (
-            scenario,
-            clock,
-            brokers,
-            clients,
-        )
-        self._rows: list[tuple[int, ...]] = []
-
-    def take(self) -> None:
-        """One row for each share partition as of now."""
-        now, clock = self._clock.now, self._clock
-        fetching: dict[int, int] = {}
-        for client in self._clients:
-            for place in client.places:
-                fetching[place] = fetching.get(place, 0) + 1
-        for served in self._brokers.served:
-            share, log = served.share, served.log
-            end, start, count = log.end(now), share.start_offset, share.delivery_complete_count
-            age = max(now - log.appended(start), 0) // MS if end - start - count > 0 else 0
-            self._rows.append(
-                (
-                    now // MS,
-                    log.start,
-                    start,
-                    share.end_offset,
-                    count,
-                    served.held,
-                    end,
-                    end - start - count,
-                    age,
-                    fetching.get(served.place, 0),
-                )
-            )
-            self._brokers.note_drained(served)
-        if now + self._scenario.step_ms * MS <= self._scenario.duration_ms * MS:
-            clock.after(self._scenario.step_ms * MS, self.take)
-
-    def table(self, names: Sequence[tuple[str, int]]) -> pa.Table:
-        """The timeline; ``names`` are topic and partition by place."""
-        values = np.array(self._rows, np.int64).reshape(-1, 10)
-        steps = len(values) // len(names)
-        columns = [
-            values[:, 0],
-            [name for _ in range(steps) for name, _ in names],
-            [partition for _ in range(steps) for _, partition in names],
-            *values[:, 1:].T,
-        ]
-        return pa.table(dict(zip(TIMELINE.names, columns, strict=True)), schema=TIMELINE)
 
 
 class Life(Protocol):
@@ -251,7 +192,7 @@ def duplicates(tally: Tally) -> int:
     )
 
 
-def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Client]) -> pa.Table:
+def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Life]) -> pa.Table:
     """The requests of all sessions."""
     rows = [(time / MS, clients[number].member.name, *rest) for time, number, *rest in made]
     return table(rows, REQUESTS)

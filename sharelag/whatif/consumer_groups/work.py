@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sharelag.whatif.consumer_groups.partition import Partition
 from sharelag.whatif.scenario import Behaviour
 from sharelag.whatif.simulation.streams import ACCEPT, CRASH, REJECT, RELEASE, Outcomes, Work
-from sharelag.whatif.twin.partition import Partition
 
 
 class Returned(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sharelag.whatif.consumer_groups.uniform import uniform
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.coordinator import Assigned
 from sharelag.whatif.simulation.membership import Membership
-from sharelag.whatif.twin.uniform import uniform
 
 Places = frozenset[int]
 _NONE: Places = frozenset()

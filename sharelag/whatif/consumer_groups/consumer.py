@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sharelag.whatif.consumer_groups.coordinator import Places
+from sharelag.whatif.consumer_groups.fetcher import Fetcher
+from sharelag.whatif.consumer_groups.work import Batch, Returned, worked
+from sharelag.whatif.consumer_groups.world import World
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.streams import Work
-from sharelag.whatif.twin.coordinator import Places
-from sharelag.whatif.twin.fetcher import Fetcher
-from sharelag.whatif.twin.work import Batch, Returned, worked
-from sharelag.whatif.twin.world import World
 
 _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(6)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from sharelag.whatif.consumer_groups.work import Returned
+from sharelag.whatif.consumer_groups.world import World
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.twin.work import Returned
-from sharelag.whatif.twin.world import World
 
 
 class Fetcher:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sharelag.whatif.consumer_groups.coordinator import Coordinator
+from sharelag.whatif.consumer_groups.partition import Partition
+from sharelag.whatif.consumer_groups.settings import ConsumerSettings
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import Clock
 from sharelag.whatif.simulation.streams import Outcomes
 from sharelag.whatif.simulation.tally import Tally
-from sharelag.whatif.twin.coordinator import Coordinator
-from sharelag.whatif.twin.partition import Partition
-from sharelag.whatif.twin.settings import ConsumerSettings
 
 
 @dataclass(frozen=True)

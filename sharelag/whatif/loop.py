@@ -1,0 +1,284 @@
+"""The event loop that share groups and consumer groups run in.
+
+What both kinds of group have in common: virtual time, the logs and what producers append to them,
+members that begin another life, faults, retention and compaction, the autoscaler, and the rows of
+the timeline. What is simultaneous happens in the order in which it was scheduled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.whatif.scenario import Fault, Member, Scenario, Service
+from sharelag.whatif.simulation import tables
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Assigned
+from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.logs import logs
+from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
+from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, Outcomes, Work
+from sharelag.whatif.simulation.summary import summary
+from sharelag.whatif.simulation.tally import Tally
+
+L = TypeVar("L", bound=Life)
+#: By place, how long the records of a partition take.
+Works = dict[int, Work]
+#: How often the log cleaner looks, at most.
+CLEAN_MS = 300_000
+_POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH}
+
+
+class Progress(NamedTuple):
+    """How far the group is in one partition, in offsets."""
+
+    start: int
+    window_end: int  # exclusive
+    complete: int  # finished from the start on
+    in_flight: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What every simulation leaves."""
+
+    timeline: pa.Table
+    deliveries: pa.Table
+    members: pa.Table
+    assignments: pa.Table
+    summary: pa.Table
+    scaling: pa.Table
+
+
+class Loop(ABC, Generic[L]):
+    """One run of a scenario, for either kind of group.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    seed : int
+
+    Attributes
+    ----------
+    names
+        Topic and partition by place.
+    first
+        The first place of each topic.
+    each
+        The members of the scenario, and those that an autoscaler adds.
+    lives
+        Lives of members so far.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.clock = Clock(scenario.begins_ms)
+        self.names = [
+            (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+        ]
+        self.first = {
+            topic: place for place, (topic, number) in enumerate(self.names) if number == 0
+        }
+        self.tally = Tally(len(self.names), scenario.step_ms * MS)
+        self.logs = [log for topic in logs(scenario, seed) for log in topic]
+        self.each = scenario.each_member()
+        self.lives: list[L] = []
+        self.outcomes = _outcomes(scenario, seed, self.names)
+        self.scaling: Scaling | None = None
+        self._works: dict[Service, Works] = {}
+        self._rows: list[tuple[int, ...]] = []
+
+    def end(self) -> Tables:
+        """Let it run to its end, and give what happened."""
+        scenario, clock = self.scenario, self.clock
+        clock.run(scenario.duration_ms * MS)
+        for life in self.lives:
+            life.finish()
+        timeline = self._timeline()
+        members = tables.members(self.tally, self.lives, clock.now)
+        assigned = tables.assignments(self._assigned())
+        return Tables(
+            timeline,
+            tables.deliveries(self.tally, self.names, self.lives),
+            members,
+            assigned,
+            summary(
+                scenario,
+                self._assignor(),
+                self.seed,
+                timeline,
+                members,
+                assigned,
+                self.tally,
+                self.logs,
+                self._held(),
+            ),
+            self.scaling.table() if self.scaling else SCALING.empty_table(),
+        )
+
+    # ---- what each kind of group does in its own way ----
+
+    @abstractmethod
+    def _gather(self) -> None:
+        """Let the members that are there at the begin have joined before."""
+
+    @abstractmethod
+    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L:
+        """Begin a life of a member."""
+
+    @abstractmethod
+    def _fail(self, fault: Fault) -> None:
+        """Let something happen to brokers."""
+
+    @abstractmethod
+    def _progress(self, place: int, end: int) -> Progress:
+        """How far the group is in a partition that ends there now."""
+
+    @abstractmethod
+    def _note_drained(self) -> None:
+        """Note the time if nothing is left to finish."""
+
+    @abstractmethod
+    def _observer(self) -> Callable[[bool], Observed]:
+        """What the autoscaler looks at the group with."""
+
+    @abstractmethod
+    def _assigned(self) -> Sequence[Assigned]:
+        """All target assignments."""
+
+    @abstractmethod
+    def _assignor(self) -> str: ...
+
+    @abstractmethod
+    def _held(self) -> int:
+        """Records that members work on."""
+
+    def _schedule_upkeep(self) -> None:
+        """Schedule what else the brokers do now and then."""
+        return
+
+    # ---- what happens when ----
+
+    def _begin(self) -> None:
+        """Schedule everything; the last line of whoever's ``__init__``."""
+        clock, scenario = self.clock, self.scenario
+        clock.at(0, self._sample)
+        for which, member in enumerate(self.each):
+            clock.at(member.join_ms * MS, self._spawn, which, 0)
+        if scenario.settled:
+            self._gather()
+        for fault in scenario.faults:
+            clock.at(fault.at_ms * MS, self._befall, fault)
+        self._schedule_upkeep()
+        for topic in scenario.topics:
+            places = range(self.first[topic.name], self.first[topic.name] + topic.partitions)
+            if topic.retention_ms is not None:
+                clock.at(0, self._retain, places, topic.retention_ms, topic.segment_records)
+            if topic.compact_ms is not None:
+                clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
+        if scenario.autoscaler:
+            self.scaling = Scaling(
+                scenario, clock, self.each, self.lives, self._spawn, self._observer()
+            )
+
+    def _spawn(self, which: int, life: int) -> None:
+        if self.scaling and which in self.scaling.retired:
+            return  # it crashed, and by now there is no need for it
+        member = self.each[which]
+        service = member.service
+        if service not in self._works:
+            factors = dict(service.by_partition)
+            self._works[service] = {
+                place: Work(self.seed, place, service, factors.get(name, 1.0))
+                for place, name in enumerate(self.names)
+            }
+        self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
+
+    def _befall(self, fault: Fault) -> None:
+        if not fault.member:
+            if fault.kind == "delete_records":
+                self._delete(self.first[fault.topic] + fault.partition, fault.offset)
+            else:
+                self._fail(fault)
+            return
+        alive = [
+            life for life in self.lives if life.member.name == fault.member and life.ended is None
+        ]
+        for life in alive:
+            if fault.kind == "crash":
+                life.crash()
+            elif fault.kind == "hang":
+                life.hang(fault.for_ms)
+            elif fault.kind == "subscribe":
+                life.subscribe(fault.topics)
+            else:
+                life.mute(fault.for_ms)
+
+    def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
+        """Delete the segments whose last record is too old, as the log cleaner does at times."""
+        for place in places:
+            end = self.logs[place].end_then(self.clock.now - retention_ms * MS)
+            self._delete(place, end // segment * segment)
+        self.clock.after(
+            min(retention_ms, CLEAN_MS) * MS, self._retain, places, retention_ms, segment
+        )
+
+    def _delete(self, place: int, offset: int) -> None:
+        """Delete the records of a partition before an offset; the group notices when it fetches."""
+        log = self.logs[place]
+        log.start = min(max(log.start, offset), log.end(self.clock.now))
+
+    def _compact(self, places: Sequence[int], every_ms: int) -> None:
+        for place in places:
+            self.logs[place].compact(self.clock.now)
+        self.clock.after(every_ms * MS, self._compact, places, every_ms)
+
+    # ---- the timeline ----
+
+    def _sample(self) -> None:
+        """One row for each partition as of now."""
+        now, step = self.clock.now, self.scenario.step_ms * MS
+        owners: dict[int, int] = {}
+        for life in self.lives:
+            for place in life.places:
+                owners[place] = owners.get(place, 0) + 1
+        for place, log in enumerate(self.logs):
+            end = log.end(now)
+            start, window_end, complete, in_flight, lag = self._progress(place, end)
+            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
+            offsets = (log.start, start, window_end, complete, in_flight, end, lag)
+            self._rows.append((now // MS, *offsets, age, owners.get(place, 0)))
+        self._note_drained()
+        if now + step <= self.scenario.duration_ms * MS:
+            self.clock.after(step, self._sample)
+
+    def _timeline(self) -> pa.Table:
+        values = np.array(self._rows, np.int64).reshape(-1, 10)
+        steps = len(values) // len(self.names)
+        columns = [
+            values[:, 0],
+            [name for _ in range(steps) for name, _ in self.names],
+            [partition for _ in range(steps) for _, partition in self.names],
+            *values[:, 1:].T,
+        ]
+        return pa.table(
+            dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE
+        )
+
+
+def _outcomes(
+    scenario: Scenario, seed: int, names: Sequence[tuple[str, int]]
+) -> Sequence[Outcomes]:
+    poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+    for one in scenario.poison:
+        poison.setdefault((one.topic, one.partition), {})[one.offset] = (
+            _POISON[one.how],
+            one.attempts,
+        )
+    return [Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(names)]
