@@ -27,11 +27,11 @@ from sharelag.shown import Shown
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
     Floats,
+    difference_interval,
     is_better,
+    mean_interval,
     median,
-    of_difference,
-    of_mean,
-    of_ratio,
+    ratio_interval,
 )
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
 from sharelag.whatif.grid import as_runs, grid, run
@@ -47,7 +47,7 @@ __all__ = [
     "variants",
 ]
 
-#: Is told how many runs are done, and of how many.
+#: Called with the number of runs done, and of all runs.
 Progress = Callable[[int, int], object]
 
 
@@ -129,7 +129,7 @@ def compare(
     optimal : bool
         Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
     progress : callable, optional
-        Is told ``(done, all)``, in runs.
+        Called with ``(done, all)``, in runs.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
             values = np.array(list(mine.values()), np.float64)
             unknown = int(np.isnan(values).sum())
             counts = {"n": len(values) - unknown, "unknown": unknown, "failed": failed.get(name, 0)}
-            bounds = of_mean(values, confidence)._asdict() | {"median": median(values, how)}
+            bounds = mean_interval(values, confidence)._asdict() | {"median": median(values, how)}
             measures.append(
                 {"variant": name, "measure": measure} | counts | bounds | {"confidence": confidence}
             )
@@ -192,14 +192,14 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
             if name != baseline:
                 values, others = _paired(by_variant[name], by_variant[baseline])
                 level = each_level(confidence, len(names) - 1)
-                told = {
+                row = {
                     "variant": name,
                     "baseline": baseline,
                     "measure": measure,
                     "confidence": confidence,
                 }
-                told |= _difference(values, others, level)
-                differences.append(told | {"better": is_better(values, others, how, level)})
+                row |= _difference(values, others, level)
+                differences.append(row | {"better": is_better(values, others, how, level)})
     return Comparison(
         runs,
         pa.Table.from_pylist(measures, schema=MEASURES),
@@ -280,7 +280,10 @@ def _paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Float
 
 
 def _difference(values: Floats, others: Floats, level: float) -> dict[str, float | int | None]:
-    difference, ratio = of_difference(values - others, level), of_ratio(values, others, level)
+    difference, ratio = (
+        difference_interval(values - others, level),
+        ratio_interval(values, others, level),
+    )
     unknown = int(np.isnan(values - others).sum())
     return {
         "n": len(values) - unknown,

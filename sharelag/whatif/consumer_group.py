@@ -30,7 +30,12 @@ import pyarrow.compute as pc
 from sharelag.errors import InputError
 from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison.intervals import Floats, is_better, of_difference, of_mean
+from sharelag.whatif.comparison.intervals import (
+    Floats,
+    difference_interval,
+    is_better,
+    mean_interval,
+)
 from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, Run
 from sharelag.whatif.consumer_groups.settings import ConsumerSettings
@@ -220,14 +225,14 @@ def _out_of_order(finished: pa.Table) -> float | None:
 
 def _answer(name: str, measure: Measure, runs: pa.Table, confidence: float) -> dict[str, object]:
     ours, theirs = (_of(runs, variant, name) for variant in (SHARE, CONSUMER))
-    difference = of_difference(ours - theirs, confidence)
+    difference = difference_interval(ours - theirs, confidence)
     better = is_better(ours, theirs, measure, confidence)
     return {
         "measure": name,
         "unit": measure.unit,
         "n": len(ours),
-        "consumer_group": of_mean(theirs, confidence).mean,
-        "share_group": of_mean(ours, confidence).mean,
+        "consumer_group": mean_interval(theirs, confidence).mean,
+        "share_group": mean_interval(ours, confidence).mean,
         "difference": difference.mean,
         "low": difference.low,
         "high": difference.high,

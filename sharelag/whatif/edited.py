@@ -54,7 +54,7 @@ def what_if(
     cancelled : callable, optional
         Is asked before each run whether to give up.
     progress : callable, optional
-        Is told ``(done, all)``, in runs.
+        Called with ``(done, all)``, in runs.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def what_if(
     """
     chosen = list(seeds)
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if cancelled is not None and cancelled():
             raise _CancelledError
         if progress is not None:
@@ -73,7 +73,7 @@ def what_if(
 
     sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment, chosen)}
     try:
-        comparison = compare(sides, seeds=chosen, baseline="baseline", progress=told)
+        comparison = compare(sides, seeds=chosen, baseline="baseline", progress=report)
     except _CancelledError:
         return None
     return pa.Table.from_pylist(

@@ -18,7 +18,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
-from sharelag.whatif import estimated
+from sharelag.whatif import estimates
 from sharelag.whatif.scenario import (
     Behaviour,
     Member,
@@ -102,14 +102,14 @@ def scenario_from(
     }
     topics = _topics(evidence, lag, progress, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
-    service = service or estimated.service(
+    service = service or estimates.service(
         lag, progress, _holders(evidence, name, len(members)), assumed
     )
-    behaviour = behaviour or estimated.behaviour(_of_group(evidence.observed, name), assumed)
+    behaviour = behaviour or estimates.behaviour(_of_group(evidence.observed, name), assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
-    polled = max_poll_records or estimated.polled(service, settings.limits.lock_duration_ms)
+    polled = max_poll_records or estimates.polled(service, settings.limits.lock_duration_ms)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; one broker without racks, with latencies as "
         "by default"
@@ -130,7 +130,7 @@ def scenario_from(
         )
         # Nobody is there, but whoever is added shall be like this.
         or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
-        producers=tuple(estimated.producers(topics, progress, batch_records, assumed)),
+        producers=tuple(estimates.producers(topics, progress, batch_records, assumed)),
         settings=settings,
         settled=True,
         assignor=assignor,

@@ -22,8 +22,8 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.scenario import Scenario
 
-#: So many mistakes are told at once.
-_TOLD = 5
+#: How many mistakes one message names.
+_MOST_MISTAKES = 5
 
 
 def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
@@ -46,12 +46,12 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
         A number in it is infinite or not a number.
     """
     plain = _adapter().dump_python(scenario, mode="json")
-    for topic, told in zip(scenario.topics, plain["topics"], strict=True):
+    for topic, written in zip(scenario.topics, plain["topics"], strict=True):
         # What follows from other fields would hide what people change there.
         if replace(topic, starts=()) == topic:
-            del told["starts"]
+            del written["starts"]
         if replace(topic, id="") == topic:
-            del told["id"]
+            del written["id"]
     separators = (",", ":") if indent is None else None
     try:
         return json.dumps(
@@ -82,20 +82,20 @@ def from_json(text: str | bytes) -> Scenario:
     try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
-        told = [
+        mistakes = [
             f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}"
             for one in error.errors()
         ]
-        raise _wrong(told) from error
+        raise _wrong(mistakes) from error
     # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
         raise _wrong([f"{key}: there is no such key" for key in unknown])
     return scenario
 
 
-def _wrong(told: list[str]) -> InputError:
-    more = f", and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-    return InputError(f"a scenario cannot be read: {'; '.join(told[:_TOLD])}{more}")
+def _wrong(mistakes: list[str]) -> InputError:
+    more = f", and {len(mistakes) - _MOST_MISTAKES} more" if len(mistakes) > _MOST_MISTAKES else ""
+    return InputError(f"a scenario cannot be read: {'; '.join(mistakes[:_MOST_MISTAKES])}{more}")
 
 
 def _refuse(name: str) -> Any:

@@ -22,7 +22,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.shown import Shown
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison.intervals import Interval, least_alike, of_one_side
+from sharelag.whatif.comparison.intervals import Interval, fewest_equal, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.scenario import Scenario
@@ -171,7 +171,7 @@ class Found(Shown):
         if self.undecided:
             said += f"; not decided by these seeds: {', '.join(map(str, self.undecided))}"
         if self.alike:
-            least = least_alike(2 * self.goal.confidence - 1)
+            least = fewest_equal(2 * self.goal.confidence - 1)
             said += f" (all runs of {', '.join(map(str, self.alike))} are the same, which takes {least} seeds to tell)"
         if not self.monotone:
             said += "; more members are not always better here, see the probes"
@@ -199,7 +199,7 @@ def fewest_members(
     between : (int, int)
         The least and the greatest number to try.
     progress : callable, optional
-        Is told ``(done, all)``, in runs, as far as can be foreseen.
+        Called with ``(done, all)``, in runs, as far as can be foreseen.
 
     Returns
     -------
@@ -232,12 +232,12 @@ def fewest_members(
 
     def meets(count: int) -> bool:
         if count not in tried:
-            told = (
+            report = (
                 None
                 if progress is None
                 else _further(progress, len(tried) * len(seeds), len(seeds))
             )
-            tried[count] = _probe(scenario, count, goal, seeds, told)
+            tried[count] = _probe(scenario, count, goal, seeds, report)
         return tried[count][0]["met"] is True
 
     members = _search(meets, least, most)
@@ -279,9 +279,9 @@ def _probe(
     runs = as_runs(plan, rows)
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
     unknown = int(np.isnan(values).sum())
-    found = of_one_side(values, goal.confidence)
-    told = {"members": count, "n": len(values) - unknown, "unknown": unknown, **found._asdict()}
-    return told | {"met": _met(found, goal)}, runs
+    found = one_sided_interval(values, goal.confidence)
+    row = {"members": count, "n": len(values) - unknown, "unknown": unknown, **found._asdict()}
+    return row | {"met": _met(found, goal)}, runs
 
 
 def _met(found: Interval, goal: Goal) -> bool | None:

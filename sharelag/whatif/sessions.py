@@ -48,7 +48,7 @@ def session_gaps(requests: pa.Table) -> pa.Table:
     follows = (epoch == due) | (epoch == _OPENS) | (is_open & (epoch == _CLOSES))
     wrong = order[~follows]
     reasons = np.where(is_open[~follows], GAP, NO_SESSION)
-    told = requests.take(pa.array(wrong))
+    found = requests.take(pa.array(wrong))
     for name, values in (("expected", due[~follows]), ("reason", reasons)):
-        told = told.append_column(name, pa.array(values))
-    return told.take(pa.array(np.argsort(wrong, kind="stable"))).cast(SESSION_GAPS)
+        found = found.append_column(name, pa.array(values))
+    return found.take(pa.array(np.argsort(wrong, kind="stable"))).cast(SESSION_GAPS)

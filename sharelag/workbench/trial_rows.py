@@ -80,9 +80,9 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
     level : float
         Confidence of each of the differences.
     """
-    from sharelag.whatif.comparison.intervals import least_alike
+    from sharelag.whatif.comparison.intervals import fewest_equal
 
-    least = least_alike(level)
+    least = fewest_equal(level)
     if seeds < least and any(row["low"] is None and row["difference"] != 0 for row in rows):
         yield (
             f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict where all of them differ by the "

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.whatif.comparison.intervals import of_mean
+from sharelag.whatif.comparison.intervals import mean_interval
 
 #: One variant; means over its runs, with bounds. Failed runs and those without an age are left out.
 COST_AGAINST_AGE = pa.schema(
@@ -69,7 +69,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     rows = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
-        cost, old = of_mean(hours[mine], confidence), of_mean(age[mine], confidence)
+        cost, old = mean_interval(hours[mine], confidence), mean_interval(age[mine], confidence)
         drained = int((~np.isnan(drain[mine])).sum())
         rows.append((name, int(mine.sum()), *cost, *old, drained))
     rows.sort(key=lambda row: (row[2], row[5]))

@@ -52,14 +52,14 @@ def autoscaler_of(text: str) -> Autoscaler:
     )
 
 
-def autoscaled(variants: Mapping[str, Scenario], told: Sequence[str]) -> dict[str, Scenario]:
+def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[str, Scenario]:
     """Each variant with each autoscaler, by names such as ``8 members · keda:threshold=100``.
 
     Parameters
     ----------
     variants : mapping of str to Scenario
         As `sharelag.whatif.compare.variants` makes them.
-    told : sequence of str
+    texts : sequence of str
         As `autoscaler_of` reads them; nothing leaves the variants as they are.
 
     Raises
@@ -67,8 +67,8 @@ def autoscaled(variants: Mapping[str, Scenario], told: Sequence[str]) -> dict[st
     InputError
         One cannot be read, or comes twice.
     """
-    autoscalers = {text: autoscaler_of(text) for text in told}
-    if len(autoscalers) < len(told):
+    autoscalers = {text: autoscaler_of(text) for text in texts}
+    if len(autoscalers) < len(texts):
         raise InputError("an autoscaler is given twice: give each once")
     if not autoscalers:
         return dict(variants)

@@ -28,7 +28,7 @@ class Interval(NamedTuple):
     high: float | None = None
 
 
-def of_mean(values: Floats, level: float) -> Interval:
+def mean_interval(values: Floats, level: float) -> Interval:
     """Bounds of a mean by Student's t.
 
     Parameters
@@ -55,41 +55,41 @@ def of_mean(values: Floats, level: float) -> Interval:
     return Interval(mean, float(low), float(high))
 
 
-def of_difference(differences: Floats, level: float) -> Interval:
+def difference_interval(differences: Floats, level: float) -> Interval:
     """The same of paired differences.
 
     Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
     anything after two runs: then an exact sign test has to say that the difference is no luck.
     """
-    found = of_mean(differences, level)
+    found = mean_interval(differences, level)
     if found.mean and found.low == found.high and not _is_signed(differences, level):
         return Interval(found.mean)
     return found
 
 
-def of_one_side(values: Floats, confidence: float) -> Interval:
+def one_sided_interval(values: Floats, confidence: float) -> Interval:
     """Bounds of a mean, each of which leaves out one side only: to hold it against a limit.
 
-    Where all values are the same, there has to be no luck in that, as with `of_difference`: else
+    Where all values are the same, that need not be luck, as with `difference_interval`: else
     there are no bounds.
     """
     level = 2 * confidence - 1
-    found = of_mean(values, level)
-    if found.mean is not None and found.low == found.high and len(values) < least_alike(level):
+    found = mean_interval(values, level)
+    if found.mean is not None and found.low == found.high and len(values) < fewest_equal(level):
         return Interval(found.mean)
     return found
 
 
-def least_alike(level: float) -> int:
+def fewest_equal(level: float) -> int:
     """From how many runs on it is no luck that all of them are on one side (two-sided exact sign test)."""
     return 1 + ceil(-log2(1 - level))
 
 
-def of_ratio(values: Floats, others: Floats, level: float) -> Interval:
+def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
     """The geometric mean of paired ratios, by Student's t on their logarithms; nothing where one is not above 0."""
     if not ((values > 0) & (others > 0)).all():  # NaN is not, either
         return Interval()
-    found = of_difference(np.log(values) - np.log(others), level)
+    found = difference_interval(np.log(values) - np.log(others), level)
     return Interval(*(None if number is None else float(np.exp(number)) for number in found))
 
 
@@ -117,7 +117,7 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
         if not _is_signed(signs, level):
             return None
         return bool(signs.sum() < 0) == (measure.better == "lower")
-    found = of_difference(values - others, level)
+    found = difference_interval(values - others, level)
     if found.low is None or found.high is None or found.low <= 0 <= found.high:
         return None
     return (found.high < 0) == (measure.better == "lower")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sharelag.whatif.consumer_groups.coordinator import Places
 from sharelag.whatif.consumer_groups.fetcher import Fetcher
-from sharelag.whatif.consumer_groups.work import Batch, Returned, worked
+from sharelag.whatif.consumer_groups.work import Batch, Returned, process
 from sharelag.whatif.consumer_groups.world import World
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
@@ -35,7 +35,7 @@ class Consumer(Life):
         super().__init__(world, member, number, life, which, work)
         self._world = world
         self._fetcher = Fetcher(world, member, self._fetched)
-        self._target: Places | None = None  # told, but not yet taken over
+        self._target: Places | None = None  # sent by the coordinator, not yet taken over
         self._batch: Batch | None = None
         self._committed_at = self.joined
         self._overslept = False
@@ -77,10 +77,10 @@ class Consumer(Life):
         answer = self._world.coordinator.heartbeat(
             self.id, frozenset(known), owned, not self._known
         )
-        self._clock.after(self._network, self._told, answer)
+        self._clock.after(self._network, self._heartbeat_answered, answer)
 
-    def _told(self, answer: Places | bool | None) -> None:
-        if self._is_stopped(self._told, answer) or not self._is_member():
+    def _heartbeat_answered(self, answer: Places | bool | None) -> None:
+        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
             return
         self._known = answer is not False
         if answer is False:  # fenced: what it had is another one's
@@ -161,7 +161,7 @@ class Consumer(Life):
         limit = (
             world.scenario.settings.limits.delivery_count_limit if attempts is None else attempts
         )
-        batch = self._batch = worked(
+        batch = self._batch = process(
             returned, behaviour, limit, self.work.__getitem__, world.outcomes
         )
         batch.duration += round(self.member.service.poll_ms * MS)
@@ -179,10 +179,10 @@ class Consumer(Life):
         if batch.duration > longest:
             self._clock.after(longest, self._overslept_poll, self.polls)
         self._busy_since = self._clock.now
-        self._clock.after(batch.duration, self._worked, batch)
+        self._clock.after(batch.duration, self._work_done, batch)
 
-    def _worked(self, batch: Batch) -> None:
-        if self._is_stopped(self._worked, batch):
+    def _work_done(self, batch: Batch) -> None:
+        if self._is_stopped(self._work_done, batch):
             return
         self._stop_work()
         if batch.crashes:
@@ -209,16 +209,16 @@ class Consumer(Life):
     def _commit(self, places: Sequence[int]) -> None:
         """Commit what is done."""
         positions = self._fetcher.positions
-        told = {place: positions[place] for place in places if place in positions}
+        committed = {place: positions[place] for place in places if place in positions}
         for partition, first, _ in self._batch.returned if self._batch else ():
-            if partition.place in told:
-                told[partition.place] = first
-        if told and self._known:
-            self._clock.after(self._write - self._network, self._commit_arrives, told)
+            if partition.place in committed:
+                committed[partition.place] = first
+        if committed and self._known:
+            self._clock.after(self._write - self._network, self._commit_arrives, committed)
 
-    def _commit_arrives(self, told: dict[int, int]) -> None:
+    def _commit_arrives(self, committed: dict[int, int]) -> None:
         if self.id in self._world.coordinator.members:  # else it is fenced
-            for place, position in told.items():
+            for place, position in committed.items():
                 self._world.partitions[place].committed = position
 
     def _close(self) -> None:

@@ -25,8 +25,8 @@ class Joined:
     subscribed: Places
     last_beat: int
     target: Places = _NONE
-    held: Places = _NONE  # told, and not yet given up
-    told: Places | None = None
+    held: Places = _NONE  # sent, and not yet given up
+    sent: Places | None = None
 
 
 class Coordinator(Membership[Joined]):
@@ -84,16 +84,16 @@ class Coordinator(Membership[Joined]):
             self._change()
         known.last_beat = self._clock.now
         self._assign()
-        if known.told is not None and owned <= known.told:
-            known.held = known.told  # what it was told to give up it has given up
+        if known.sent is not None and owned <= known.sent:
+            known.held = known.sent  # what it was told to give up it has given up
         others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
         # First it gives up, then it gets.
         wanted = known.held & known.target
         if known.held <= known.target:
             wanted = known.target - others
-        if wanted == known.told:
+        if wanted == known.sent:
             return None
-        known.told = wanted
+        known.sent = wanted
         known.held |= wanted
         return wanted
 

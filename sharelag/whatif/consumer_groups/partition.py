@@ -85,7 +85,7 @@ class Partition:
         self.delivered = max(self.delivered, offset)
 
 
-def begun(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
+def started(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
     """A partition as a consumer group would find it that is as far as the share group."""
     window = start.window
     if window is None or window.start_offset < 0:

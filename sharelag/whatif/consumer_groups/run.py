@@ -10,7 +10,7 @@ import pyarrow as pa
 from sharelag.shown import Shown
 from sharelag.whatif.consumer_groups.consumer import Consumer
 from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
-from sharelag.whatif.consumer_groups.partition import begun
+from sharelag.whatif.consumer_groups.partition import started
 from sharelag.whatif.consumer_groups.settings import ConsumerSettings
 from sharelag.whatif.consumer_groups.watch import Watch
 from sharelag.whatif.consumer_groups.world import World
@@ -64,7 +64,7 @@ class Run(Loop[Consumer]):
         starts = [start for topic in scenario.topics for start in topic.starts]
         earliest = scenario.settings.auto_offset_reset == "earliest"
         self.partitions = [
-            begun(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
+            started(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
         ]
         self.coordinator = Coordinator(
             self.clock,

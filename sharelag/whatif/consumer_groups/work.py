@@ -40,7 +40,7 @@ class Batch:
     retries: dict[int, int] = field(default_factory=dict)
 
 
-def worked(
+def process(
     returned: Sequence[Returned],
     behaviour: Behaviour,
     attempts: int,
@@ -80,7 +80,7 @@ def worked(
         for offset in sorted(odd.keys() - no_work):
             batch.duration += _time(here, done, offset - 1, idle)
             done = offset + 1
-            if _tried(
+            if _process_record(
                 batch, partition, offset, odd[offset], behaviour, attempts, here, outcomes[place]
             ):
                 batch.crashes = True
@@ -89,7 +89,7 @@ def worked(
     return batch
 
 
-def _tried(
+def _process_record(
     batch: Batch,
     partition: Partition,
     offset: int,

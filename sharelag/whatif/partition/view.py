@@ -21,16 +21,16 @@ class InFlight(NamedTuple):
 
 def in_flight(state: State) -> list[InFlight]:
     """See `SharePartition.in_flight`."""
-    told: list[InFlight] = []
+    found: list[InFlight] = []
     for batch in state.batches:
         for run in batch.runs:
             if run.last >= state.start_offset:
-                part = _told(run, max(run.first, state.start_offset))
-                last = told[-1] if told else None
+                part = _as_in_flight(run, max(run.first, state.start_offset))
+                last = found[-1] if found else None
                 if last and (last.last_offset, *last[2:]) == (part.first_offset - 1, *part[2:]):
-                    part = part._replace(first_offset=told.pop().first_offset)
-                told.append(part)
-    return told
+                    part = part._replace(first_offset=found.pop().first_offset)
+                found.append(part)
+    return found
 
 
 def state_of(state: State, offset: int) -> DeliveryState:
@@ -49,7 +49,7 @@ def state_of(state: State, offset: int) -> DeliveryState:
     return DeliveryState.AVAILABLE if beyond or unknown else DeliveryState.ARCHIVED
 
 
-def _told(run: Run, first: int) -> InFlight:
+def _as_in_flight(run: Run, first: int) -> InFlight:
     state = DeliveryState(run.state)
     if state != ACQUIRED:
         return InFlight(first, run.last, state, run.deliveries, None, None)

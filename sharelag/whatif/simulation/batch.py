@@ -61,7 +61,7 @@ def parts(
         answer is not None and CRASH in answer for answer in answers
     ):
         return _record_by_record(delivered, answers, behaviour, logs, work)
-    told: dict[int, list[_Told]] = {}
+    typed: dict[int, list[_Typed]] = {}
     duration = 0
     for one, answer in zip(delivered, answers, strict=True):
         gaps = logs[one.place].gaps(one.first_offset, one.last_offset)
@@ -69,24 +69,24 @@ def parts(
         duration += here.total(one.first_offset, one.last_offset) - sum(
             here.total(gap, gap) for gap in gaps
         )
-        told.setdefault(one.place, []).append(
-            _Told(one.first_offset, one.last_offset, _types(one, answer, gaps))
+        typed.setdefault(one.place, []).append(
+            _Typed(one.first_offset, one.last_offset, _types(one, answer, gaps))
         )
-    return [Part(duration, {place: _acknowledged(mine) for place, mine in told.items()})]
+    return [Part(duration, {place: _acknowledged(mine) for place, mine in typed.items()})]
 
 
 def renewals(todo: Sequence[Part]) -> Acknowledgements:
     """Renew the locks of all that is still to be acknowledged."""
-    told: Acknowledgements = {}
+    typed: Acknowledgements = {}
     for part in todo:
         for place, given in part.acknowledgements.items():
-            told.setdefault(place, []).extend(
+            typed.setdefault(place, []).extend(
                 one._replace(types=AcknowledgeType.RENEW) for one in given
             )
-    return told
+    return typed
 
 
-class _Told(NamedTuple):
+class _Typed(NamedTuple):
     """What is said of records that were delivered together; no types: all are accepted."""
 
     first: int
@@ -106,11 +106,11 @@ def _accepted(size: int) -> Longs:
     return np.full(size, ACCEPT, np.int64)
 
 
-def _acknowledged(told: Sequence[_Told]) -> list[Acknowledgement]:
+def _acknowledged(typed: Sequence[_Typed]) -> list[Acknowledgement]:
     """As the client does it: neighbours together, however they were delivered."""
     made: list[Acknowledgement] = []
-    joined: list[_Told] = []
-    for one in sorted(told, key=itemgetter(0)):
+    joined: list[_Typed] = []
+    for one in sorted(typed, key=itemgetter(0)):
         if joined and joined[-1].last + 1 != one.first:
             made += _of_neighbours(joined)
             joined = []
@@ -118,13 +118,13 @@ def _acknowledged(told: Sequence[_Told]) -> list[Acknowledgement]:
     return made + _of_neighbours(joined)
 
 
-def _of_neighbours(told: Sequence[_Told]) -> list[Acknowledgement]:
-    if all(one.types is None for one in told):
-        return [Acknowledgement(told[0].first, told[-1].last, AcknowledgeType.ACCEPT)]
+def _of_neighbours(typed: Sequence[_Typed]) -> list[Acknowledgement]:
+    if all(one.types is None for one in typed):
+        return [Acknowledgement(typed[0].first, typed[-1].last, AcknowledgeType.ACCEPT)]
     types = [
-        _accepted(one.last - one.first + 1) if one.types is None else one.types for one in told
+        _accepted(one.last - one.first + 1) if one.types is None else one.types for one in typed
     ]
-    return list(_runs(told[0].first, np.concatenate(types)))
+    return list(_runs(typed[0].first, np.concatenate(types)))
 
 
 def _runs(first: int, types: Longs) -> Iterator[Acknowledgement]:
@@ -185,8 +185,8 @@ def _record_by_record(
 
 
 def _say(part: Part, place: int, offset: int, type_: int) -> None:
-    told = part.acknowledgements.setdefault(place, [])
-    if told and told[-1].last_offset == offset - 1 and told[-1].types == type_:
-        told[-1] = told[-1]._replace(last_offset=offset)
+    typed = part.acknowledgements.setdefault(place, [])
+    if typed and typed[-1].last_offset == offset - 1 and typed[-1].types == type_:
+        typed[-1] = typed[-1]._replace(last_offset=offset)
     else:
-        told.append(Acknowledgement(offset, offset, type_))
+        typed.append(Acknowledgement(offset, offset, type_))

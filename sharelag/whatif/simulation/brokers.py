@@ -52,15 +52,15 @@ class Brokers:
                 self.refuse(place, fetch.number, given)
             self._clock.after(RECONNECT, fetch.answer, [])
             return
-        told = {
+        accepted = {
             place: given
             for place, given in acknowledgements.items()
             if self._is_held(fetch, place, given)
         }
-        if told:
+        if accepted:
             fetch.answer_from = self._clock.now + self._write
-            self._clock.after(self._write, self._acknowledge, fetch, told)
-            for place in told:
+            self._clock.after(self._write, self._acknowledge, fetch, accepted)
+            for place in accepted:
                 self._wake(self.served[place])
         if not fetch.places:
             self._answer(fetch, [])
@@ -88,7 +88,7 @@ class Brokers:
 
     def add(self, place: int) -> None:
         """The group hears of a partition that was added to a topic; its state is created."""
-        self.served[place] = self._loader.begun(place, self.served[place].log)
+        self.served[place] = self._loader.started(place, self.served[place].log)
 
     def change_leader(self, place: int) -> None:
         """Another broker leads: it knows what was written, and no more."""

@@ -60,10 +60,10 @@ class Client(Life):
         answer = self._world.coordinator.heartbeat(
             self.id, self._topics, self.member.rack, not self._known
         )
-        self._clock.after(self._network, self._told, answer)
+        self._clock.after(self._network, self._heartbeat_answered, answer)
 
-    def _told(self, answer: Target | bool | None) -> None:
-        if self._is_stopped(self._told, answer) or not self._is_member():
+    def _heartbeat_answered(self, answer: Target | bool | None) -> None:
+        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
             return
         self._known = answer is not False
         if answer is True:
@@ -105,9 +105,9 @@ class Client(Life):
         order = sorted(by_broker)
         broker = order[self._turn % len(order)]
         self._turn += 1
-        told = self._take_pending()
-        mine = {place: given for place, given in told.items() if self._broker(place) == broker}
-        self._acknowledge({place: given for place, given in told.items() if place not in mine})
+        sent = self._take_pending()
+        mine = {place: given for place, given in sent.items() if self._broker(place) == broker}
+        self._acknowledge({place: given for place, given in sent.items() if place not in mine})
         session = session_with(broker, self._sessions, self._world.brokers.leaders)
         wanted = by_broker[broker]
         kept = [place for place in session.places if place in wanted]
@@ -141,10 +141,10 @@ class Client(Life):
 
     def _work_on(self, todo: list[Part]) -> None:
         self._busy_since, self._todo = self._clock.now, todo
-        self._clock.after(todo[0].duration, self._worked, todo)
+        self._clock.after(todo[0].duration, self._work_done, todo)
 
-    def _worked(self, todo: list[Part]) -> None:
-        if self._is_stopped(self._worked, todo):
+    def _work_done(self, todo: list[Part]) -> None:
+        if self._is_stopped(self._work_done, todo):
             return
         self._stop_work()
         part, *rest = todo
@@ -160,11 +160,11 @@ class Client(Life):
             self._poll()
 
     def _acknowledge(
-        self, told: Acknowledgements, then: Callable[[list[Delivered]], None] = lambda _: None
+        self, sent: Acknowledgements, then: Callable[[list[Delivered]], None] = lambda _: None
     ) -> bool:
         """Send acknowledgements alone; ``then`` follows the last answer."""
         by_broker: dict[int, Acknowledgements] = {}
-        for place, given in told.items():
+        for place, given in sent.items():
             by_broker.setdefault(self._broker(place), {})[place] = given
         for number, (broker, mine) in enumerate(sorted(by_broker.items())):
             last = number == len(by_broker) - 1
@@ -176,10 +176,10 @@ class Client(Life):
         broker: int,
         what: str,
         places: list[int],
-        told: Acknowledgements,
+        sent: Acknowledgements,
         answer: Callable[[list[Delivered]], None],
     ) -> None:
-        told = {place: given for place, given in told.items() if self._is_still_led(place, given)}
+        sent = {place: given for place, given in sent.items() if self._is_still_led(place, given)}
         session = session_with(broker, self._sessions, self._world.brokers.leaders)
         if self._world.requests is not None:
             self._world.requests.append((self._clock.now, self.number, broker, session.epoch, what))
@@ -192,16 +192,16 @@ class Client(Life):
             self.member.acquire_mode,
             answer,
         )
-        self._clock.after(self._network, self._world.brokers.fetch, fetch, told, self._wait)
+        self._clock.after(self._network, self._world.brokers.fetch, fetch, sent, self._wait)
 
     def _close(self) -> None:
-        told = self._take_pending()
-        self._acknowledge(told)
+        sent = self._take_pending()
+        self._acknowledge(sent)
         for broker in sorted(self._sessions):
             if self._world.requests is not None:
                 self._world.requests.append((self._clock.now, self.number, broker, -1, "close"))
         # A moment later, so that what it has acknowledged is written when its sessions end.
-        written = round(self._world.scenario.costs.write_ms * MS) + 1 if told else 0
+        written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number, self.id)
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._end("left")
@@ -214,8 +214,8 @@ class Client(Life):
         return same
 
     def _take_pending(self) -> Acknowledgements:
-        told, self._pending = self._pending, {}
-        return told
+        sent, self._pending = self._pending, {}
+        return sent
 
     def _broker(self, place: int) -> int:
         return self._world.brokers.served[place].leader

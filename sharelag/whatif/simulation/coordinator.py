@@ -34,7 +34,7 @@ class Joined:
     last_beat: int
     member_epoch: int = 0
     target: Target = field(default_factory=dict)
-    told: Target | None = None
+    sent: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,9 @@ class Coordinator(Membership[Joined]):
         own = {
             topic: partitions for topic, partitions in known.target.items() if topic in subscribed
         }
-        if known.told == own:
+        if known.sent == own:
             return None
-        known.told = own
+        known.sent = own
         return own
 
     def _initialize(self) -> None:

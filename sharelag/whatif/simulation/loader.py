@@ -28,13 +28,13 @@ class Loader:
     def all(self, logs: Sequence[Log]) -> list[Served]:
         """The share partitions at the begin; of one that is added later nothing is written yet."""
         return [
-            self.begun(place, log)
+            self.started(place, log)
             if self._there[place]
             else Served(place, log, SharePartition(0), 0)
             for place, log in enumerate(logs)
         ]
 
-    def begun(self, place: int, log: Log) -> Served:
+    def started(self, place: int, log: Log) -> Served:
         """A share partition as the scenario finds it, or a new one."""
         now, window = self._clock.now_ms, self._starts[place]
         if window is None:

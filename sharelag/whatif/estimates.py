@@ -101,16 +101,16 @@ def producers(
     """Who goes on to produce at the rates at which records arrived."""
     producers = []
     for topic in topics:
-        told = [
+        known = [
             progress.get((topic.id, number), {}).get("arrival_rate")
             for number in range(topic.partitions)
         ]
-        unknown = sum(rate is None for rate in told)
+        unknown = sum(rate is None for rate in known)
         if unknown:
             assumed.append(
                 f"nothing arrives in {unknown} partitions of {topic.name}, whose rates are not known"
             )
-        rates = [max(rate or 0.0, 0.0) for rate in told]
+        rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):
             assumed.append(
                 f"records of {topic.name} go on to arrive by chance, {sum(rates):.3g} a second"
