@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+    from sharelag.whatif.assignors.registry import ASSIGNORS, assign, assignor_names, register
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
     from sharelag.whatif.autoscaling.cost import cost_against_age
     from sharelag.whatif.compare import Comparison, compare, compared, variants
@@ -78,6 +78,7 @@ __all__ = [
     "TargetAge",
     "Topic",
     "assign",
+    "assignor_names",
     "compare",
     "compared",
     "consumer_group_twin",
@@ -96,7 +97,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "assignors.registry": ("ASSIGNORS", "assign", "register"),
+    "assignors.registry": ("ASSIGNORS", "assign", "assignor_names", "register"),
     "autoscale": ("Fixed", "Hpa", "Keda", "Pods", "Policy", "Rules", "TargetAge"),
     "autoscaling.cost": ("cost_against_age",),
     "compare": ("Comparison", "compare", "compared", "variants"),

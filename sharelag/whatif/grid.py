@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.version import __version__
-from sharelag.whatif.assignors.registry import ASSIGNORS
+from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.scenario_json import to_json
@@ -131,14 +131,14 @@ def _ratio(row: Mapping[str, Any], best: Mapping[str, Any], name: str) -> float 
 
 
 def is_ours(assignor: str) -> bool:
-    """Whether an assignor is part of sharelag, or none at all, and not one that `register` added."""
-    function = ASSIGNORS.get(assignor)
+    """Whether sharelag itself has the assignor, or nobody has."""
+    function = known_assignor(assignor)
     return function is None or str(getattr(function, "__module__", "")).startswith("sharelag.")
 
 
 def _text(scenario: Scenario) -> str:
     """All that a run depends on, but for the seed."""
-    source = "" if is_ours(scenario.assignor) else _source(ASSIGNORS[scenario.assignor])
+    source = "" if is_ours(scenario.assignor) else _source(find_assignor(scenario.assignor))
     return "\n".join([__version__, source, to_json(scenario)])
 
 

@@ -1,4 +1,4 @@
-"""The assignors by name; users add functions of their own."""
+"""The assignors by name; users and installed packages add functions of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sharelag.whatif.assignors.by_lag import lag_proportional
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.lag_aware_sticky import lag_aware_sticky
 from sharelag.whatif.assignors.optimal import optimal
+from sharelag.whatif.assignors.plugins import load_plugin, plugin_names
 from sharelag.whatif.assignors.rack_aware import rack_aware
 from sharelag.whatif.assignors.simple import simple
 from sharelag.whatif.assignors.simple_4_1 import simple_4_1
@@ -20,7 +21,8 @@ from sharelag.whatif.assignors.simple_4_1 import simple_4_1
 Assignor = Callable[..., Assignment]
 A = TypeVar("A", bound=Assignor)
 
-#: Assignors by name: ours, and those that `register` added.
+#: Assignors by name: ours, those that `register` added, and those of installed packages that were
+#: used already (`assignor_names` has them all).
 ASSIGNORS: dict[str, Assignor] = {
     "simple": simple,
     "simple-4.1": simple_4_1,
@@ -34,6 +36,47 @@ ASSIGNORS: dict[str, Assignor] = {
     "optimal": optimal,
 }
 _OURS = frozenset(ASSIGNORS)
+#: Those of ours that were looked for in vain among the assignors of installed packages.
+_UNRIVALLED: set[str] = set()
+
+
+def find_assignor(name: str) -> Assignor:
+    """An assignor by its name: ours, one that `register` added, or one of an installed package.
+
+    Raises
+    ------
+    InputError
+        There is none of that name, or that of an installed package cannot be used.
+    """
+    function = known_assignor(name)
+    if function is None:
+        raise InputError(
+            f"there is no assignor {name!r}: choose one of {', '.join(assignor_names())}, "
+            f"or register it"
+        )
+    return function
+
+
+def known_assignor(name: str) -> Assignor | None:
+    """An assignor by its name, or None; that of an installed package is imported now.
+
+    Raises
+    ------
+    InputError
+        That of an installed package cannot be used.
+    """
+    if name not in ASSIGNORS or (name in _OURS and name not in _UNRIVALLED):
+        function = load_plugin(name, name in _OURS)
+        if function is not None:
+            ASSIGNORS[name] = function
+        elif name in _OURS:
+            _UNRIVALLED.add(name)
+    return ASSIGNORS.get(name)
+
+
+def assignor_names() -> list[str]:
+    """The names of all assignors: ours, registered ones, and those of installed packages."""
+    return list(dict.fromkeys([*ASSIGNORS, *plugin_names()]))
 
 
 def assign(
@@ -47,7 +90,7 @@ def assign(
     Parameters
     ----------
     name : str
-        A key of `ASSIGNORS`.
+        One of `assignor_names`.
     members : iterable of mapping
         A member each: ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment
         so far: partitions by topic; may be left out), ``rack`` (may be left out).
@@ -71,7 +114,7 @@ def assign(
     AssignorError
         The assignor has no answer, or not one that can be used.
     """
-    _find(name)
+    find_assignor(name)
     return assign_group(name, Group.of(members, topics), **options)
 
 
@@ -81,7 +124,7 @@ def assign_group(name: str, group: Group, **options: Any) -> Assignment:
     Parameters
     ----------
     name : str
-        A key of `ASSIGNORS`.
+        One of `assignor_names`.
     group : Group
     **options
         Of the assignor.
@@ -98,7 +141,7 @@ def assign_group(name: str, group: Group, **options: Any) -> Assignment:
     AssignorError
         The assignor has no answer, or one that cannot be used.
     """
-    function = _find(name)
+    function = find_assignor(name)
     try:
         inspect.signature(function).bind(group, **options)
     except TypeError as error:
@@ -143,14 +186,6 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
         raise InputError(f"the assignor {name!r} is not a function: give one that takes a group")
     ASSIGNORS[name] = function
     return function
-
-
-def _find(name: str) -> Assignor:
-    if name not in ASSIGNORS:
-        raise InputError(
-            f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
-        )
-    return ASSIGNORS[name]
 
 
 def _checked(name: str, group: Group, answer: Any) -> Assignment:

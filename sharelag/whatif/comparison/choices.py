@@ -10,7 +10,7 @@ from typing import Any
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
-from sharelag.whatif.assignors.registry import ASSIGNORS
+from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import Scenario, Settings
 
@@ -45,7 +45,7 @@ def variants(
     scenario : Scenario
         What is not named stays as it is there.
     assignors : iterable of str
-        Keys of `sharelag.whatif.ASSIGNORS`.
+        Some of `sharelag.whatif.assignor_names`.
     members : iterable of int
         Numbers of members; accidents of single members are left out then (`Scenario.with_members`).
     settings : mapping of str to Settings or mapping
@@ -71,10 +71,7 @@ def variants(
             )
         settings = {}
     for name in (assignors := list(assignors)):
-        if name not in ASSIGNORS:
-            raise InputError(
-                f"there is no assignor {name!r}: choose one of {', '.join(ASSIGNORS)}, or register it"
-            )
+        find_assignor(name)
     peopled = {_members(count): scenario.with_members(count) for count in members} or {"": scenario}
     set_ = {label: _changed(scenario.settings, given) for label, given in settings.items()} or {
         "": scenario.settings

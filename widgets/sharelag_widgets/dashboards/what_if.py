@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
-from sharelag.whatif import ASSIGNORS, Comparison, Scenario, compare
+from sharelag.whatif import Comparison, Scenario, assignor_names, compare
 from sharelag.workbench.charts import compared_figure, compared_records, text
 from sharelag.workbench.charts.comparison import measure_words
 
@@ -66,7 +66,7 @@ class WhatIfLab(GroupDashboard):
         self.comparison: Comparison | None = None
         self._trial: Run | None = None
         self.assignors = W.SelectMultiple(
-            options=list(ASSIGNORS), value=["lag-aware-sticky"], description="Assignors", rows=5
+            options=assignor_names(), value=["lag-aware-sticky"], description="Assignors", rows=5
         )
         self.assignors.layout.width = "19em"
         self.assignors.style.description_width = "initial"
@@ -313,7 +313,7 @@ class WhatIfLab(GroupDashboard):
                 AssignmentEditor.of(
                     partitions,
                     held,
-                    choices=list(ASSIGNORS),
+                    choices=assignor_names(),
                     selection=self.selection,
                     title="",
                     **can,

@@ -1,0 +1,131 @@
+"""Assignors of other installed packages plug in by an entry point."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sharelag.cli.what_if import simulate as command
+from sharelag.errors import InputError
+from sharelag.whatif import ASSIGNORS, assign, assignor_names, compare, named, simulate, variants
+from sharelag.whatif.simulate import SimulationResult
+
+#: Installs a package: name of the distribution, its entry points, and the code of its module.
+Install = Callable[[str, str, str], None]
+
+CODE = """
+def last_first(group):
+    places = sorted(group.places, reverse=True)
+    return {
+        member.id: {place[0]: [place[1]]}
+        for member, place in zip(group.members, places)
+    }
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    before, modules = dict(ASSIGNORS), set(sys.modules)
+
+    def installed(name: str, points: str, code: str) -> None:
+        module = name.replace("-", "_")
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[sharelag.assignors]\n{points}\n")
+        (tmp_path / f"{module}.py").write_text(code)
+        importlib.invalidate_caches()
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield installed
+    ASSIGNORS.clear()
+    ASSIGNORS.update(before)
+    for module in sys.modules.keys() - modules:
+        del sys.modules[module]
+
+
+def pairs_at_last(result: SimulationResult) -> int:
+    pairs: int = result.assignments.column("pairs")[-1].as_py()
+    return pairs
+
+
+def test_the_assignor_of_an_installed_package_is_found_by_its_name(install: Install) -> None:
+    install("cold-start", "last-first = cold_start:last_first", CODE)
+    assert "last-first" in assignor_names()
+    assert "cold_start" not in sys.modules  # nothing is imported before it is asked for
+    members = [{"id": id_, "subscribed": ["t"]} for id_ in "ab"]
+    answer = assign("last-first", members, {"t": {"partitions": 3}})
+    assert answer == {"a": {"t": [2]}, "b": {"t": [1]}}
+
+
+def test_a_simulation_and_a_comparison_take_it(install: Install) -> None:
+    install("cold-start", "last-first = cold_start:last_first", CODE)
+    tried = variants(named("uneven"), assignors=["simple", "last-first"])
+    result = simulate(tried["last-first"])
+    assert result.summary.column("assignor").to_pylist() == ["last-first"]
+    assert pairs_at_last(result) == len(tried["last-first"].each_member())
+    runs = compare(tried, seeds=range(2)).runs
+    assert set(runs.column("assignor").to_pylist()) == {"simple", "last-first"}
+
+
+def test_the_command_takes_it(install: Install) -> None:
+    install("cold-start", "last-first = cold_start:last_first", CODE)
+    arguments = ["--scenario", "walk", "--assignor", "last-first", "-o", "json"]
+    answer = CliRunner().invoke(command, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert [json.loads(line)["assignor"] for line in answer.output.splitlines()] == ["last-first"]
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ("mine = cold_start:nothing", r"package 'cold-start' cannot be loaded .*AttributeError"),
+        ("mine = not_there:any", r"package 'cold-start' cannot be loaded .*not_there"),
+        ("mine = cold_start:NUMBER", r"package 'cold-start' is not a function.*type int"),
+    ],
+)
+def test_a_broken_package_is_named(install: Install, points: str, message: str) -> None:
+    install("cold-start", points, CODE)
+    with pytest.raises(InputError, match=message):
+        assign("mine", [], {"t": {"partitions": 1}})
+    assert assign("sticky", [], {"t": {"partitions": 1}}) == {}  # the others do not suffer
+
+
+def test_a_module_that_fails_is_named(install: Install) -> None:
+    install("cold-start", "mine = cold_start:any", "raise RuntimeError('no licence')")
+    with pytest.raises(InputError, match=r"package 'cold-start' .*RuntimeError: no licence"):
+        variants(named("walk"), assignors=["mine"])
+
+
+def test_a_name_that_is_built_in_is_not_for_others(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.whatif.assignors.registry._UNRIVALLED", set())
+    install("cold-start", "simple = cold_start:last_first", CODE)
+    with pytest.raises(InputError, match=r"'simple' is built in, but the package 'cold-start'"):
+        simulate(named("uneven"))
+
+
+def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
+    install("cold-start", "mine = cold_start:last_first", CODE)
+    install("warm-start", "mine = warm_start:last_first", CODE)
+    with pytest.raises(
+        InputError, match=r"'(cold|warm)-start' and the package '(cold|warm)-start'"
+    ):
+        assign("mine", [], {"t": {"partitions": 1}})
+
+
+def test_an_unknown_name_lists_what_is_installed(install: Install) -> None:
+    install("cold-start", "last-first = cold_start:last_first", CODE)
+    with pytest.raises(
+        InputError, match=r"no assignor 'other': choose one of simple, .*last-first"
+    ):
+        assign("other", [], {"t": {"partitions": 1}})
