@@ -27,16 +27,6 @@ from tests.support.connect import QUICK, connect_server
 
 DOCS = ROOT / "docs"
 OUT = DOCS / "screenshots"
-#: What there is to read.
-PAGES = {
-    "frames": "Tables, SQL, and your own Spark: every table with its columns",
-    "commands": "The terminal: commands, columns, causes",
-    "simulate": "What would make it better: simulations, and how far they can be trusted",
-    "reports": "Reports, schedules, mail",
-    "checks": "Checks and their rules",
-    "exports": "Prometheus, Grafana, KEDA, tables",
-    "future": "What Kafka leaves to the future",
-}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 GALLERY = "gallery"
 WIDTH = 1180
@@ -87,7 +77,7 @@ def main(chosen: list[str]) -> int:
         if REPORT in wanted:
             _of_report(browser, Path(scratch))
         browser.close()
-    (DOCS / "README.md").write_text(_gallery(), "utf-8")
+    (DOCS / "gallery.md").write_text(_gallery(), "utf-8")
     total = sum(path.stat().st_size for path in OUT.glob("*.png"))
     print(
         f"{len(list(OUT.glob('*.png')))} pictures in {OUT.relative_to(ROOT)}, {total / 1e6:.1f} MB"
@@ -187,11 +177,8 @@ def _write_gallery(path: Path, names: list[str]) -> None:
 
 
 def _gallery() -> str:
-    """``docs/README.md``: every picture with a line of what it shows."""
-    pages = [f"* [{title}]({name}.md)" for name, title in PAGES.items()]
+    """``docs/gallery.md``: every picture with a line of what it shows."""
     parts = [
-        "# Documentation\n",
-        "\n".join(pages) + "\n",
         "# What it looks like\n\nMade by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n",
     ]
     for title, names in (

@@ -1,0 +1,115 @@
+"""The documentation: links lead somewhere, commands and names exist, and the README stays short."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import sharelag
+from sharelag.cli import cli
+from sharelag.metrics.causes import CAUSES
+from sharelag.workbench.recorded import CAPTURES
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"})
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_IMAGE = re.compile(r'(?:src|srcset)="([^"]+)"')
+_CODE = re.compile(r"^```.*?^```|^(?: {4}.*\n)+", re.MULTILINE | re.DOTALL)
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", _CODE.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Command lines in code blocks, without comments and continued lines joined."""
+    for block in _CODE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.strip().startswith("sharelag "):
+                yield shlex.split(line, comments=True)[1:]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of("README.md").split()) < 700
+    assert len(_IMAGE.findall(text_of("README.md"))) == 2  # one picture, light and dark
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    text = _CODE.sub("", text_of(name))
+    for link in (*_LINK.findall(text), *_IMAGE.findall(text)):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / name).parent / path if path else ROOT / name
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_take_these_options(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules.yaml").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for arguments in commands(text_of(name)):
+        arguments = arguments[: next((i for i, a in enumerate(arguments) if a == ">"), None)]
+        command: click.Command = cli
+        context = click.Context(cli, info_name="sharelag")
+        while isinstance(command, click.Group) and arguments[0] in command.commands:
+            command = command.commands[arguments[0]]
+            context = click.Context(command, parent=context, info_name=arguments[0])
+            arguments = arguments[1:]
+        if "--example" not in arguments:  # which prints and ends
+            command.parse_args(context, list(arguments))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_python_names_what_exists(name: str) -> None:
+    for code in re.findall(r"^```python\n(.*?)^```", text_of(name), re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(code)):
+            is_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if is_name and node.value.id == "sharelag":  # type: ignore[attr-defined]
+                assert node.attr in sharelag.__all__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "README.md"])
+def test_files_it_names_exist(name: str) -> None:
+    room = r"`((?:sharelag|tests|docs|tools|notebooks|data|widgets|benchmarks)/[\w./-]*)`"
+    assert not [path for path in re.findall(room, text_of(name)) if not (ROOT / path).exists()]
+
+
+def test_every_page_is_found_from_the_first() -> None:
+    seen: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        links = (link.partition("#")[0] for link in _LINK.findall(page.read_text("utf-8")))
+        todo += [(page.parent / link).resolve() for link in links if "://" not in link and link]
+    assert {page.resolve() for page in PAGES} <= seen
+
+
+def test_the_number_of_causes_is_true() -> None:
+    recorded = {
+        json.loads(path.read_text("utf-8"))["cause"]
+        for path in CAPTURES.glob("scenarios/*/expected.json")
+    } - {None}
+    assert (len(CAUSES), len(recorded)) == (19, 15)
+    assert "nineteen causes; fifteen are tested on recordings" in text_of("README.md")

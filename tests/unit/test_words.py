@@ -1,0 +1,26 @@
+"""The texts that people read have no phrase that a native engineer would not write."""
+
+from __future__ import annotations
+
+import re
+
+from tools.words import LATER, PHRASES, found, texts
+
+
+def test_no_text_has_one() -> None:
+    assert list(found()) == []
+
+
+def test_every_kind_of_text_is_read() -> None:
+    places = " ".join(text.place for text in texts())
+    for place in ("README.md", "docs/glossary.md", "sharelag lag --help", "sharelag lag --group"):
+        assert place in places
+    assert "sharelag/errors.py" not in places  # which raises nothing
+    assert "sharelag/workbench/opening.py:" in places
+    assert "notebooks/00_start_here.ipynb" in places
+
+
+def test_fine_english_passes() -> None:
+    fine = "there is no topic 'x', it is no longer read, there are no more, and there is none"
+    assert not [one for one in PHRASES | LATER if re.search(one, fine)]
+    assert [one for one in PHRASES | LATER if re.search(one, "'x' is no engine")]

@@ -1,0 +1,128 @@
+"""Find phrases that a native engineer would not write, in the texts that people read.
+
+``python tools/words.py`` prints each with its place, and fails when there is one. ``--all`` looks
+for those of `LATER`, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: Phrases that no text has, and what to write instead.
+PHRASES = {
+    r"\btold as such\b": "is reported as such",
+    r"\bof ours\b": "name the owner",
+    r"\bnothing heeds\b": "nothing uses",
+    r"\bthereof\b": "of it",
+}
+#: Phrases that some texts still have.
+LATER = {
+    r"(?<!there )\bis no (?!longer\b|more\b)": "is not a ...",
+    r"(?<!there )\bare no (?!longer\b|more\b)": "are not ...",
+    r"(?<!there )\b(is|are) none\b": "the rule that it breaks",
+    r"\btells? nothing\b": "does not say",
+    r"\b(is|are) told\b": "is reported, is shown",
+    r"\bfor whom\b": "name the person or the program",
+    r"\bwhoever\b": "anyone who, or the role",
+    r"\bof all chance\b": "random seed",
+    r"\bheeds?\b": "uses",
+}
+
+
+class Text(NamedTuple):
+    """A text that people read, and where it stands."""
+
+    place: str
+    words: str
+
+
+def texts() -> Iterator[Text]:
+    """Everything that people read but results: pages, help, errors, notebooks."""
+    yield from _pages()
+    yield from _help()
+    yield from _errors()
+    yield from _notebooks()
+
+
+def found(phrases: dict[str, str] = PHRASES) -> Iterator[tuple[str, str, str]]:
+    """Place, phrase and what to write instead."""
+    for text in texts():
+        words = " ".join(text.words.split())
+        for pattern, instead in phrases.items():
+            for hit in re.finditer(pattern, words, re.IGNORECASE):
+                around = words[max(hit.start() - 40, 0) : hit.end() + 30]
+                yield text.place, f"... {around} ...", instead
+
+
+def _pages() -> Iterator[Text]:
+    for page in sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}):
+        name = str(page.relative_to(ROOT))
+        if name in ("CHANGELOG.md", "DECISIONS.md"):  # what was said then
+            continue
+        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        yield from (Text(name, part) for part in text.split("\n\n"))
+
+
+def _help() -> Iterator[Text]:
+    from sharelag.cli import cli
+
+    todo: list[tuple[str, click.Command]] = [("sharelag", cli)]
+    while todo:
+        name, command = todo.pop(0)
+        yield Text(f"{name} --help", command.help or "")
+        for option in command.params:
+            yield Text(f"{name} {option.opts[0]}", getattr(option, "help", None) or "")
+        if isinstance(command, click.Group):
+            todo += [(f"{name} {one}", child) for one, child in command.commands.items()]
+
+
+def _errors() -> Iterator[Text]:
+    for path in sorted(
+        {*ROOT.glob("sharelag/**/*.py"), *ROOT.glob("widgets/sharelag_widgets/**/*.py")}
+    ):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                words = "".join(
+                    part.value if isinstance(part, ast.Constant) else "x"
+                    for part in _parts(node.exc)
+                    if isinstance(getattr(part, "value", None), str | ast.AST)
+                )
+                yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", words)
+
+
+def _parts(node: ast.AST) -> Iterator[ast.expr]:
+    """Constants and placeholders of the texts in an expression, in their order."""
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, ast.FormattedValue | ast.Constant):
+            yield one
+        else:
+            yield from _parts(one)
+
+
+def _notebooks() -> Iterator[Text]:
+    for path in sorted(ROOT.glob("notebooks/**/*.ipynb")):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            if cell["cell_type"] == "markdown":
+                yield Text(str(path.relative_to(ROOT)), "".join(cell["source"]))
+
+
+def main(arguments: list[str]) -> int:
+    """Print what was found."""
+    hits = list(found(PHRASES | LATER if "--all" in arguments else PHRASES))
+    for place, phrase, instead in hits:
+        print(f"{place}: {phrase}\n    write: {instead}")
+    return int(bool(hits))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
