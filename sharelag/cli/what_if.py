@@ -75,8 +75,8 @@ def simulate(output: str, **options: Any) -> None:
 
 
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag.whatif.comparison import rows as trials
     from sharelag.workbench import show
-    from sharelag.workbench import trial_rows as trials
 
     rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
@@ -124,8 +124,8 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.whatif.compare import compared
+    from sharelag.whatif.comparison import rows as trials
     from sharelag.workbench import show
-    from sharelag.workbench import trial_rows as trials
 
     comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
@@ -139,9 +139,9 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.cli.counted import counted
+    from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.search import Goal, fewest_members
     from sharelag.workbench import show
-    from sharelag.workbench import trial_rows as trials
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
@@ -163,9 +163,9 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.cli.counted import counted
+    from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.consumer_group import should_move
     from sharelag.workbench import show
-    from sharelag.workbench import trial_rows as trials
 
     seeds = seeds_of(options, SEEDS)
     rows: list[dict[str, Any]] = []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.shown import Shown
+from sharelag.tables import views
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
+from sharelag.tables.words import moment
 
 ISOLATION = "share.isolation.level"
 
@@ -35,6 +39,22 @@ class Evidence(Shown):
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
     rejected: int = 0  # records that could not be decoded
     engine: str = "local"
+
+    #: Where its tables come from, as people are told.
+    SOURCE: ClassVar[str] = "a workbench"
+
+    def presented(self) -> Presentation:
+        """How many rows each table has."""
+        sizes = {name: len(one) for name, one in vars(self).items() if isinstance(one, pa.Table)}
+        rows = {"by": pa.array(list(sizes)), "value": pa.array(list(sizes.values()))}
+        return Presentation(
+            title="What was read",
+            when=f"as of {moment(self.as_of)}",
+            table=pa.table(rows),
+            columns=views.EVIDENCE.columns,
+            source=f"{self.SOURCE}, {self.engine} engine",
+            means=views.EVIDENCE.means,
+        )
 
     @property
     def reads_committed(self) -> frozenset[str]:

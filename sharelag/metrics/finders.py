@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sharelag.metrics.facts import Bools, Facts, Floats, sums
-from sharelag.metrics.lag import NO_START_OFFSET
+from sharelag.tables.reasons import NO_START_OFFSET
 
 
 @dataclass(frozen=True)

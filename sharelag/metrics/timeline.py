@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.metrics.columns import bools, numbers
 from sharelag.metrics.ends import PARTITION
-from sharelag.metrics.lag import NO_COMPLETE_COUNT, NO_END_OFFSET_THEN, NO_START_OFFSET
 from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.reasons import NO_COMPLETE_COUNT, NO_END_OFFSET_THEN, NO_START_OFFSET
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
 _KEPT = (

@@ -9,8 +9,8 @@ import numpy as np
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.finders import not_started
-from sharelag.metrics.lag import NO_START_OFFSET, REASONS
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
+from sharelag.tables.reasons import NO_START_OFFSET, REASONS
 
 _NOTHING_CAME = "nothing came that could be fetched"
 _CAME = "records came, and nothing was ever fetched"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
-from sharelag.metrics.lag import REASONS, rollup_arrow
+from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
 from sharelag.model import iso
 from sharelag.reports.alike import CLUSTER
@@ -20,6 +20,7 @@ from sharelag.reports.cluster import cluster_of
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import CHECKED, outcome, rank, worst
+from sharelag.tables.reasons import REASONS
 
 FORMAT = 1
 #: A drain for which somebody has to do something, whatever the cause.

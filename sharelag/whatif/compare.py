@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
     Floats,
@@ -72,6 +73,12 @@ class Comparison(Shown):
     differences: pa.Table
     baseline: str
     confidence: float
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.comparison(self)
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not say so of any.

@@ -28,7 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import (
     Floats,
@@ -116,6 +117,12 @@ class Moving(Shown):
 
     runs: pa.Table
     answers: pa.Table
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.moving(self)
 
 
 def consumer_group_twin(

@@ -11,7 +11,8 @@ from itertools import count as count_from
 from typing import Literal
 
 from sharelag.errors import InputError
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
@@ -155,6 +156,12 @@ class Scenario(Shown):
     name: str = ""
     about: str = ""
     assumed: tuple[str, ...] = field(default=())
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.scenario(self)
 
     def __post_init__(self) -> None:
         known = {topic.name: topic.partitions for topic in self.topics}

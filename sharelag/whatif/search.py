@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison.intervals import Interval, fewest_equal, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -146,6 +147,12 @@ class Found(Shown):
     probes: pa.Table
     runs: pa.Table
     monotone: bool
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.search(self)
 
     @property
     def undecided(self) -> tuple[int, ...]:

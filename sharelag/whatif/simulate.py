@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.logs import Log
@@ -57,6 +58,12 @@ class SimulationResult(Shown):
     _states: StateLog
     _logs: tuple[Log, ...]
     _tally: Tally
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.run(self.summary, self.seed)
 
     def records(self) -> pa.RecordBatch:
         """The records of ``__share_group_state`` that the share coordinator would have written.

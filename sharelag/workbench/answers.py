@@ -18,8 +18,9 @@ from sharelag.metrics.skew import VERDICTS
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
-from sharelag.tables import views
-from sharelag.workbench import charts, gaps, rendering
+from sharelag.tables import gaps, views
+from sharelag.tables.words import moment
+from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import told
 from sharelag.workbench.result import Result
@@ -140,7 +141,7 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
     if rows.left_out:
         first = pc.min(rows.table.column("record_timestamp")).as_py()
         notes.append(
-            f"the latest {len(rows.table):,} of {rows.total:,} rows, from {rendering.moment(first)} on; "
+            f"the latest {len(rows.table):,} of {rows.total:,} rows, from {moment(first)} on; "
             "to_spark() has all"
         )
     return replace(
@@ -187,7 +188,7 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
                 charts.rates_over_time_records(table), theme
             ),
         },
-        unknown=gaps.of_ends(table) + gaps.of_answer(answer),
+        unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected),
         engine=answer.engine,
     )
 
@@ -309,7 +310,7 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
             )
         },
         notes=tuple(findings.column("summary").to_pylist()),
-        unknown=gaps.of_answer(answer),
+        unknown=gaps.of_rejected(answer.rejected),
         engine=answer.engine,
     )
 
@@ -324,7 +325,7 @@ def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Res
         columns=views.reconciled(described, true).columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
-        unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_answer(answer),
+        unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_rejected(answer.rejected),
         engine=answer.engine,
     )
 

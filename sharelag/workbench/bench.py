@@ -17,9 +17,12 @@ from sharelag.reading import OVER, Each, Reading, named
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since, parse_time, with_zone
 from sharelag.sources.inputs import Input
+from sharelag.tables import render
+from sharelag.tables.gaps import of_rejected
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import answers, gaps, investigate, rendering
+from sharelag.workbench import answers, investigate
 from sharelag.workbench import engine as engines
+from sharelag.workbench.gaps import of_evidence
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 from sharelag.workbench.spark_bar import spark_bar
@@ -308,7 +311,7 @@ class Workbench:
                 self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}"
             )
         except ShareLagError as error:
-            return rendering.failure(self.describe(), str(error))
+            return render.failure(self.describe(), str(error))
         return {"text/plain": groups.to_text(), "text/html": groups.to_html()}
 
     # ---- behind it -------------------------------------------------------------------------------
@@ -338,7 +341,7 @@ class Workbench:
         return self._on_spark().spark
 
     def _rejected(self) -> tuple[str, ...]:
-        return gaps.of_rejected(self.reading.counted.rejected)
+        return of_rejected(self.reading.counted.rejected)
 
     def _frame(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
@@ -377,7 +380,7 @@ class Workbench:
         if not gathered:
             return base
         evidence = self.evidence()
-        unknown = gaps.of_evidence(evidence, self.as_of is not None)
+        unknown = of_evidence(evidence, self.as_of is not None)
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
 
     def _step(self) -> timedelta:

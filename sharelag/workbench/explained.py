@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -14,38 +13,18 @@ from rich.text import Text
 
 from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.lag import REASONS, rollup_arrow
+from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
-from sharelag.workbench.show import terminal
+from sharelag.tables.presentation import Told, ToldCause
+from sharelag.tables.reasons import REASONS
+from sharelag.tables.words import terminal
 
 #: What of each share partition is told.
 _DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
-
-
-@dataclass(frozen=True)
-class ToldCause:
-    """One cause in words; nothing in them acts on a terminal."""
-
-    rank: int
-    cause: str
-    severity: str
-    where: str  # topic and partitions, how much it holds, since when
-    summary: str
-    evidence: str  # what shows it
-    advice: str
-
-
-@dataclass(frozen=True)
-class Told:
-    """One group in words: how it is, and why."""
-
-    group: str
-    state: str
-    causes: tuple[ToldCause, ...]
 
 
 def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from sharelag.metrics.lag import NOTES, REASONS
+from sharelag.tables.reasons import NOTES, REASONS
 from sharelag.workbench.show import THIN_SPACE
 
 #: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the

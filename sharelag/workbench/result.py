@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sharelag.errors import InputError
-from sharelag.workbench import rendering
-from sharelag.workbench.explained import Told
+from sharelag.tables import render
+from sharelag.tables.presentation import Presentation, Told
+from sharelag.tables.words import moment
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+#: The engine of what no cluster did.
+SIMULATED = "what-if"
 #: Makes a figure in a theme.
 Draw = Callable[[Any], Any]
 
@@ -123,13 +126,30 @@ class Result:
             raise InputError(f"there is no chart {name!r} of {self.title!r}: {known}")
         return self.charts[name](theme)
 
-    def to_html(self, most: int = rendering.MOST) -> str:
-        """It as a fragment of HTML, with at most so many rows."""
-        return rendering.as_html(self, most)
+    def presented(self) -> Presentation:
+        """What people are shown of it."""
+        simulated = self.engine == SIMULATED
+        return Presentation(
+            title=self.title,
+            when="simulated" if simulated else f"as of {moment(self.as_of)}",
+            table=self.table,
+            columns=self.columns,
+            source=self.source if simulated else f"{self.source}, {self.engine} engine",
+            unknown=self.unknown,
+            notes=self.notes,
+            order=self.order,
+            told=self.told,
+            means=self.means,
+            charts=tuple(self.charts),
+        )
 
-    def to_text(self, most: int = rendering.MOST) -> str:
+    def to_html(self, most: int = render.MOST) -> str:
+        """It as a fragment of HTML, with at most so many rows."""
+        return render.as_html(self.presented(), most)
+
+    def to_text(self, most: int = render.MOST) -> str:
         """The same as plain text."""
-        return rendering.as_text(self, most)
+        return render.as_text(self.presented(), most)
 
     def __len__(self) -> int:
         return len(self.table)

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from sharelag.cli.demo import CAPTURE
-from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.schemas import LAG, ROLLUP
+from sharelag.tables.reasons import NOTES, REASONS
 from sharelag.workbench.page import lag_page
 from tests.command import sharelag
 from tests.kafka.describe import parse_describe

@@ -13,7 +13,6 @@ import pytest
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
-from sharelag.metrics.lag import NO_START_OFFSET
 from sharelag.reports import story
 from sharelag.reports.alike import CLUSTER, troubles
 from sharelag.reports.blocks import VERDICT_MIME
@@ -22,6 +21,7 @@ from sharelag.reports.case import Case, read
 from sharelag.reports.ledger import Run
 from sharelag.reports.mail import mail
 from sharelag.reports.verdict import verdict
+from sharelag.tables.reasons import NO_START_OFFSET
 from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
 from sharelag.workbench.investigate import gather
 from tests.unit.told_input import NOW, ToldInput, Write

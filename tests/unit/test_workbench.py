@@ -22,9 +22,9 @@ from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.columns import COLUMNS
+from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
-from sharelag.workbench.rendering import moment
 from sharelag.workbench.spans import span
 from tests.unit.told_input import ToldInput, Write
 from tests.widgets.samples import HOSTILE

@@ -16,11 +16,11 @@ from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.finders import poison_records
 from sharelag.metrics.imbalance import imbalance_arrow
-from sharelag.metrics.lag import NO_START_OFFSET, REASONS
 from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
 from sharelag.schemas.arrow import beside, flat, keys
+from sharelag.tables.reasons import NO_START_OFFSET, REASONS
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts
 from sharelag.metrics.forecast import progress_of
-from sharelag.metrics.lag import NO_END_OFFSET_THEN
 from sharelag.metrics.observed import observe
 from sharelag.model import milliseconds
 from sharelag.reading import Reading
 from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.reasons import NO_END_OFFSET_THEN
 from sharelag.workbench.investigate import lags_at
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts, Floats
-from sharelag.metrics.lag import NO_END_OFFSET
 from sharelag.model import iso
+from sharelag.tables.reasons import NO_END_OFFSET
 
 #: Causes that hold their offsets however many members there are.
 STUCK = frozenset(

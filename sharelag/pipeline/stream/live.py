@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -35,7 +34,11 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
 from sharelag.sources.spark.queries import ended, started
-from sharelag.tables import views
+from sharelag.tables import render, views
+from sharelag.tables.gaps import of_lag
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
+from sharelag.tables.words import moment
 from sharelag.wire.fields import STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ Heed = Callable[[pa.Table, pa.Table], None]
 _MOST_PARTITIONS = 8
 
 
-class Live:
+class Live(Shown):
     """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
 
     def __init__(
@@ -136,29 +139,21 @@ class Live:
         self.stop()
 
     def __repr__(self) -> str:
-        return str(self._shown().to_text())
+        return render.as_text(self.presented())
 
-    def _repr_html_(self) -> str:
-        return str(self._shown().to_html())
-
-    def _shown(self) -> Any:
-        # Tables that show themselves are made in a layer above, which is needed only where somebody
-        # looks.
-        bench, gaps = import_module("sharelag.workbench"), import_module("sharelag.workbench.gaps")
-        columns = views.LAG.columns
+    def presented(self) -> Presentation:
+        """The lag as it is, and whether it is still current."""
         lag, notes = self._lag, []
         if self._failure is not None or self._stopped.is_set():
-            notes.append(
-                "no longer current: " + (str(self._failure) if self._failure else "it was stopped")
-            )
-        return bench.Result(
+            why = str(self._failure) if self._failure else "it was stopped"
+            notes.append(f"no longer current: {why}")
+        return Presentation(
             title=f"Lag of {len(lag):,} share partition{'s' * (len(lag) != 1)}, live",
+            when=f"as of {moment(pc.max(lag.column('as_of')).as_py())}",
             table=lag,
-            columns=columns,
-            as_of=pc.max(lag.column("as_of")).as_py(),
-            source=KafkaInput(self._config).describe(),
-            engine="spark",
-            unknown=tuple(gaps.of_lag(lag)),
+            columns=views.LAG.columns,
+            source=f"{KafkaInput(self._config).describe()}, spark engine",
+            unknown=of_lag(lag),
             notes=tuple(notes),
             order="lag",
         )

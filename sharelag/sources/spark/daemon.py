@@ -14,13 +14,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 
 #: Each module of workers has a daemon of its own; those that only plan a query need little of ours.
 _WORKER = "pyspark.worker"
-#: What its tasks run: by name, as it lies in a layer above this one.
-_NEEDED = "sharelag.pipeline"
 #: Arrow would start a thread for its second allocator, which is not the one that it uses.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
@@ -38,7 +35,9 @@ def main() -> None:
 
 def _prepared() -> bool:
     try:
-        import_module(_NEEDED)
+        # What its tasks run, which lies in a layer above this one.
+        import sharelag.pipeline  # noqa: F401
+
         _load_kernels()
         _part_random_numbers()
         # else each worker's collector would write to all that it shares with the others, and so

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from sharelag.errors import InputError, SetupError
@@ -327,9 +326,10 @@ def _employed(pairs: Pairs, model: _Model) -> Assignment:
 
 def _scipy() -> tuple[Any, Any]:
     try:
-        return import_module("scipy.optimize"), import_module("scipy.sparse")
+        from scipy import optimize, sparse
     except ModuleNotFoundError:
         raise SetupError(
             "the assignor 'optimal' needs SciPy, which is not installed here: pip install 'scipy>=1.15', "
             "or choose another assignor"
         ) from None
+    return optimize, sparse

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sharelag.shown import Shown
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.shown import Shown
 from sharelag.whatif.consumer_groups.consumer import Consumer
 from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
 from sharelag.whatif.consumer_groups.partition import started
@@ -45,6 +46,12 @@ class ConsumerGroupResult(Shown):
     summary: pa.Table
     scaling: pa.Table
     _tally: Tally
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        from sharelag.whatif import presented
+
+        return presented.run(self.summary, self.seed)
 
     def finished(self) -> pa.Table:
         """What was finished and when, as `sharelag.whatif.simulation.tables.FINISHED`, in the order of time."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration
+from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
@@ -111,14 +112,6 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
         xaxis={"title": {"text": f"difference, {unit}"}, "zeroline": True, "rangemode": "tozero"},
         yaxis=row_axis([text.name(row["variant"]) for row in known]),
     )
-
-
-def measure_words(measure: str) -> str:
-    """A measure for people: with its unit, where that is none of time and not said already."""
-    unit = MEASURED[measure].unit
-    words = measure.removesuffix("_ms").replace("_", " ")
-    said = unit in ("", "ms") or words.endswith(unit) or " per " in words
-    return words if said else f"{words} ({unit})"
 
 
 def _reach(row: dict[str, Any], side: str) -> float:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.lag import REASONS, ROLLUP_KEYS, rollup_arrow
+from sharelag.metrics.lag import ROLLUP_KEYS, rollup_arrow
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
+from sharelag.tables.reasons import REASONS
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.workbench.charts.palette import KINDS, Theme, marker

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import first_time, known_ends, time_of
-from sharelag.metrics.lag import REASONS
 from sharelag.metrics.timeline import RECORDS_MISSING
 from sharelag.schemas import Arrow
+from sharelag.tables.reasons import REASONS
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly
 from sharelag.workbench.charts.palette import MOST_LINES, Theme, line

@@ -14,9 +14,9 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.views import view
 from sharelag.whatif import Comparison, Scenario, assign, variants
-from sharelag.workbench import trial_rows as trials
+from sharelag.whatif.comparison import rows as trials
+from sharelag.whatif.comparison.rows import measure_words
 from sharelag.workbench.charts import text
-from sharelag.workbench.charts.comparison import measure_words
 from sharelag.workbench.show import MISSING, THIN_SPACE
 
 BASELINE = "the group as it is"

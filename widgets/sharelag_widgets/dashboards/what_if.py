@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import traitlets
 
 from sharelag.whatif import Comparison, Scenario, assignor_names, compare
+from sharelag.whatif.comparison.rows import measure_words
 from sharelag.workbench.charts import compared_figure, compared_records, text
-from sharelag.workbench.charts.comparison import measure_words
 
 from ..assignment_editor import AssignmentEditor
 from ..run import Run

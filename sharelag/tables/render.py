@@ -1,28 +1,26 @@
-"""Results in a notebook and as plain text, both made of the same cells.
+"""Tables in a notebook and as plain text, both made of the same cells.
 
-Names are hostile text: control and direction characters are escaped by `show`, and jinja escapes
-the rest.
+Names are hostile text: control and direction characters are escaped here, and jinja escapes the
+rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import pyarrow as pa
 
-from sharelag.metrics.lag import NOTES, REASONS
 from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import Format, format_of, meanings_of
-from sharelag.workbench import show
-
-if TYPE_CHECKING:
-    from sharelag.workbench.result import Result
+from sharelag.tables.lines import cell, plain_rows
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.reasons import NOTES, REASONS
+from sharelag.tables.words import MISSING, NOT_KNOWN, THIN_SPACE, terminal
 
 #: Rows that are shown.
 MOST = 20
@@ -55,37 +53,35 @@ class Shown:
     more: str  # what is left out; empty: nothing
 
 
-def as_html(result: Result, most: int = MOST) -> str:
+def as_html(result: Presentation, most: int = MOST) -> str:
     """A result as a fragment of HTML."""
     return _template("result.html.j2").render(
         result=result,
-        shown=shown(result, most, thousands=show.THIN_SPACE),
-        when=_when(result),
-        foot=_foot(result),
+        shown=shown(result, most, thousands=THIN_SPACE),
         help=_help(result),
-        notes=[show.terminal(note) for note in result.notes],
+        notes=[terminal(note) for note in result.notes],
         told=result.told[:most],
         more_groups=max(len(result.told) - most, 0),
     )
 
 
-def as_text(result: Result, most: int = MOST) -> str:
+def as_text(result: Presentation, most: int = MOST) -> str:
     """A result as plain text."""
     body = (
         _told_text(result, most) if result.told else _table_text(shown(result, most, thousands=","))
     )
-    head = f"{result.title} ({_when(result)})"
+    head = f"{result.title} ({result.when})"
     lines = [
         head,
         *body,
-        *(f"not known: {one}" for one in result.unknown),
+        *(f"{NOT_KNOWN}: {one}" for one in result.unknown),
         *result.notes,
-        _foot(result),
+        result.source,
     ]
-    return "\n".join(show.terminal(line) for line in lines)
+    return "\n".join(terminal(line) for line in lines)
 
 
-def shown(result: Result, most: int, thousands: str) -> Shown:
+def shown(result: Presentation, most: int, thousands: str) -> Shown:
     """The first rows of a result as cells, or where they are too many those with the most."""
     table, more = result.table, ""
     if len(table) > most:
@@ -101,7 +97,7 @@ def shown(result: Result, most: int, thousands: str) -> Shown:
             _cell(row, name, is_number, thousands)
             for name, is_number in zip(names, numbers, strict=True)
         )
-        for row in show.plain_rows(table)
+        for row in plain_rows(table)
     )
     headings = tuple(
         Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
@@ -112,16 +108,7 @@ def shown(result: Result, most: int, thousands: str) -> Shown:
 def failure(title: str, why: str) -> dict[str, str]:
     """Why there is nothing to show, as text and as HTML."""
     html = _template("failure.html.j2").render(title=title, why=why)
-    return {"text/plain": show.terminal(f"{title}: {why}"), "text/html": html}
-
-
-def moment(at: datetime | None) -> str:
-    """A time in UTC and, where that is another, as the clocks here show it."""
-    if at is None:
-        return "a time that is not known"
-    words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    here = at.astimezone()
-    return f"{words} ({here:%H:%M:%S %Z})" if here.utcoffset() else words
+    return {"text/plain": terminal(f"{title}: {why}"), "text/html": html}
 
 
 @cache
@@ -141,7 +128,7 @@ def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) ->
     if format_of(name) is Format.RUNS and isinstance(value, list):
         rest = len(value) - _RUNS
         row = {**row, name: value[:_RUNS]}
-    words = show.cell(row, name, thousands)
+    words = cell(row, name, thousands)
     if is_number and isinstance(value, str):  # an amount in words
         words = words.replace(",", thousands)
     if rest > 0:
@@ -155,9 +142,9 @@ def _reason(row: Mapping[str, Any], name: str, words: str) -> str:
         return "; ".join(NOTES[note] for note in row["notes"] or () if note in NOTES)
     if name == "lag_reason":
         return REASONS.get(row[name] or "", "")
-    if words != show.MISSING or name == "max_lag":
+    if words != MISSING or name == "max_lag":
         return ""
-    return REASONS.get(row.get("lag_reason") or "", "not known")
+    return REASONS.get(row.get("lag_reason") or "", NOT_KNOWN)
 
 
 def _is_number(schema: pa.Schema, name: str) -> bool:
@@ -170,7 +157,7 @@ def _is_amount(schema: pa.Schema, name: str) -> bool:
     return bool(schema.field(name).metadata == AMOUNT)
 
 
-def _which(result: Result) -> str:
+def _which(result: Presentation) -> str:
     if pa.types.is_timestamp(result.table.schema.field(result.order).type):
         return "the latest"
     heading = next(
@@ -179,7 +166,7 @@ def _which(result: Result) -> str:
     return f"those with the largest {heading}"
 
 
-def _help(result: Result) -> dict[str, str]:
+def _help(result: Presentation) -> dict[str, str]:
     """Heading to meaning."""
     means = meanings_of(result.columns.values()) | dict(result.means)
     return {heading: means[name] for heading, name in result.columns.items() if name in means}
@@ -198,7 +185,7 @@ def _table_text(rows: Shown) -> list[str]:
     return [*(text if rows.rows else ["nothing to show"]), *([rows.more] if rows.more else [])]
 
 
-def _told_text(result: Result, most: int) -> list[str]:
+def _told_text(result: Presentation, most: int) -> list[str]:
     lines: list[str] = []
     for group in result.told[:most]:
         lines.append(f"{group.group}  {group.state}")
@@ -211,13 +198,3 @@ def _told_text(result: Result, most: int) -> list[str]:
             ]
     left = len(result.told) - most
     return lines + ([f"and {left:,} more groups in .table"] if left > 0 else [])
-
-
-def _when(result: Result) -> str:
-    return "simulated" if result.engine == "what-if" else f"as of {moment(result.as_of)}"
-
-
-def _foot(result: Result) -> str:
-    return (
-        result.source if result.engine == "what-if" else f"{result.source}, {result.engine} engine"
-    )

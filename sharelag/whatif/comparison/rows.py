@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sharelag.durations import duration
-from sharelag.workbench import show
+from sharelag.tables.words import number
+from sharelag.whatif.comparison.tables import MEASURED
 
 if TYPE_CHECKING:
     from sharelag.whatif.compare import Comparison
@@ -44,8 +45,6 @@ AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "dif
 
 def measures() -> tuple[str, ...]:
     """What can be compared by."""
-    from sharelag.whatif.comparison.tables import MEASURED
-
     return tuple(MEASURED)
 
 
@@ -196,8 +195,6 @@ def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _winner(comparison: Comparison, measure: str) -> str | None:
-    from sharelag.whatif.comparison.tables import MEASURED
-
     return None if MEASURED[measure].better is None else comparison.winner(measure)
 
 
@@ -216,4 +213,12 @@ def amount(measure: str, value: float | None, thousands: str = ",") -> str | Non
         return None
     if measure.endswith("_ms"):
         return f"{'-' if value < 0 else ''}{duration(abs(value))}"
-    return show.number(value, thousands)
+    return number(value, thousands)
+
+
+def measure_words(measure: str) -> str:
+    """A measure for people: with its unit, where that is none of time and not said already."""
+    unit = MEASURED[measure].unit
+    words = measure.removesuffix("_ms").replace("_", " ")
+    said = unit in ("", "ms") or words.endswith(unit) or " per " in words
+    return words if said else f"{words} ({unit})"

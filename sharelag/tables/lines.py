@@ -1,0 +1,165 @@
+"""Rows as text: as people read them, or as JSON lines, YAML or CSV.
+
+Group and topic names are hostile text: control characters are escaped before they reach a terminal,
+and cells that a spreadsheet would run as a formula are quoted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from sharelag.durations import duration
+from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
+from sharelag.schemas import Arrow
+from sharelag.tables.columns import Format, format_of, heading_of
+from sharelag.tables.words import MISSING, number, terminal
+
+_STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
+
+
+def plain_rows(table: Arrow) -> list[dict[str, Any]]:
+    """The rows of a table as plain values: times as text."""
+    return [_plain(row) for row in table.to_pylist()]
+
+
+def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The same one after another, for tables that are long."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from plain_rows(batch)
+
+
+def lines(
+    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Print rows.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        Plain values, as `plain_rows` and its siblings give them.
+    output : {"human", "json", "yaml", "csv"}
+    columns : mapping of heading to key
+        What ``human`` shows; without it, every key.
+
+    Yields
+    ------
+    str
+        Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
+    """
+    if output == "json":
+        yield from (json.dumps(row, ensure_ascii=False) for row in rows)
+    elif output == "yaml":
+        for row in rows:
+            yield yaml.safe_dump(
+                [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None
+            ).rstrip()
+    elif output == "csv":
+        yield from _csv(rows)
+    else:
+        yield from _human(list(rows), columns)
+
+
+# ---- people --------------------------------------------------------------------------------------
+
+
+def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
+    if not rows:
+        return
+    shown = columns or {heading_of(name): name for name in rows[0]}
+    table = [list(shown), *([cell(row, name) for name in shown.values()] for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
+    for line in table:
+        yield " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
+    """A value of a row for people: ``-`` where it is not known, names without what acts on a terminal.
+
+    Parameters
+    ----------
+    row : mapping
+        As `plain_rows` gives it.
+    name : str
+        The column. Some take others beside them into account, such as the topic's id where its name
+        is not known.
+    thousands : str
+        Between the thousands of large numbers.
+    """
+    value = row.get(name)
+    if name == "start_offset" and value == UNINITIALIZED_START_OFFSET:
+        value = None
+    if name == "topic" and value is None:
+        value = row.get("topic_id")
+    if name == "partial":
+        value = (
+            "partial"
+            if row.get("from_snapshot") is False and row["record_kind"] != "tombstone"
+            else None
+        )
+    if name == "lag" and row.get("unknown_lags"):
+        value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
+    if name == "measure" and value == "finished":
+        value = "finished/hour"
+    form = format_of(name)
+    if isinstance(value, list):
+        value = _listed(value, form) or None
+    if form is Format.DURATION and isinstance(value, int):
+        value = duration(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value, "" if form is Format.ORDINAL else thousands)
+    return MISSING if value is None else terminal(str(value))
+
+
+def _listed(values: list[Any], form: Format | None) -> str:
+    if form is Format.RUNS:
+        return " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in values)
+    return ",".join(_difference(one) if form is Format.DIFFERENCES else str(one) for one in values)
+
+
+def _difference(one: Mapping[str, Any]) -> str:
+    """naive:complete_in_window:10, the naive lag being larger by that."""
+    return (
+        f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
+    )
+
+
+def _run(first: int, last: int, state: int, count: int) -> str:
+    """110-112:available/1, the number being the delivery count."""
+    offsets = str(first) if first == last else f"{first}-{last}"
+    return f"{offsets}:{_STATES.get(state, state)}/{count}"
+
+
+# ---- machines ------------------------------------------------------------------------------------
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    writer = None
+    for row in rows:
+        buffer = io.StringIO()
+        if writer is None:
+            csv.writer(buffer, lineterminator="\n").writerow(row)
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow([_csv_cell(value) for value in row.values()])
+        yield buffer.getvalue().rstrip("\n")
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return value
+    return ("'" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else "") + terminal(value)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()
+    }

@@ -1,0 +1,40 @@
+"""Words and numbers for people: what is not known, thousands, moments, and names from outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from numbers import Integral
+
+#: What is not known: in a cell, and in a sentence.
+MISSING, NOT_KNOWN = "-", "not known"
+#: A moment that is not known, in a sentence.
+NO_MOMENT = f"a time that is {NOT_KNOWN}"
+#: Between thousands, on pages and in figures.
+THIN_SPACE = "\u202f"
+#: From here on three digits are a whole number.
+_WHOLE = 999.5
+
+
+def number(value: float, thousands: str = "") -> str:
+    """A number for people: of three digits if it is small and not whole."""
+    if isinstance(value, Integral):
+        text = f"{value:,}"
+    else:
+        text = (
+            f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
+        )
+    return text.replace(",", thousands)
+
+
+def terminal(text: str) -> str:
+    """Escape what would act on a terminal instead of being read: control and direction characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def moment(at: datetime | None) -> str:
+    """A time in UTC and, where that is another, in this machine's time zone."""
+    if at is None:
+        return NO_MOMENT
+    words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    here = at.astimezone()
+    return f"{words} ({here:%H:%M:%S %Z})" if here.utcoffset() else words
