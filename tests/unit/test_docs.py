@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from sharelag.workbench.recorded import CAPTURES
 
 import sharelag
 from sharelag.cli import cli
 from sharelag.metrics.causes import CAUSES
+from sharelag.sources.recorded import CAPTURES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"})
