@@ -11,7 +11,20 @@ import traceback
 
 import click
 
-from sharelag.cli import keep, look, report, watchers, what_if, why
+from sharelag.cli import (
+    capture,
+    check,
+    demo,
+    doctor,
+    explain,
+    export,
+    health,
+    history,
+    lag,
+    report,
+    simulate,
+    windows,
+)
 from sharelag.cli.output import leave, one_line
 from sharelag.version import __version__
 
@@ -44,12 +57,19 @@ def cli() -> None:
     """Where is the backlog of a Kafka share group, and why is it there?"""
 
 
-for _command in (
-    *look.COMMANDS,
-    *why.COMMANDS,
-    *what_if.COMMANDS,
-    *watchers.COMMANDS,
-    *report.COMMANDS,
-    *keep.COMMANDS,
+for _family in (
+    lag,
+    windows,
+    history,
+    explain,
+    health,
+    simulate,
+    check,
+    export,
+    report,
+    capture,
 ):
-    cli.add_command(_command)
+    for _command in _family.COMMANDS:
+        cli.add_command(_command)
+cli.add_command(demo.demo)
+cli.add_command(doctor.doctor)

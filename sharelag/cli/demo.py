@@ -1,22 +1,40 @@
-"""The demo: the lag of the recorded cluster that comes with sharelag."""
+"""`sharelag demo`: the lag of the recorded cluster that comes with sharelag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
+from sharelag.cli.options import VERBOSE, engine_option, with_options
 from sharelag.errors import InputError
-from sharelag.metrics.lag import rollup_arrow
-from sharelag.model import iso
-from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.recorded import DEMO, folder_of
-from sharelag.tables import views
-from sharelag.workbench import engine as engines
-from sharelag.workbench import show
-from sharelag.workbench.page import lag_page
 
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("out/demo"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder to write to.",
+)
+@click.option(
+    "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
+)
+@with_options(engine_option("spark"), VERBOSE)
+def demo(out: Path, report: bool, engine: str) -> None:
+    """Show the lag of a recorded cluster.
+
+    Prints a table, writes OUT/lag.html, and makes the daily report in OUT/reports.
+    """
+    for line in run_demo(out, engine, report):
+        click.echo(line)
 
 
 def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Iterator[str]:
@@ -26,15 +44,23 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     ----------
     out : pathlib.Path
         Created when missing.
-    engine : {"spark", "local"}
+    engine : {"auto", "local", "spark"}
     with_report : bool
-        Write ``out/reports``, too: the daily report with all that belongs to it.
+        Also make the daily report in ``out/reports``.
 
     Yields
     ------
     str
         Lines for the terminal: the table, then where the pages are.
     """
+    from sharelag.metrics.lag import rollup_arrow
+    from sharelag.model import iso
+    from sharelag.sources.inputs import CaptureInput
+    from sharelag.tables import views
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import show
+    from sharelag.workbench.page import lag_page
+
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
     rows = show.plain_rows(answer.table)
@@ -54,7 +80,7 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
         lag_page("Share-partition lag of a recorded cluster", rows, groups, facts), encoding="utf-8"
     )
     yield ""
-    yield f"The same with what the lag consists of: {page}"
+    yield f"The same with the terms of the lag: {page}"
     if with_report:
         yield from _report(out / "reports", engine)
 
@@ -67,4 +93,4 @@ def _report(out: Path, engine: str) -> Iterator[str]:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
     yield f"The daily report, {made.run.level}: {out / 'daily' / 'latest' / 'report.html'}"
     if made.run.figures is not None:
-        yield f"Without pictures of its charts: {made.run.figures}"
+        yield f"The charts of the report have no image files: {made.run.figures}"

@@ -1,4 +1,4 @@
-"""Checks of this machine and of a cluster, each with what to do when it fails."""
+"""`sharelag doctor`: checks of this machine and of a cluster, with what to do about each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
+from sharelag.cli.options import (
+    CLUSTER,
+    TIMEOUT,
+    VERBOSE,
+    config_of,
+    names_cluster,
+    with_options,
+)
 from sharelag.errors import ShareLagError
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.kafka.features import broker_features
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from sharelag.sources.kafka.config import ClientConfig
 
 OLDEST_JAVA = 17
 
@@ -27,6 +36,24 @@ class Check(NamedTuple):
     what: str
     found: str
     advice: str = ""
+
+
+@click.command()
+@with_options(CLUSTER, TIMEOUT, VERBOSE)
+def doctor(**options: Any) -> int:
+    """Check this machine, and a cluster if one is given, and say what to do.
+
+    Exits with 1 when a check fails.
+    """
+    config = config_of(options) if names_cluster(options) else None
+    worst = 0
+    for check in checks(config):
+        click.echo(
+            f"{check.verdict:<5} {check.what}: {check.found}"
+            + (f"\n      -> {check.advice}" if check.advice else "")
+        )
+        worst = max(worst, check.verdict == "fail")
+    return int(worst)
 
 
 def checks(config: ClientConfig | None = None) -> Iterator[Check]:
@@ -51,10 +78,13 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
         yield Check(
             "warn",
             "cluster",
-            "not looked at",
+            "not checked",
             "add --bootstrap-server HOST:PORT to check a cluster",
         )
         return
+    from sharelag.sources.kafka import topics as kafka
+    from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
     reached = _ask(
         "broker", lambda: f"cluster {kafka.cluster_id(config)} at {config.bootstrap_servers}"
     )
@@ -82,7 +112,7 @@ def _java() -> Check:
     said = (answer.stderr + answer.stdout).strip()
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if not found:
-        return Check("fail", "java", f"{java} does not tell its version", advice)
+        return Check("fail", "java", f"{java} does not print its version", advice)
     modules = subprocess.run(
         [java, "--list-modules"], capture_output=True, text=True, check=False
     ).stdout
@@ -125,10 +155,12 @@ def _spark() -> Check:
 
 
 def _features(config: ClientConfig) -> Iterator[Check]:
+    from sharelag.sources.kafka.features import broker_features
+
     try:
         found = broker_features(config)
     except ShareLagError as error:
-        yield Check("warn", "kafka version", "not told", str(error))
+        yield Check("warn", "kafka version", "unknown", str(error))
         return
     level = found.finalized.get("metadata.version", "?")
     if not found.has_share_state:
@@ -160,6 +192,7 @@ def _features(config: ClientConfig) -> Iterator[Check]:
 
 def _readable(config: ClientConfig, topic: str, without: str) -> Check:
     """Permission to describe does not mean permission to read, so one record is fetched."""
+    from sharelag.sources.kafka import topics as kafka
 
     def one_record() -> str:
         spans = kafka.offset_ranges(config, topic)

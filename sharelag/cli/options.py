@@ -1,4 +1,4 @@
-"""The options that commands share, and what they stand for: an input, a choice, a moment, a client's settings."""
+"""Options that commands share, and what they stand for: an input, a choice, a moment."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ _Command = Callable[..., Any]
 Options = dict[str, Any]
 
 CLUSTER = [
-    click.option("--bootstrap-server", metavar="H:P", help="A cluster to read from."),
+    click.option(
+        "--bootstrap-server", metavar="H:P", help="Broker addresses of a running cluster."
+    ),
     click.option(
         "--command-config",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Client properties, as for Kafka's own commands.",
+        help="Client properties file, as for Kafka's own commands.",
     ),
     click.option(
-        "--command-property", multiple=True, metavar="K=V", help="One client property; repeatable."
+        "--command-property",
+        multiple=True,
+        metavar="K=V",
+        help="A single client property; repeatable.",
     ),
 ]
 INPUT = [
@@ -40,7 +45,7 @@ INPUT = [
         "--capture",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="A folder that `sharelag capture` wrote, with or without --follow.",
+        help="A folder written by `sharelag capture`, with or without --follow.",
     ),
     click.option(
         "--raw",
@@ -54,42 +59,62 @@ INPUT = [
         help="A broker's log directory (read only).",
     ),
 ]
-CHOICE = [
+_NAMES = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
     click.option(
         "--topic",
         multiple=True,
         metavar="TOPIC[:0,1]",
-        help="Only this topic, or these partitions.",
+        help="Only this topic, or these partitions of it; repeatable.",
     ),
+]
+_A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
+CHOICE = [
+    *_NAMES,
     click.option(
         "--as-of",
         metavar="WHEN",
-        help="A time with its zone (2026-11-21T03:10:00Z), or offsets of state partitions (0:1200,3:88).",
+        help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88).",
     ),
 ]
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "json", "yaml", "csv"]),
-    default="human",
-    show_default=True,
-)
-ENGINE = click.option(
-    "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
-    default="auto",
-    show_default=True,
-    help="local: in this process, without a JVM; spark: the pipeline; auto: local below 5,000,000 records.",
-)
+#: Reports take a time only: offsets of state partitions belong to one cluster's topic.
+CHOICE_AT_A_TIME = [*_NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
+
+
+def output_option(*formats: str) -> Any:
+    """The option ``-o`` with these formats, the first being the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="The output format.",
+    )
+
+
+def engine_option(default: str) -> Any:
+    """The option ``--engine``."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default=default,
+        show_default=True,
+        help="local: in this process, without a JVM; spark: on Spark; auto: local below "
+        "5,000,000 records.",
+    )
+
+
+OUTPUT = output_option("human", "json", "yaml", "csv")
+ENGINE = engine_option("auto")
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error."
 )
 
 
 class Duration(click.ParamType[timedelta]):
-    """A duration such as 30s or 5m; a number alone is in the unit that it always had."""
+    """A duration such as 30s or 5m; a number alone is in the unit ``bare``."""
 
     name = "duration"
 
@@ -122,6 +147,16 @@ TIMEOUT = click.option(
     show_default=True,
     metavar="DURATION",
     help="How long to wait for brokers; a number alone is milliseconds.",
+)
+
+
+OVER = click.option(
+    "--over",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="How far back rates and trends look.",
 )
 
 

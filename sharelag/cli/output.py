@@ -7,16 +7,15 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.abc import MetaPathFinder
 from typing import Any
 
 import click
 
+from sharelag.cli.progress_bar import reading_bar
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import iso
-
-#: Fewer records are read before a bar could be looked at.
-_SHOWN_FROM = 200_000
 
 
 def start(engine: str, source: Any) -> str:
@@ -146,43 +145,18 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
 
 
 @contextmanager
-def shown(source: Any) -> Iterator[Any]:
-    """The input, with a progress bar on a terminal while many of its records are read in this process."""
-    if not sys.stderr.isatty() or source.size() < _SHOWN_FROM:
-        yield source
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """A reading of what was asked for, and its input; what was asked for and is not there was said."""
+    from sharelag.cli.options import choice_of, moment_of, source_of
+    from sharelag.workbench import engine as engines
 
-    columns = (
-        TextColumn("reading records"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Shown(source, progress, progress.add_task("", total=source.size()))
-
-
-class _Shown:
-    """An input that tells a progress bar how many of its records were read."""
-
-    def __init__(self, source: Any, progress: Any, task: Any) -> None:
-        self._source, self._progress, self._task = source, progress, task
-
-    def batches(self, topic: str) -> Iterator[Any]:
-        for batch in self._source.batches(topic):
-            yield batch
-            self._progress.advance(self._task, batch.num_rows)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with (
+        reading_bar(source) as read,
+        engines.reading(read, start(engine, source), moment, choice, over) as begun,
+    ):
+        require_rows(choice, moment, groups_in(begun.evidence.lag))
+        yield begun, source
 
 
 def one_line(error: Exception) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from sharelag.cli.options import (
-    CHOICE,
+    CHOICE_AT_A_TIME,
     INPUT,
     OUTPUT,
     VERBOSE,
     Duration,
+    engine_option,
     properties_of,
     with_options,
 )
@@ -52,11 +53,6 @@ _KEEP = [
         help="Remove older runs.",
     ),
 ]
-#: A notebook is given a time: offsets of state partitions belong to one cluster's topic.
-_CHOICE = [
-    *CHOICE[:-1],
-    click.option("--as-of", metavar="TIME", help="A time with its zone (2026-11-21T03:10:00Z)."),
-]
 _HOW = [
     click.option(
         "--overlap",
@@ -81,13 +77,7 @@ _HOW = [
         help="Draw charts into files, too.",
     ),
 ]
-_ENGINE = click.option(
-    "--engine",
-    type=click.Choice(["spark", "local", "auto"]),
-    default="spark",
-    show_default=True,
-    help="Where the work runs: on Spark, or in one process without a JVM; auto takes that for small inputs.",
-)
+_ENGINE = engine_option("spark")
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -113,7 +103,7 @@ def report() -> None:
 
 @report.command("make", hidden=True)
 @click.argument("name")
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, _ENGINE, VERBOSE, _HOW)
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
 def make(
     name: str,
     pairs: tuple[tuple[str, str], ...],
@@ -206,7 +196,7 @@ def index_(out: Path) -> None:
     metavar="ZONE",
     help="Of the times, such as Europe/Berlin; else crontab and systemd go by the machine's, all others by UTC.",
 )
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, _CHOICE, _ENGINE, VERBOSE, _HOW)
+@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.cli import doctor, keep
+from sharelag.cli import doctor
 from sharelag.cli.doctor import Check, checks
 from sharelag.errors import BrokerUnreachableError, ClusterError
 from sharelag.sources.kafka.config import client_config
@@ -53,7 +53,7 @@ def _fake_java(
             "install Java 17",
         ),
         (JAVA_17, "java.base@17", "fail", "trimmed", "install a full JDK"),
-        ("command not understood", "", "fail", "does not tell its version", "install Java 17"),
+        ("command not understood", "", "fail", "does not print its version", "install Java 17"),
     ],
 )
 def test_java(
@@ -113,7 +113,7 @@ def test_java_is_missed_only_where_spark_would_start_here(
     assert java.verdict == ("fail" if needed else "warn")
     assert "17 or newer" in java.advice
     assert spark.verdict == ("ok" if packages else "warn")
-    assert keep.doctor.main([], standalone_mode=False) == int(needed)
+    assert doctor.doctor.main([], standalone_mode=False) == int(needed)
 
 
 def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_cluster_it_says_how_to_name_one() -> None:
     *_, last = checks()
     assert last == Check(
-        "warn", "cluster", "not looked at", "add --bootstrap-server HOST:PORT to check a cluster"
+        "warn", "cluster", "not checked", "add --bootstrap-server HOST:PORT to check a cluster"
     )
 
 
@@ -312,7 +312,7 @@ def test_nobody_answers() -> None:
 def test_versions(
     monkeypatch: pytest.MonkeyPatch, features: Features, verdicts: list[str], advice: str
 ) -> None:
-    monkeypatch.setattr(doctor, "broker_features", lambda _: features)
+    monkeypatch.setattr("sharelag.sources.kafka.features.broker_features", lambda _: features)
     found = list(doctor._features(client_config("b:1")))
     assert [check.verdict for check in found] == verdicts
     assert [check.what for check in found] == ["kafka version", "share.version"]

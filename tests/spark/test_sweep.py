@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from sharelag.cli.what_if import simulate
+from sharelag.cli.simulate import simulate
 from sharelag.errors import InputError
 from sharelag.pipeline.sweep import sweep
 from sharelag.sources.spark import is_connect

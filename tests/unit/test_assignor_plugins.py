@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sharelag.cli.what_if import simulate as command
+from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, assign, assignor_names, compare, named, simulate, variants
 from sharelag.whatif.simulate import SimulationResult

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from sharelag.cli.demo import CAPTURE
-from sharelag.cli.what_if import simulate
+from sharelag.cli.simulate import simulate
 from sharelag.model import Window
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.named import named, names
@@ -430,7 +430,8 @@ def test_what_is_not_there_is_said_before_anything_is_read(
     given: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "sharelag.cli.tried._from_input", lambda _: pytest.fail("the input was read for nothing")
+        "sharelag.cli.simulate_options._from_input",
+        lambda _: pytest.fail("the input was read for nothing"),
     )
     answer = run("--capture", SLOW, *given)
     assert answer.exit_code == 1
@@ -468,7 +469,7 @@ def test_the_list_takes_nothing_else() -> None:
 def test_what_would_not_end_is_refused(
     given: tuple[str, ...], told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.cli.what_if._runs", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr("sharelag.cli.simulate._runs", lambda *_: pytest.fail("it was begun"))
     answer = run("--scenario", "slow-producer", *given)
     assert answer.exit_code == 1
     assert all(one in str(answer.exception) for one in told), answer.exception
@@ -481,7 +482,7 @@ def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.M
     def begin(*_: Any) -> Any:
         raise BegunError
 
-    monkeypatch.setattr("sharelag.cli.what_if._runs", begin)
+    monkeypatch.setattr("sharelag.cli.simulate._runs", begin)
     given = ("--scenario", "slow-producer", "--duration", "1e5", "--seeds", "500")
     assert isinstance(run(*given, "--sweep", "x").exception, BegunError)
     assert isinstance(run(*given[:4]).exception, BegunError)
@@ -511,15 +512,15 @@ def test_the_work_of_a_run_is_foreseen() -> None:
 
 
 def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sharelag.cli.counted import counted
+    from sharelag.cli.progress_bar import simulation_bar
 
-    with counted() as progress:
+    with simulation_bar() as progress:
         assert progress is None
     screen = io.StringIO()
     screen.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with counted() as progress:
+    with simulation_bar() as progress:
         assert progress is not None
         progress(3, 7)
     assert "3/7" in screen.getvalue()

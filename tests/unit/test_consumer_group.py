@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharelag.cli.what_if import simulate as command
+from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.compare import compared

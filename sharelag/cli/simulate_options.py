@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.options import Duration, choice_of, moment_of, source_of
-from sharelag.cli.output import groups_in, read_by, require_rows, shown, start
+from sharelag.cli.output import groups_in, read_by, require_rows, start
+from sharelag.cli.progress_bar import reading_bar
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
@@ -251,7 +252,7 @@ def _from_input(options: dict[str, Any]) -> Scenario:
     from sharelag.workbench import engine, investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with shown(source) as read:
+    with reading_bar(source) as read:
         # A sweep starts Spark after this, which does not do without what `start` hides.
         chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
         evidence = investigate.gather(read, chosen, moment, choice, options["over"])

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sharelag.cli.tried import variants_of
+from sharelag.cli.simulate_options import variants_of
 
 #: What says where an input is and what is taken of it; a scenario has all that itself.
 _OF_INPUT = (

@@ -1,4 +1,4 @@
-"""Recording a cluster, showing a recorded one, and checking the machine."""
+"""`sharelag capture`: save a cluster for later, once or as an archive that grows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import click
 
 from sharelag.cli.options import (
     CLUSTER,
-    ENGINE,
     TIMEOUT,
     VERBOSE,
     Duration,
     config_of,
-    names_cluster,
     with_options,
 )
 
@@ -136,38 +134,4 @@ def _keep_current(
             live.check()
 
 
-@click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
-@click.option(
-    "--report/--no-report",
-    default=True,
-    show_default=True,
-    help="Make the daily report of it, too.",
-)
-@with_options(ENGINE, VERBOSE)
-def demo(out: Path, report: bool, engine: str) -> None:
-    """Show the lag of a cluster that was recorded: a table here, OUT/lag.html, and the daily report in OUT/reports."""
-    from sharelag.cli.demo import run_demo
-
-    for line in run_demo(out, "spark" if engine == "auto" else engine, report):
-        click.echo(line)
-
-
-@click.command()
-@with_options(CLUSTER, TIMEOUT, VERBOSE)
-def doctor(**options: Any) -> int:
-    """Check this machine, and the cluster if one is given, and say what to do."""
-    from sharelag.cli.doctor import checks
-
-    config = config_of(options) if names_cluster(options) else None
-    worst = 0
-    for check in checks(config):
-        click.echo(
-            f"{check.verdict:<5} {check.what}: {check.found}"
-            + (f"\n      -> {check.advice}" if check.advice else "")
-        )
-        worst = max(worst, check.verdict == "fail")
-    return int(worst)
-
-
-COMMANDS = (capture, demo, doctor)
+COMMANDS = (capture,)

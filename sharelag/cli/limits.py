@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import TYPE_CHECKING, Any
 
-from sharelag.cli.tried import SEEDS, seeds_of
+from sharelag.cli.simulate_options import SEEDS, seeds_of
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario

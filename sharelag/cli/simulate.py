@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.asked import require_names, require_one_question
-from sharelag.cli.bounded import require_an_end
+from sharelag.cli.limits import require_an_end
 from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import write
-from sharelag.cli.tried import SCENARIO, SEEDS, TRIALS, VARIANTS, scenario_of, seeds_of, variants_of
+from sharelag.cli.simulate_options import (
+    SCENARIO,
+    SEEDS,
+    TRIALS,
+    VARIANTS,
+    scenario_of,
+    seeds_of,
+    variants_of,
+)
+from sharelag.cli.validate import require_names, require_one_question
 from sharelag.tables import views
 
 if TYPE_CHECKING:
@@ -87,10 +95,10 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
-    from sharelag.cli.counted import counted
+    from sharelag.cli.progress_bar import simulation_bar
     from sharelag.whatif.grid import as_runs, grid, run
 
-    with counted() as progress:
+    with simulation_bar() as progress:
         if options["sweep"]:
             from sharelag.pipeline.sweep import sweep
 
@@ -138,7 +146,7 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag.cli.counted import counted
+    from sharelag.cli.progress_bar import simulation_bar
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.search import Goal, fewest_members
     from sharelag.workbench import show
@@ -147,7 +155,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     least, most = options["between"]
     rows, told = [], []
     for name, scenario in tried.items():
-        with counted() as progress:
+        with simulation_bar() as progress:
             seeds = seeds_of(options, SEEDS)
             found = fewest_members(
                 scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress
@@ -162,7 +170,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag.cli.counted import counted
+    from sharelag.cli.progress_bar import simulation_bar
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.consumer_group import should_move
     from sharelag.workbench import show
@@ -170,7 +178,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     seeds = seeds_of(options, SEEDS)
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
-        with counted() as progress:
+        with simulation_bar() as progress:
             moving = should_move(
                 scenario, seeds, confidence=options["confidence"], progress=progress
             )

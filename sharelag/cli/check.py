@@ -1,0 +1,147 @@
+"""`sharelag check`: rules judged for a monitoring system, by the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sharelag.cli.examples import example_option
+from sharelag.cli.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OVER,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    moment_of,
+    output_option,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import one_line, read_by, start, write
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.tables import views
+from sharelag.tables.level import CHECKED
+
+_UNKNOWN = 3
+
+
+class _Check(click.Command):
+    """A command whose every failure, wrong usage too, is the exit code of what is not known.
+
+    Monitoring reads the first line of standard output, so the reason stands there.
+    """
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        # Read once more without complaints: how to tell that something is wrong is one of the
+        # options.
+        lenient = extra | {
+            "resilient_parsing": True,
+            "ignore_unknown_options": True,
+            "allow_extra_args": True,
+        }
+        asked = super().make_context(info_name, list(args), parent, **lenient)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            raise _unknown(asked, error) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            raise _unknown(ctx, error) from None
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # whatever it was, the outcome of the check is not known
+            if {"-v", "--verbose"} & set(sys.argv):
+                traceback.print_exc()
+            _tell(ctx, one_line(error))
+            return _UNKNOWN
+
+
+class _WrongUsage(click.UsageError):
+    exit_code = _UNKNOWN
+
+
+def _unknown(ctx: click.Context, error: click.ClickException) -> click.ClickException:
+    _tell(ctx, error.format_message())
+    return _WrongUsage(error.format_message(), getattr(error, "ctx", None))
+
+
+def _tell(ctx: click.Context, reason: str) -> None:
+    from sharelag.workbench.show import terminal
+
+    if ctx.params.get("output") == "json":
+        write(
+            [json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)]
+        )
+    else:
+        write([f"UNKNOWN: {terminal(reason)}"])
+
+
+@click.command(cls=_Check)
+@click.option(
+    "--rules",
+    "rule_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The rules, as YAML.",
+)
+@example_option("rules.yaml", "a file of rules, one of each kind")
+@with_options(INPUT, CHOICE, output_option("human", "json"), ENGINE, TIMEOUT, VERBOSE, OVER)
+def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
+    """Judge the groups by rules: exit code 0 fine, 1 warning, 2 critical, 3 not known.
+
+    Prints what is not fine, and with -o json everything, a line a rule and group. For how long
+    something has lasted is read from the records and asked of Kafka, so that nothing is kept
+    between runs.
+    """
+    from sharelag.monitoring.check import check as judge
+    from sharelag.monitoring.checks.judge import CODES
+    from sharelag.monitoring.checks.rules import read_rules
+    from sharelag.workbench import show
+
+    rules = read_rules(rule_file)
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with reading_bar(source) as read:
+        found = judge(read, rules, start(engine, source), moment, choice, over)
+    rows = show.plain_rows(found.table)
+    if output == "json":
+        write(show.lines(rows, "json"))
+    else:
+        write([_heading(found.level, rows)])
+        write(
+            show.lines([row for row in rows if row["level"] != "ok"], "human", views.CHECKS.columns)
+        )
+    read_by(found.evidence, source, options["as_of"] is not None)
+    return CODES[found.level]
+
+
+def _heading(level: str, rows: list[dict[str, Any]]) -> str:
+    counts = dict.fromkeys(CHECKED, 0)
+    silenced = 0
+    for row in rows:
+        if row["silenced_until"]:
+            silenced += 1
+        else:
+            counts[row["level"]] += 1
+    told = [f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count]
+    return f"{level.upper()}: {', '.join(told)}"
+
+
+COMMANDS = (check,)

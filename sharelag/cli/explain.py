@@ -1,0 +1,140 @@
+"""`sharelag explain`, `progress` and `imbalance`: why there is lag, and where it is going."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    OVER,
+    TIMEOUT,
+    VERBOSE,
+    Duration,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import (
+    groups_in,
+    read_by,
+    reading_of,
+    require_rows,
+    start,
+    summarise,
+    write,
+)
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.tables import views
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@click.option(
+    "--patience",
+    type=Duration(timedelta()),
+    metavar="DURATION",
+    help="For how long something may go on before it is called stuck.  [default: as long as a lock of the group lasts]",
+)
+def explain(
+    output: str, engine: str, over: timedelta, patience: timedelta | None, **options: Any
+) -> None:
+    """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
+    from sharelag.metrics.explain import explain as causes
+    from sharelag.workbench import show
+    from sharelag.workbench.explained import explained
+
+    evidence, source = _gather(engine, over, options)
+    table = causes(evidence, patience)
+    if output == "human":
+        write(explained(evidence, table))
+    else:
+        write(show.lines(show.plain_rows(table), output))
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@click.option(
+    "--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these."
+)
+@click.option(
+    "--every",
+    type=Duration(),
+    metavar="DURATION",
+    help="The trend: the imbalance of lag at regular moments.",
+)
+@click.option(
+    "--verdict", is_flag=True, help="What the lag of each group crowds around, with idle members."
+)
+def imbalance(
+    output: str,
+    engine: str,
+    over: timedelta,
+    by: str | None,
+    every: timedelta | None,
+    verdict: bool,
+    **options: Any,
+) -> None:
+    """How evenly lag, arrivals, work and partitions are spread, and what the lag crowds around.
+
+    GINI and CV are 0 where all is even; MAX/MEAN and JAIN are 1.
+    """
+    from sharelag.workbench import investigate, show
+
+    if every is not None:
+        if by == "member":
+            raise click.UsageError(
+                "the trend is over partitions and topics: members of the past are not kept."
+            )
+        source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+        engine = start(engine, source)
+        with reading_bar(source) as read:
+            answer = investigate.trend(read, every, engine, moment, choice, by, over)
+        rows = show.plain_rows(answer.table)
+        require_rows(choice, moment, groups_in(answer.table))
+        write(show.lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
+        summarise(answer, source, options["as_of"], "row")
+        return
+    with reading_of(engine, over, options) as (begun, source):
+        evidence, skew = begun.evidence, begun.skew()
+        rows = [] if verdict else show.plain_rows(begun.imbalance(by))
+    if verdict:
+        write(show.lines(show.plain_rows(skew), output, views.SKEW.columns))
+        read_by(evidence, source, options["as_of"] is not None)
+        return
+    write(show.lines(rows, output, views.IMBALANCE.columns))
+    if output == "human":
+        for row in skew.to_pylist():
+            write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
+    """How old the lag is, how fast it grows or drains, and how long its records are kept.
+
+    AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN
+    says whether the lag goes away, and when at the earliest, about, and at the latest; MARGIN is
+    the time until records are deleted.
+    """
+    from sharelag.workbench import show
+
+    evidence, source = _gather(engine, over, options)
+    write(show.lines(show.plain_rows(evidence.progress), output, views.PROGRESS.columns))
+    read_by(evidence, source, options["as_of"] is not None)
+
+
+def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any]:
+    with reading_of(engine, over, options) as (begun, source):
+        return begun.evidence, source
+
+
+COMMANDS = (explain, progress, imbalance)

@@ -1,0 +1,86 @@
+"""`sharelag health` and `reconcile`: the state topic, and lag computed in several ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import (
+    groups_in,
+    require_rows,
+    start,
+    summarise,
+    write,
+)
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.tables import views
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option(
+    "--described",
+    type=click.File(errors="replace"),
+    metavar="FILE",
+    help="What `kafka-share-groups.sh --describe --offsets` printed, to be held against ours; - reads it here.",
+)
+@click.option(
+    "--true",
+    is_flag=True,
+    help="Read the whole backlog, and count the records that are really there.",
+)
+def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> None:
+    """The lag in several ways, and why they differ.
+
+    NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and
+    not aborted.
+    """
+    from sharelag.workbench import investigate, show
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    text = described.read() if described else None
+    with reading_bar(source) as read:
+        answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
+    rows = show.plain_rows(answer.table)
+    require_rows(choice, moment, groups_in(answer.table))
+    write(show.lines(rows, output, views.reconciled(described is not None, true).columns))
+    summarise(answer, source, options["as_of"], "share partition")
+
+
+@click.command()
+@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option(
+    "--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table."
+)
+def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
+    """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
+    from sharelag.workbench import investigate, show
+
+    source = source_of(options | {"as_of": None})
+    engine = start(engine, source)
+    with reading_bar(source) as read:
+        answer, findings = investigate.health(read, engine)
+    if only_findings:
+        write(show.lines(show.plain_rows(findings), output, views.FINDINGS.columns))
+        summarise(answer, source, None, "state partition")
+        return
+    write(show.lines(show.plain_rows(answer.table), output, views.HEALTH.columns))
+    for finding in findings.column("summary").to_pylist():
+        click.echo(f"sharelag: {show.terminal(finding)}", err=True)
+    summarise(answer, source, None, "state partition")
+
+
+COMMANDS = (health, reconcile)

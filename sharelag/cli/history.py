@@ -1,0 +1,91 @@
+"""`sharelag history`: what happened to each share partition, or its lag at regular moments."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    Duration,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import (
+    groups_in,
+    read_by,
+    require_rows,
+    start,
+    summarise,
+    write,
+)
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.tables import views
+
+#: Of records that came from Spark, so many are shown to people.
+_MOST_LINES = 20_000
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option("--since", metavar="WHEN", help="Start at this time, or so long before the end: 2h.")
+@click.option(
+    "--every",
+    type=Duration(),
+    metavar="DURATION",
+    help="The lag at regular moments, instead of a row a record.",
+)
+def history(
+    output: str, engine: str, since: str | None, every: timedelta | None, **options: Any
+) -> None:
+    """What happened to each share partition, record by record; or its lag at regular moments.
+
+    FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known:
+    records before it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
+    """
+    from sharelag.replay.moment import parse_since, parse_time
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import investigate, show
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with (
+        reading_bar(source) as read,
+        engines.reading(read, start(engine, source), moment, choice) as begun,
+    ):
+        begin = parse_since(since, lambda: begun.now, parse_time) if since else None
+        if every is not None:
+            answer = investigate.timeline_of(
+                begun, investigate.regular_moments(begun, every, begin), every
+            )
+            columns, unit = views.TIMELINE.columns, "row"
+        elif output == "human" or begun.engine == "local":
+            answer = engines.history_of(
+                begun, begin, None if begun.engine == "local" else _MOST_LINES
+            )
+            columns, unit = views.HISTORY.columns, "record"
+        else:
+            require_rows(choice, moment or begin, groups_in(begun.table("windows")))
+            rows = (row for table in begun.history_tables(begin) for row in show.each_row(table))
+            write(show.lines(rows, output))
+            read_by(begun.evidence, source, options["as_of"] is not None)
+            return
+    require_rows(choice, moment or begin, groups_in(answer.table))
+    write(show.lines(show.each_row(answer.table), output, columns))
+    if answer.left_out:
+        click.echo(
+            f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all",
+            err=True,
+        )
+    summarise(answer, source, options["as_of"], unit)
+
+
+COMMANDS = (history,)

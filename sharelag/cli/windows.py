@@ -1,0 +1,98 @@
+"""`sharelag windows` and `decode`: states of share partitions, and the records they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    CHOICE,
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    choice_of,
+    moment_of,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import (
+    groups_in,
+    require_rows,
+    start,
+    summarise,
+    write,
+)
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.tables import views
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Show what changed since a time, or in the last 2h, instead of what there is.",
+)
+def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
+    """What the share coordinator holds of each share partition: epochs, offsets, state batches.
+
+    With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's
+    unknown.
+    """
+    from sharelag.workbench import engine as engines
+    from sharelag.workbench import show
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    with reading_bar(source) as read:
+        if since is None:
+            answer = engines.windows(read, start(engine, source), moment, choice)
+            rows, columns = show.window_rows(answer.table), views.WINDOWS.columns
+        else:
+            answer = engines.diff(read, since, start(engine, source), moment, choice)
+            rows, columns = show.plain_rows(answer.table), views.DIFF.columns
+    require_rows(choice, moment, groups_in(answer.table))
+    write(show.lines(rows, output, columns))
+    summarise(answer, source, options["as_of"], "share partition")
+
+
+@click.command()
+@with_options(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
+@click.option(
+    "--records",
+    type=click.Choice(["state", "group", "all"]),
+    default="all",
+    show_default=True,
+    help="Those of __share_group_state, the share groups' in __consumer_offsets, or both.",
+)
+def decode(output: str, records: str, **options: Any) -> None:
+    """Every record, in the JSON of Kafka's own formatters; what cannot be decoded is printed as a reject.
+
+    Records know topics by their ids: --topic takes those here, and applies to state records.
+    """
+    from sharelag.quick.reading import decoded
+    from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+    from sharelag.workbench import show
+
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    start("local", source)
+    topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[
+        records
+    ]
+    skipped = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal skipped
+        for topic in topics:
+            for batch in decoded(source, topic, moment, choice):
+                skipped += batch.skipped
+                yield from show.decoded_rows(batch, columns=output == "csv")
+
+    write(show.lines(rows(), "json" if output == "human" else output))
+    click.echo(f"sharelag: {skipped} records of other kinds skipped", err=True)
+
+
+COMMANDS = (windows, decode)
