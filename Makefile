@@ -11,7 +11,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile
 VERSIONS ?= 4.0 4.3
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots pages bench lock clean
+.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots pages docs bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -60,6 +60,9 @@ screenshots: test-parts ## pictures of notebooks, dashboards, widgets and report
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
 	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True
+
+docs: $(READY) ## the documentation as a site, build/site/index.html: works offline, fails on broken links
+	@$(BIN)/python -m tools.docs
 
 bench: test-parts ## ratios, measured side by side
 	@$(BIN)/python -m benchmarks

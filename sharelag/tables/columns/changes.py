@@ -68,6 +68,18 @@ COLUMNS = {
     "start_offset_after": Column(
         Format.OFFSET, "first offset of the window (SPSO), at the second moment", "START-AFTER"
     ),
+    "effective_start_offset_before": Column(
+        Format.OFFSET, "first offset that was not finished, at the first moment"
+    ),
+    "effective_start_offset_after": Column(
+        Format.OFFSET, "first offset that was not finished, at the second moment"
+    ),
+    "delivery_complete_count_before": Column(
+        Format.COUNT, "delivery complete count at the first moment"
+    ),
+    "delivery_complete_count_after": Column(
+        Format.COUNT, "delivery complete count at the second moment"
+    ),
     "window_end_offset_before": Column(
         Format.OFFSET, f"{_WINDOW_END}, at the first moment", "WINDOW-END-BEFORE"
     ),

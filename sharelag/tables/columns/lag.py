@@ -56,6 +56,21 @@ COLUMNS = {
         "offsets",
         "TRUE",
     ),
+    "unfinished": Column(Format.OFFSETS, "offsets that are not finished, as in the effective lag"),
+    "undecided": Column(
+        Format.COUNT, "records at or beyond the last stable offset, held by an open transaction"
+    ),
+    "aborted": Column(
+        Format.COUNT, "records of aborted transactions, delivered with read_uncommitted only"
+    ),
+    "no_record": Column(
+        Format.OFFSETS,
+        "offsets of transaction markers and of compacted records; the log does not say which",
+    ),
+    "deleted": Column(Format.OFFSETS, "offsets that are below the log start by now"),
+    "matches": Column(
+        Format.FLAG, "whether Kafka's lag is the recomputed one; null where Kafka printed none"
+    ),
     "described_lag": Column(
         Format.OFFSETS, "lag as kafka-share-groups.sh printed it, in offsets", "DESCRIBED"
     ),

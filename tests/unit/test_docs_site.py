@@ -1,0 +1,89 @@
+"""The documentation site: what is made for it is complete, and nothing is loaded from a network."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+
+import click
+import pytest
+
+from sharelag.cli import cli
+from sharelag.metrics.causes import CAUSES
+from sharelag.tables.columns import meaning_of
+from sharelag.whatif import ASSIGNORS
+from tools.docs.links import BrokenLinkError, rewrite
+from tools.docs.reference import MODULES, commands, declared, pages
+from tools.docs.remote import remote_resources
+from tools.docs.stage import places, stage
+
+ROOT = Path(__file__).parents[2]
+MADE = dict(pages())
+
+
+def test_every_page_has_its_place_and_its_links(tmp_path: Path) -> None:
+    nav = str(stage(tmp_path))
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*.md")}
+    assert written == set(MADE) | {name for name in places().values() if name.endswith(".md")}
+    assert [name for name in written if f"'{name}'" not in nav] == []
+    assert {str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")} <= set(places())
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands(cli, "sharelag")))
+def test_every_command_has_its_options(path: str, command: click.Command) -> None:
+    page = MADE[f"reference/cli/{path.replace(' ', '-')}.md"]
+    options = {
+        name for one in command.params if not getattr(one, "hidden", False) for name in one.opts
+    }
+    assert [name for name in options if name.startswith("-") and name not in page] == []
+
+
+def test_every_column_of_every_table_has_a_meaning() -> None:
+    page = MADE["reference/tables.md"]
+    for table, schema in declared().items():
+        assert f"\n## {table}\n" in page
+        assert [name for name in schema.names if f"| `{name}` |" not in page] == []
+        assert [name for name in schema.names if not meaning_of(name, table.lower())] == []
+
+
+def test_every_cause_assignor_and_public_name_is_there() -> None:
+    assert all(f"## {cause.name}\n" in MADE["reference/causes.md"] for cause in CAUSES)
+    assert all(f"heading: '{name}'" in MADE["reference/assignors.md"] for name in ASSIGNORS)
+    for module in MODULES:
+        page = MADE[f"reference/api/{module}.md"]
+        for name in import_module(module).__all__:
+            one = getattr(import_module(module), name)
+            has_docstring = inspect.isclass(one) or inspect.isfunction(one)
+            assert f"heading: '{name}'" in page or not has_docstring
+
+
+def test_a_link_to_nothing_fails() -> None:
+    page, pages = PurePosixPath("docs/page.md"), {"README.md": "index.md"}
+    assert (
+        rewrite("[home](../README.md#see)", page, "a/page.md", pages) == "[home](../index.md#see)"
+    )
+    assert rewrite("[law](../LICENSE)", page, "page.md", pages) == "law (`LICENSE`)"
+    assert rewrite("    [code](nowhere.md)\n", page, "page.md", pages) == "    [code](nowhere.md)\n"
+    with pytest.raises(BrokenLinkError, match=r"nowhere\.md"):
+        rewrite("[gone](nowhere.md)", page, "page.md", pages)
+
+
+def test_what_a_browser_would_load_is_found(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<a href="https://a.example/">link</a><link rel="canonical" href="https://b.example/">'
+        '<script src="//c.example/x.js"></script><img src="here.png">'
+        '<style>@import "https://d.example/x.css";</style>'
+    )
+    (tmp_path / "x.css").write_text("@font-face { src: url(https://e.example/f.woff2) }")
+    found = [place.partition("//")[2][0] for place in remote_resources(tmp_path)]
+    assert found == ["c", "d", "e"]
+
+
+@pytest.mark.exhaustive
+def test_the_site_is_built_without_a_warning() -> None:
+    build = [sys.executable, "-m", "tools.docs"]
+    answer = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
