@@ -1,4 +1,4 @@
-"""sharelag: where the backlog of a Kafka share group is, why it is there, and what would make it go away.
+"""Find the backlog of a Kafka share group, why it is there, and what would make it go away.
 
 The names below are the public API. Importing this package is cheap: what a name needs (Spark,
 compiled kernels) is imported when the name is first used.

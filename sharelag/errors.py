@@ -1,15 +1,15 @@
-"""Everything sharelag raises on purpose. A message says what happened and what to do next, in one line."""
+"""The exceptions that sharelag raises; each message says what happened and what to do next."""
 
 
 class ShareLagError(Exception):
-    """The base of all our errors: the command line prints it without a traceback and exits with 1."""
+    """The base class: the command line prints it without a traceback and exits with 1."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in place of a traceback, whose last line alone says what to do."""
+        """Return what IPython shows in place of a traceback: the message alone."""
         return [f"{type(self).__name__}: {self}"]
 
 
-# ---- what the user gave us -----------------------------------------------------------------------
+# ---- input and configuration ---------------------------------------------------------------------
 
 
 class InputError(ShareLagError):
@@ -17,7 +17,7 @@ class InputError(ShareLagError):
 
 
 class ConfigError(ShareLagError):
-    """A client setting is unknown, contradictory or in a form that our client cannot read."""
+    """A client setting is unknown, contradictory or in a form that the client cannot read."""
 
 
 class SetupError(ShareLagError):
@@ -36,11 +36,11 @@ class BrokerUnreachableError(ClusterError):
 
 
 class AuthenticationError(ClusterError):
-    """The broker refused who we say we are."""
+    """The broker rejected our credentials."""
 
 
 class AuthorizationError(ClusterError):
-    """The broker knows us and does not let us."""
+    """The broker authenticated us but does not authorize the operation."""
 
 
 class TopicMissingError(ClusterError):
@@ -48,15 +48,15 @@ class TopicMissingError(ClusterError):
 
 
 class NoLeaderError(ClusterError):
-    """A partition has no leader at the moment: it is new, or its broker is gone."""
+    """A partition currently has no leader: it is new, or its broker is down."""
 
 
 class DataLossError(ClusterError):
-    """Records that were asked for are gone from the topic."""
+    """Requested records have been deleted from the topic."""
 
 
 # ---- what the records say ------------------------------------------------------------------------
 
 
 class ReplayError(ShareLagError):
-    """Kafka's own coordinator would refuse to load these records (raised by ``strict=True`` only)."""
+    """Kafka's own coordinator would fail to load these records (raised only by ``strict=True``)."""

@@ -17,7 +17,7 @@ from sharelag.metrics.placement import Partitions, partition_counts, state_parti
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat, one_batch
 from sharelag.schemas.arrow import keys as texts
-from sharelag.wire.decode import decode_arrow, of_topic
+from sharelag.wire.decode import decode_arrow, topic_mask
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Kinds of records, by column and as people read them.
@@ -119,7 +119,7 @@ def health_counts(raw: Arrow) -> pa.Table:
     pyarrow.Table
         `COUNTS`.
     """
-    chosen = raw.filter(of_topic(raw, STATE_TOPIC))
+    chosen = raw.filter(topic_mask(raw, STATE_TOPIC))
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC)
     return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
 

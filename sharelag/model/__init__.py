@@ -1,4 +1,4 @@
-"""The things Kafka talks about, as frozen values. Names are Kafka's, in snake_case.
+"""Kafka's terms as frozen values. Names are Kafka's, in snake_case.
 
 A *share partition* is one topic partition seen by one share group. Its *window* is what the share
 coordinator persists of it: where delivery starts, and the state of the offsets beyond.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 UNINITIALIZED_START_OFFSET = -1
 #: ``DeliveryCompleteCount`` of brokers before 4.2, and before the first write.
 UNINITIALIZED_DELIVERY_COMPLETE_COUNT = -1
-#: ``CreateTimestamp`` and ``WriteTimestamp`` of a state that began with an update.
+#: ``CreateTimestamp`` and ``WriteTimestamp`` of a state that started with an update.
 NO_TIMESTAMP = 0
 
 
@@ -28,13 +28,13 @@ class DeliveryState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1  # in memory only; Kafka never writes it
     ACKNOWLEDGED = 2
-    ARCHIVING = 3  # KIP-1191, on its way to a dead letter queue: still lag
+    ARCHIVING = 3  # KIP-1191: being written to a dead letter queue, still counts as lag
     ARCHIVED = 4
     TX_PENDING = 5  # KIP-1289 draft: acknowledged by a transaction that is still open
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Kafka delivers records in these states to nobody any more.
+#: Kafka does not deliver records in these states again.
 TERMINAL_STATES = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
 
 
@@ -51,9 +51,9 @@ class SharePartition(NamedTuple):
 
 
 class StateBatch(NamedTuple):
-    """Offsets ``first_offset..last_offset`` (inclusive) that share one state and one delivery count.
+    """Offsets ``first_offset..last_offset`` (inclusive) with one state and one delivery count.
 
-    ``delivery_state`` is the number on the wire, so that states of future Kafka versions survive.
+    ``delivery_state`` is the number on the wire, so that states of future Kafka versions are kept.
     """
 
     first_offset: int
@@ -67,8 +67,8 @@ class Window:
     """The persisted state of one share partition, as Kafka's ``ShareGroupOffset`` holds it.
 
     All fields are raw: -1 and 0 are Kafka's sentinels (``UNINITIALIZED_START_OFFSET``,
-    ``NO_TIMESTAMP``), timestamps are milliseconds, and ``batches`` stand exactly as the coordinator
-    would list them.
+    ``NO_TIMESTAMP``), timestamps are milliseconds, and ``batches`` are listed exactly as the
+    coordinator lists them.
     """
 
     snapshot_epoch: int
@@ -82,10 +82,10 @@ class Window:
 
     @property
     def effective_start_offset(self) -> int | None:
-        """First offset at or after the start offset that is not finished; None when nothing is known.
+        """First unfinished offset at or after the start offset; None when it is unknown.
 
-        The topic runs one step behind the broker: the start offset moves in memory after the write
-        that finished its records, and only a later write carries it.
+        The topic is one step behind the broker: the start offset moves in memory after the write
+        that finished its records, and only a later write persists it.
         """
         if self.start_offset == UNINITIALIZED_START_OFFSET:
             return None
@@ -98,13 +98,13 @@ class Window:
 
     @property
     def runs(self) -> tuple[StateBatch, ...]:
-        """The batches for people: from the effective start offset on, sorted, equal neighbours merged."""
+        """Batches from the effective start offset on, sorted, with equal neighbours merged."""
         start = self.effective_start_offset
         return tuple(_coalesced(self.batches, self.start_offset if start is None else start))
 
 
 def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
-    """Disjoint, sorted runs from ``start`` on; where batches overlap the highest (count, state) wins."""
+    """Return disjoint, sorted runs from ``start`` on; overlaps get the highest (count, state)."""
     kept = sorted(
         b._replace(first_offset=max(b.first_offset, start))
         for b in batches
@@ -127,12 +127,12 @@ def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
 
 
 def topic_id_text(raw: bytes) -> str:
-    """A topic id of 16 bytes as Kafka prints it: 22 characters of URL-safe base64 without padding."""
+    """Format a 16-byte topic id as Kafka prints it: 22 characters of unpadded URL-safe base64."""
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """The 16 bytes of a printed topic id.
+    """Return the 16 bytes of a printed topic id.
 
     Raises
     ------
@@ -145,10 +145,10 @@ def topic_id_bytes(text: str) -> bytes:
 
 
 def iso(moment: datetime) -> str:
-    """A time as ISO 8601 in UTC, to the millisecond, as Kafka's are."""
+    """Format a time as ISO 8601 in UTC, to the millisecond, Kafka's resolution."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(moment: datetime) -> int:
-    """A time as Kafka counts them; what is below a millisecond is cut off."""
+    """Convert a time to epoch milliseconds, rounded down."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)

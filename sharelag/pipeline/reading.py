@@ -19,9 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.evenly import evenly_apart, places_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.sampling import evenly_spaced, evenly_spaced_indices
 from sharelag.metrics.skew import SKEW
 from sharelag.pipeline import answers, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
@@ -223,7 +223,7 @@ class SparkReading(Reading):
             beside.result()
         return super()._gather()
 
-    def _worked_out(self, name: str) -> schemas.Arrow:
+    def _compute(self, name: str) -> schemas.Arrow:
         if isinstance(self.source, FrameInput) and self.source.raw.isStreaming:
             raise InputError(
                 f"the records are a stream, which has no {name} as of one moment: use the DataFrames "
@@ -266,11 +266,11 @@ class SparkReading(Reading):
             mine = times.join(
                 keys.select(_SHARE_PARTITION), _SHARE_PARTITION, join_type="left semi"
             )
-            return evenly_apart(pc.unique(mine.column("time")).to_numpy(), most)
+            return evenly_spaced(pc.unique(mine.column("time")).to_numpy(), most)
         times = _times(self._records_of(keys))
         # A summary of few columns fits one task; named as a partition, Connect does not warn of it.
         place = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("time")) - 1
-        wanted = F.col("place").isin(places_of(times.count(), most).tolist())
+        wanted = F.col("place").isin(evenly_spaced_indices(times.count(), most).tolist())
         return sorted(
             times.withColumn("place", place).where(wanted).toArrow().column("time").to_pylist()
         )

@@ -17,7 +17,7 @@ from sharelag.pipeline.records import chosen
 from sharelag.reading import Each
 from sharelag.replay.columns import KEY
 from sharelag.replay.history import HISTORY_KEY, histories
-from sharelag.replay.moment import Moment, of_groups, up_to
+from sharelag.replay.moment import Moment, filter_groups, up_to
 from sharelag.replay.state import latest, replay_arrow, split_last_key, whole_keys
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.wire.decode import decode_arrow
@@ -97,7 +97,9 @@ def thinned(
         def kept() -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 decoded = decode_arrow(batch)
-                records = up_to(of_groups(decoded.records, groups), as_of).select(_REPLAYED.names)
+                records = up_to(filter_groups(decoded.records, groups), as_of).select(
+                    _REPLAYED.names
+                )
                 counts.append(_counted(records, decoded.rejects.num_rows))
                 yield records
 

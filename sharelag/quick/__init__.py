@@ -1,4 +1,4 @@
-"""The quick look: the answers of `sharelag.pipeline` in one process, without a JVM, for inputs that fit into it."""
+"""The answers of `sharelag.pipeline` in one process without a JVM, for inputs that fit in RAM."""
 
 from sharelag.quick.reading import QuickReading
 

@@ -1,4 +1,4 @@
-"""One reading of an input in this process: records stream through the kernels, and what is superseded is dropped."""
+"""A reading in this process: records stream through the kernels, superseded ones are dropped."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.diff import diff_arrow
-from sharelag.metrics.evenly import evenly_apart
 from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.health import COUNTS, health_arrow, health_counts
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
 from sharelag.metrics.observed import observe
 from sharelag.metrics.reconcile import reconcile_arrow
+from sharelag.metrics.sampling import evenly_spaced
 from sharelag.metrics.skew import skew_arrow
 from sharelag.reading import OVER, Counted, Each, Reading, Rows, chosen_partitions, earliest, named
 from sharelag.replay.at_moments import replay_at
 from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
-from sharelag.replay.moment import Choice, Moment, of_groups, up_to
+from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas.arrow import as_table, keys, one_batch
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.scan import scan
-from sharelag.wire.decode import Decoded, decode_arrow, of_topic
+from sharelag.wire.decode import Decoded, decode_arrow, topic_mask
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: Records that are replayed in one step, at least.
+#: Minimum number of records per replay step.
 _STEP = 250_000
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
 
 class _Read(NamedTuple):
-    """What became of the records of the state topic."""
+    """The results of reading the state topic."""
 
     windows: pa.Table
     counted: Counted
-    history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only the windows were asked for
+    history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
     gaps: pa.Table = schemas.GAPS.empty_table()
     counts: pa.Table = COUNTS.empty_table()
 
 
 class QuickReading(Reading):
-    """The tables of an input from one process.
+    """The tables of an input, computed in this process.
 
     Parameters
     ----------
     source, as_of, choice, over
         As for `Reading`.
     history : bool
-        Keep the state after each record, which all but windows and lag need.
+        Store the state after each record, which everything except windows and lag needs.
     health : bool
-        Count the state topic, too, which takes another decoding of every record.
+        Also count the records of the state topic, which decodes every record once more.
     """
 
     engine = "local"
@@ -78,36 +78,36 @@ class QuickReading(Reading):
 
     @property
     def counted(self) -> Counted:
-        """The records in numbers."""
+        """Return counts of the records."""
         return self._read.counted
 
     def rollup(self, by: str) -> pa.Table:
-        """The lag summed up."""
+        """Return lag summed by group or topic."""
         return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])
 
     def imbalance(self, by: str | None = None) -> pa.Table:
-        """How unevenly load is spread."""
+        """Return how unevenly load is spread."""
         return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by))
 
     def skew(self) -> pa.Table:
-        """What the lag of each group crowds around."""
+        """Return where the lag of each group concentrates."""
         return as_table(skew_arrow(self.table("lag"), *self._loads()))
 
     def diff(self, before: Reading) -> pa.Table:
-        """What changed since another reading."""
+        """Return what changed since another reading."""
         return diff_arrow(before.table("windows"), self.table("windows"))
 
     def then(self, as_of: Moment) -> QuickReading:
-        """The same records as of another moment: states alone."""
+        """Return a reading of the same records as of another moment, without history."""
         return QuickReading(self.source, as_of, self.choice, self.over, history=False)
 
     def whole(self) -> QuickReading:
-        """A reading of all groups as of now, with health."""
+        """Return a reading of all groups as of now, with health."""
         is_whole = self._with_health and self.as_of is None and not self.choice.groups
         return self if is_whole else QuickReading(self.source, health=True)
 
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
-        """The lag in several ways."""
+        """Return lag by several definitions."""
         offsets = self.table("offsets")
         windows = self.choice.of(named(self.table("windows"), offsets)).select(
             schemas.WINDOWS.names
@@ -119,7 +119,7 @@ class QuickReading(Reading):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """The state after each record."""
+        """Return the state after each record."""
         table = self._history
         if since is not None:
             table = table.filter(
@@ -135,25 +135,25 @@ class QuickReading(Reading):
         return Rows(table.sort_by([(name, "ascending") for name in order]), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """All rows of the history."""
+        """Yield all rows of the history."""
         yield self.history(since).table
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions."""
-        history = self._history if keys is None else _of_keys(self._history, keys)
+        history = self._history if keys is None else _rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """The windows of some share partitions at moments of the past."""
+        """Return the windows of some share partitions at past moments."""
         records = self._records(keys)
         if isinstance(moments, int):
             times = pc.unique(records.column("timestamp").drop_null()).view(pa.int64())
-            moments = evenly_apart(times.to_numpy(), moments)
+            moments = evenly_spaced(times.to_numpy(), moments)
         return replay_at(records, np.array(moments, np.int64))
 
     # ---- behind it -------------------------------------------------------------------------------
 
-    def _worked_out(self, name: str) -> schemas.Arrow:
+    def _compute(self, name: str) -> schemas.Arrow:
         if name == "windows":
             return self._read.windows
         if name == "gaps":
@@ -181,7 +181,7 @@ class QuickReading(Reading):
         if name == "health":
             if not self._with_health:
                 raise ValueError(
-                    "health was not asked for when the reading began: QuickReading(..., health=True)"
+                    "this reading has no health: create it with QuickReading(..., health=True)"
                 )
             return health_arrow(
                 self._read.counts, self.source.partitions(STATE_TOPIC), self._history
@@ -189,7 +189,7 @@ class QuickReading(Reading):
         raise ValueError(f"unknown table {name!r}")
 
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
-        """Members, groups, what was observed and earlier ends, as the figures of balance take them; None: unknown."""
+        """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
         groups = self.table("groups")
         past = earliest(self.table("past_offsets"))
         known = groups if groups.num_rows else None
@@ -204,13 +204,13 @@ class QuickReading(Reading):
     def _history(self) -> pa.Table:
         if self._read.history is None:
             raise ValueError(
-                "a history was not asked for when the reading began: QuickReading(..., history=True)"
+                "this reading has no history: create it with QuickReading(..., history=True)"
             )
         return self._read.history
 
     @property
     def _group_records(self) -> pa.RecordBatch:
-        """The share groups' own records until the moment: few, since what is superseded is dropped while reading."""
+        """The share group records up to the moment; superseded ones are dropped while reading."""
 
         def read() -> pa.RecordBatch:
             moment = self.now if self.as_of is not None else None
@@ -222,14 +222,14 @@ class QuickReading(Reading):
         return self.once("group records", read)
 
     def _records(self, wanted: pa.Table) -> pa.Table:
-        """All records of some share partitions: few, since they are held here."""
+        """Return all records of some share partitions; they are held in memory, so choose few."""
         groups = frozenset(wanted.column("group_id").to_pylist())
         found = decoded(self.source, STATE_TOPIC, self.as_of, Choice(groups or self.choice.groups))
-        parts = [_of_keys(one.records, wanted) for one in found]
+        parts = [_rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)
 
     def _read_states(self) -> _Read:
-        """The windows alone."""
+        """Read only the windows."""
         count = _Count()
 
         def chosen() -> Iterator[pa.RecordBatch]:
@@ -238,23 +238,23 @@ class QuickReading(Reading):
                 yield one.records
 
         windows = replay_arrow(latest(chosen(), schemas.RECORDS))
-        return _Read(pa.Table.from_batches([windows]), count.told)
+        return _Read(pa.Table.from_batches([windows]), count.counted)
 
     def _read_whole(self) -> _Read:
-        """Windows, history and gaps, and the counts of the topic if they were asked for."""
-        count, counts, steps = _Count(), [COUNTS.empty_table()], [_nothing()]
+        """Read windows, history and gaps, and the counts of the topic if requested."""
+        count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
         gaps, ends, known = schemas.GAPS.empty_table(), None, None
         fresh: list[pa.RecordBatch] = []
         for batch in self.source.batches(STATE_TOPIC):
-            raw = batch.filter(of_topic(batch, STATE_TOPIC))
-            found, ends = _followed(ends, as_table(raw).select(["topic", "partition", "offset"]))
+            raw = batch.filter(topic_mask(batch, STATE_TOPIC))
+            found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
             gaps = pa.concat_tables([gaps, found])
             if self._with_health:
                 counts.append(health_counts(raw))
             records, rejects, skipped = decode_arrow(raw)
-            fresh.append(up_to(of_groups(records, self.choice.groups), self.as_of))
+            fresh.append(up_to(filter_groups(records, self.choice.groups), self.as_of))
             count.add(Decoded(fresh[-1], rejects, skipped))
-            # Each step replays what is known, too: it has to bring at least as much that is new.
+            # Each step also replays the known records: wait for at least as many new ones.
             if sum(rows.num_rows for rows in fresh) > max(
                 _STEP, known.num_rows if known is not None else 0
             ):
@@ -268,33 +268,33 @@ class QuickReading(Reading):
             [(name, "ascending") for name in HISTORY_KEY]
         )
         windows = pa.Table.from_batches([replay_arrow(known)])
-        return _Read(windows, count.told, history, gaps, pa.concat_tables(counts))
+        return _Read(windows, count.counted, history, gaps, pa.concat_tables(counts))
 
 
-def _of_keys(rows: Any, wanted: pa.Table) -> Any:
-    """The rows of some share partitions."""
+def _rows_of(rows: Any, wanted: pa.Table) -> Any:
+    """Return the rows of some share partitions."""
     return rows.filter(pc.is_in(keys(rows, _SHARE_PARTITION), keys(wanted, _SHARE_PARTITION)))
 
 
 def decoded(
     source: Input, topic: str = STATE_TOPIC, as_of: Moment = None, choice: Choice | None = None
 ) -> Iterator[Decoded]:
-    """Decode a topic in this process, batch by batch, in the order of reading.
+    """Decode a topic in this process, batch by batch, in reading order.
 
-    The moment and the choice leave out records, never rejects: of those nobody knows whose they
-    are. Topics are chosen by their ids, and among state records only.
+    The moment and the choice filter records, never rejects, whose share partition is unknown.
+    Topics are selected by their ids, and only among state records.
     """
     choice = choice or Choice()
     for batch in source.batches(topic):
-        records, rejects, skipped = decode_arrow(batch.filter(of_topic(batch, topic)), topic)
-        records = of_groups(records, choice.groups)
+        records, rejects, skipped = decode_arrow(batch.filter(topic_mask(batch, topic)), topic)
+        records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")
         yield Decoded(records, rejects, skipped)
 
 
 class _Count:
-    """Counts what was decoded."""
+    """Count decoded records."""
 
     def __init__(self) -> None:
         self.records = self.rejected = 0
@@ -307,7 +307,7 @@ class _Count:
         self._times += [at for at in span.values() if at is not None]
 
     @property
-    def told(self) -> Counted:
+    def counted(self) -> Counted:
         return Counted(
             self.records,
             self.rejected,
@@ -316,17 +316,17 @@ class _Count:
         )
 
 
-def _nothing() -> pa.RecordBatch:
+def _empty_history() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
 
 
-def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The gaps between what was read before and a batch, and where each partition ends now.
+def _next_gaps(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the gaps between the previous batches and this one, and each partition's new end.
 
     Raises
     ------
     InputError
-        When records come that should have come before.
+        When records are out of order.
     """
     places = places if ends is None else pa.concat_tables([ends, places])
     spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
@@ -334,8 +334,8 @@ def _followed(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Tab
     )
     if pc.any(pc.less(spans.column("offset_min"), spans.column("offset_first"))).as_py():
         raise InputError(
-            "the records of a state partition are not in the order of its offsets (several files, or some twice?): "
-            "use --engine spark, which sorts them"
+            "the records of a state partition are not in offset order (several files, or "
+            "duplicates?): use --engine spark, which sorts them"
         )
     last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
     return missing_offsets(places), last.rename_columns(places.column_names)

@@ -1,8 +1,8 @@
-"""What one reading of an input tells of its share groups: the same tables by name, on either engine.
+"""One reading of an input: the same tables by name, on either engine.
 
-The state topic is read once, then the input is asked for what else it knows, in the order that
-keeps a lag from seeming negative: the state before the end offsets. `sharelag.quick` works the
-tables out in this process, `sharelag.pipeline` on Spark.
+The state topic is read once, then the input is queried for everything else, in the order that keeps
+lag from being negative: the state before the end offsets. `sharelag.quick` computes the tables in
+this process, `sharelag.pipeline` on Spark.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sharelag.schemas.arrow import flat, one_batch
 if TYPE_CHECKING:
     from sharelag.sources.inputs import Input
 
-#: How far back rates and histories are looked at.
+#: How far back rates and histories go by default.
 OVER = timedelta(hours=1)
-#: In how many parts of that the ends of topics are asked for.
+#: Number of intervals in that span at which end offsets are fetched.
 _PARTS = 10
-#: Takes the whole history, or all records, of some share partitions.
+#: A function of the whole history, or all records, of some share partitions.
 Each = Callable[[pa.RecordBatch], schemas.Arrow]
-#: How tables of share partitions are sorted.
+#: Sort order of tables of share partitions.
 ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
 _SORTED = {
     "windows": ("group_id", "topic_id", "partition"),
@@ -47,28 +47,28 @@ _SORTED = {
 
 
 class Counted(NamedTuple):
-    """The records of the state topic in numbers."""
+    """Counts of the records of the state topic."""
 
-    records: int  # of the chosen groups, up to the moment
-    rejected: int  # that could not be decoded
-    first: datetime | None  # when the first of the records was written
+    records: int  # of the selected groups, up to the moment
+    rejected: int  # could not be decoded
+    first: datetime | None  # write time of the first record
     last: datetime | None
 
 
 class Rows(NamedTuple):
-    """A table that may have been cut to what can be shown."""
+    """A table that may have been cut to a maximum number of rows."""
 
     table: pa.Table
     total: int  # rows that there are
 
     @property
     def left_out(self) -> int:
-        """Rows that are not in the table."""
+        """The number of rows that are not in the table."""
         return self.total - int(self.table.num_rows)
 
 
 class Reading(ABC):
-    """Tables of an input as of one moment, each worked out once.
+    """Tables of an input as of one moment, each computed once.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Reading(ABC):
     as_of : datetime, mapping of state partition to offset, or None
     choice : Choice, optional
     over : timedelta
-        The span before that moment which rates are of; shorter where the records begin later.
+        The span before that moment for rates; shorter if the records start later.
     """
 
     engine: str
@@ -97,93 +97,93 @@ class Reading(ABC):
     # ---- tables ----------------------------------------------------------------------------------
 
     def table(self, name: str) -> pa.Table:
-        """A table by its name, in its schema of `sharelag.schemas`; a row a share partition, or a summary.
+        """Return a table by name, in its schema of `sharelag.schemas`.
 
         Parameters
         ----------
         name : str
-            ``windows lag observed progress members groups gaps health`` of the records; ``offsets
-            past_offsets logs times committed_times settings`` of the input.
+            ``windows lag observed progress members groups gaps health`` come from the records,
+            ``offsets past_offsets logs times committed_times settings`` from the input.
         """
         asked = getattr(self, f"_ask_{name}", None)
         return self.once(("table", name), (lambda: self._sorted(name)) if asked is None else asked)
 
     @property
     def evidence(self) -> Evidence:
-        """Everything that an investigation needs."""
+        """Return all tables that an investigation needs."""
         return self.once("evidence", self._gather)
 
     @property
     @abstractmethod
     def counted(self) -> Counted:
-        """The records in numbers."""
+        """Return counts of the records."""
 
     @abstractmethod
     def rollup(self, by: str) -> pa.Table:
-        """The lag summed up by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""
+        """Return lag summed by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""
 
     @abstractmethod
     def imbalance(self, by: str | None = None) -> pa.Table:
-        """How unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
+        """Return how unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
 
     @abstractmethod
     def skew(self) -> pa.Table:
-        """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
+        """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
 
     @abstractmethod
     def diff(self, before: Reading) -> pa.Table:
-        """What changed since another reading, as `sharelag.schemas.DIFF`."""
+        """Return what changed since another reading, as `sharelag.schemas.DIFF`."""
 
     @abstractmethod
     def then(self, as_of: Moment) -> Reading:
-        """The same records as of another moment."""
+        """Return a reading of the same records as of another moment."""
 
     @abstractmethod
     def whole(self) -> Reading:
-        """A reading of all groups as of now, with the state topic's health: this one where it is that."""
+        """Return a reading of all groups as of now, with health; this one if it already is that."""
 
     @abstractmethod
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
-        """The lag in several ways, as `sharelag.schemas.comparisons.RECONCILED`."""
+        """Return lag by several definitions, as `sharelag.schemas.comparisons.RECONCILED`."""
 
     @abstractmethod
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """The state after each record as `sharelag.schemas.HISTORY`, from a time on, of one group or all.
+        """Return the state after each record since a time, as `sharelag.schemas.HISTORY`.
 
-        Of more rows than ``most`` the latest.
+        At most the ``most`` latest rows are returned.
         """
 
     @abstractmethod
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """All rows of `history` in its order, one piece after another, however many there are."""
+        """Yield all rows of `history` in order, in pieces."""
 
     @abstractmethod
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the whole history of share partitions, given some of them at a time.
+        """Apply a function to the whole history of share partitions, some of them at a time.
 
         Parameters
         ----------
         each : callable
             From `sharelag.schemas.HISTORY` to a batch or table.
         schema : pyarrow.Schema
-            Of what it gives.
+            Schema of its result.
         keys : pyarrow.Table, optional
-            ``group_id topic_id partition`` of the share partitions; else all.
+            ``group_id topic_id partition`` of the share partitions; default all.
         """
 
     @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """The windows of some share partitions at moments of the past, with all their runs.
+        """Return the windows of some share partitions at past moments, with all their runs.
 
         Parameters
         ----------
         keys : pyarrow.Table
             ``group_id topic_id partition`` of the share partitions.
         moments : sequence of int, or int
-            Milliseconds, ascending; or how many: so many of those at which a record was written,
-            evenly apart.
+            Milliseconds, ascending; or a number: that many evenly spaced ones of the times at
+            which a record was written.
 
         Returns
         -------
@@ -193,21 +193,21 @@ class Reading(ABC):
         """
 
     @abstractmethod
-    def _worked_out(self, name: str) -> schemas.Arrow: ...
+    def _compute(self, name: str) -> schemas.Arrow: ...
 
     def close(self) -> None:
-        """Let go of what is kept elsewhere than in this process."""
+        """Release what is cached outside this process."""
 
     # ---- when ------------------------------------------------------------------------------------
 
     @property
     def topic_ids(self) -> list[str]:
-        """The topics of the share partitions, by id."""
+        """The topic ids of the share partitions."""
         return sorted(pc.unique(self.table("windows").column("topic_id")).to_pylist())
 
     @property
     def now(self) -> datetime:
-        """The moment; without one, or of offsets of the state topic, when the ends were asked, or the last record."""
+        """The moment; unless it is a time, the time of the end offsets or the last record."""
         if isinstance(self.as_of, datetime):
             return self.as_of
         asked: datetime | None = None
@@ -217,7 +217,7 @@ class Reading(ABC):
 
     @property
     def end(self) -> datetime:
-        """The moment as far as the records tell it."""
+        """The moment, without querying the input."""
         return (
             self.as_of
             if isinstance(self.as_of, datetime)
@@ -226,7 +226,7 @@ class Reading(ABC):
 
     @property
     def span(self) -> timedelta:
-        """The span before the moment that rates are of."""
+        """The span before the moment for rates."""
         first = self.counted.first
         known = self.now - first if first else self.over
         return max(min(self.over, known), timedelta(milliseconds=_PARTS))
@@ -234,8 +234,7 @@ class Reading(ABC):
     # ---- what the input is asked -----------------------------------------------------------------
 
     def _ask_offsets(self) -> pa.Table:
-        # The state has been read before the end offsets: the other way round the lag could seem
-        # negative.
+        # Read the state before the end offsets: in the other order lag could be negative.
         ids = self.topic_ids
         return self.source.offsets(ids, self.as_of)
 
@@ -268,7 +267,7 @@ class Reading(ABC):
     # ---- together --------------------------------------------------------------------------------
 
     def _evidence(self, *names: str) -> Evidence:
-        """Evidence of some tables, whose others are empty."""
+        """Return evidence with some tables; the others are empty."""
         fields = {"committed_times": "committed"}
         tables = {fields.get(name, name): self.table(name) for name in names}
         return Evidence(
@@ -290,20 +289,20 @@ class Reading(ABC):
         return replace(whole, rejected=self.counted.rejected)
 
     def _sorted(self, name: str) -> pa.Table:
-        rows = self._worked_out(name)
+        rows = self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])
         by = [column for column in _SORTED.get(name, ()) if column in table.schema.names]
         return table.sort_by([(column, "ascending") for column in by])
 
 
 def named(table: pa.Table, offsets: pa.Table) -> pa.Table:
-    """Put the topic's name beside its id, null where it is not known."""
+    """Add the topic's name to its id, null where it is unknown."""
     position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
     return table.append_column("topic", flat(offsets.column("topic")).take(position))
 
 
 def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
-    """Groups without the initialized partitions that nobody asked about: others' balance is not the question."""
+    """Return groups without the initialized partitions that are not selected."""
     if not choice.topics:
         return groups
     rows = groups.to_pylist()
@@ -323,7 +322,7 @@ def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
 
 
 def earliest(past_offsets: pa.Table) -> pa.Table:
-    """Of each topic partition the first known end."""
+    """Return the first known end of each topic partition."""
     known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
     first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
     return first.rename_columns(["topic_id", "partition", "end_offset"])

@@ -1,4 +1,4 @@
-"""Answers that are worked out once and kept; asking something else does not wait for them."""
+"""Memoize results per key; computing one key does not block the others."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _T = TypeVar("_T")
 
 
 class Once:
-    """Keep the answer of every question; may be asked from several threads."""
+    """A thread-safe memo: computes the result of each key once."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}
-        self._locks: defaultdict[Hashable, Any] = defaultdict(RLock)  # a lock a question
+        self._locks: defaultdict[Hashable, Any] = defaultdict(RLock)  # one lock per key
         self._lock = RLock()
 
     def __call__(self, question: Hashable, work: Callable[[], _T]) -> _T:
-        """Return what is known, or do the work and keep its result; a failure is not kept."""
+        """Return the stored result, or compute and store it; a failure is not stored."""
         with self._lock:
             asked = self._locks[question]
         with asked:

@@ -1,4 +1,4 @@
-"""The state of every share partition at each of many moments, by one replay."""
+"""The state of every share partition at many moments, from one replay."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sharelag.replay.state import replay_arrow
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch
 
-#: `sharelag.schemas.WINDOWS` with the moment that each row is of.
+#: `sharelag.schemas.WINDOWS` with the moment of each row.
 WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
 _ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "partition")]
 
 
 def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
-    """The state of every share partition at each moment, as `replay_arrow` of the records up to it gives.
+    """Return what `replay_arrow` of the records up to each moment returns.
 
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. One without a timestamp is of no moment.
+        `sharelag.schemas.RECORDS`, in any order. Records without a timestamp are left out.
     moments : int64[moments]
         Milliseconds, ascending.
 
@@ -60,14 +60,14 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
 
 
 def _going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The share partitions of which a later record is of an earlier moment: clocks of brokers may be set back."""
+    """Return the share partitions whose timestamps go back: clocks of brokers can be set back."""
     back = np.append(False, steps[1:] < steps[:-1])
     back[bounds[:-1]] = False
     return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
 
 
 def _one_by_one(records: pa.RecordBatch, moments: NDArray[np.int64]) -> list[pa.Table]:
-    """A replay a moment: of records whose clocks went back, what counts at a moment does not go on from before."""
+    """Replay once per moment, for records whose timestamps go back."""
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
     windows = [replay_arrow(up_to(records, time)) for time in times]
     return [
@@ -92,20 +92,20 @@ def replay_steps(
     batches: Any,
     batch_at: Any,
 ) -> Any:
-    """Replay each share partition's records, and note its state after each of ``count`` steps.
+    """Replay each share partition's records and store its state after each of ``count`` steps.
 
     Parameters
     ----------
     order, bounds, kind, numbers, batches, batch_at
         As for `replay_rows`.
     step : int64[records]
-        The first step that counts each record, in the order of ``order``, ascending within a share
-        partition; ``count`` for one that none does.
+        The first step that includes each record, in the order of ``order``, ascending within a
+        share partition; ``count`` if no step includes it.
 
     Returns
     -------
     alive, state, raw, raw_at, runs, runs_at
-        As of `replay_rows`, ``count`` rows a share partition.
+        As from `replay_rows`, with ``count`` rows per share partition.
     """
     keys = bounds.size - 1
     alive = np.zeros(keys * count, np.bool_)
@@ -132,13 +132,13 @@ def replay_steps(
             raw[raw_at[at] : raw_at[at] + n] = rows[:n]
             raw_at[at + 1] += n
             if x == before:
-                # Nothing happened since the step before: its runs once more.
+                # Nothing happened since the previous step: repeat its runs.
                 size = runs_at[at] - runs_at[at - 1]
                 runs = k.grown(runs, runs_at[at] + size)
                 runs[runs_at[at] : runs_at[at] + size] = runs[runs_at[at - 1] : runs_at[at]]
                 runs_at[at + 1] += size
             else:
-                # The coordinator's own list stays as it is; people's runs are made of a copy.
+                # Normalise a copy: the coordinator's own list stays as it is.
                 scratch = k.grown(scratch, 2 * n + 2)
                 scratch[:n] = rows[:n]
                 runs = k.grown(runs, runs_at[at] + 2 * n + 2)

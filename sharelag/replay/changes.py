@@ -1,4 +1,4 @@
-"""The compiled history: the state of each share partition after each of its records, and what each changed."""
+"""The compiled history: the state of each share partition after each record, and what changed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay import kernels as k
 from sharelag.replay.combine import COUNT, FIRST, LAST, STATE
 
-# Columns after those of a state.
+# Columns that follow those of a state.
 EXISTS, REFUSED, REPLACED, AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = range(
     k.STATE_COLUMNS, k.STATE_COLUMNS + 8
 )
-# What changed since the row before; CHANGE_KNOWN is 0 where that cannot be said.
+# What changed since the previous row; CHANGE_KNOWN is 0 where that is unknown.
 CHANGE_KNOWN, FINISHED, ARCHIVED, RELEASED, REDELIVERED = range(
     k.STATE_COLUMNS + 8, k.STATE_COLUMNS + 13
 )
@@ -26,7 +26,9 @@ HISTORY_COLUMNS = k.STATE_COLUMNS + 13
 def history_rows(
     order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any
 ) -> Any:
-    """Replay each share partition's records and note the state after each; arguments as for `replay_rows`.
+    """Replay each share partition's records and store the state after each.
+
+    The arguments are those of `replay_rows`.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def history_rows(
             if not exists:
                 n_old = 0
                 continue
-            # The coordinator's own list stays as it is; people's runs are made of a copy.
+            # Normalise a copy: the coordinator's own list stays as it is.
             scratch, new = k.grown(scratch, 2 * n + 2), k.grown(new, 2 * n + 2)
             scratch[:n] = rows[:n]
             n_new = k.normalise(scratch, n, state[k.START_OFFSET], new)
@@ -73,14 +75,13 @@ def history_rows(
                 done = state[k.START_OFFSET] + now[COMPLETE] - before[k.START_OFFSET] - complete_old
                 has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
                 if not has_start and before[k.FROM_SNAPSHOT] == 1 and n_old == 0:
-                    # Until its first write a share partition has no start offset, and nothing was
+                    # Until its first write a share partition has no start offset and nothing
                     # finished.
                     has_start, done = (
                         state[k.START_OFFSET] != UNINITIALIZED_START_OFFSET,
                         now[COMPLETE],
                     )
-                # A start offset that went back is a broker's defect, and no record became
-                # unfinished by it.
+                # A start offset that goes back is a broker bug; no record becomes unfinished by it.
                 now[CHANGE_KNOWN], now[FINISHED] = has_start and done >= 0, done
             complete_old = now[COMPLETE]
             old, new, n_old = new, old, n_new
@@ -89,14 +90,13 @@ def history_rows(
 
 @numba.njit(cache=True)
 def _is_another(before: Any, now: Any, batches: int) -> bool:
-    """Whether a snapshot does not go on from the state before: initialised again, or its start offset altered.
+    """Whether a snapshot replaces the state: initialised again, or its start offset altered.
 
-    The group coordinator then sends a state epoch of its own. It may be the old one (two resets of
-    an empty group), but no other snapshot has no batches, leader epoch 0 and a new creation time,
-    and forgets what there was.
+    The group coordinator then sends a new state epoch. It can equal the old one (two resets of an
+    empty group), but no other snapshot has no batches, leader epoch 0 and a new creation time.
     """
     if now[k.STATE_EPOCH] != before[k.STATE_EPOCH]:
-        # A state that began with an update has none.
+        # A state that started with an update has none.
         return before[k.FROM_SNAPSHOT] == 1
     forgot = (
         now[k.START_OFFSET] != before[k.START_OFFSET]
@@ -112,7 +112,7 @@ def _is_another(before: Any, now: Any, batches: int) -> bool:
 
 @numba.njit(cache=True)
 def _measure(runs: Any, n: int, skipped: int, now: Any) -> None:
-    """Sum up the runs of a window, of which ``skipped`` are finished and at its start."""
+    """Sum the runs of a window; the first ``skipped`` of them are finished and at its start."""
     for r in range(n):
         size = runs[r, LAST] - runs[r, FIRST] + 1
         if k.is_terminal(runs[r, STATE]):
@@ -128,7 +128,7 @@ def _measure(runs: Any, n: int, skipped: int, now: Any) -> None:
 
 @numba.njit(cache=True)
 def _compare(old: Any, n_old: int, new: Any, n_new: int, now: Any) -> None:
-    """Walk along both lists of runs, and note what became of each offset of the new one."""
+    """Walk along both lists of runs and store what happened to each offset of the new one."""
     o = 0
     for r in range(n_new):
         at, state, count = new[r, FIRST], new[r, STATE], new[r, COUNT]

@@ -1,4 +1,4 @@
-"""Records as the compiled state machine takes them, and what it answers as a table."""
+"""Convert records to the inputs of the compiled state machine, and its output to a table."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import kernels as k
 
-#: What tells one share partition from another; records of one normally share the state partition.
+#: Identifies a share partition; its records normally are in one state partition.
 KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 
 
 def kernel_columns(
     table: pa.RecordBatch,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Records as the compiled state machine takes them: kinds, numbers, batches, and where those of each begin."""
+    """Return kinds, numbers and batches of records, and where the batches of each begin."""
     return kinds_of(table), _numbers(table), *_batches(table.column("state_batches"))
 
 
 def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers sorted by share partition, then offset; and where each share partition begins."""
+    """Return row numbers sorted by share partition and offset, and where each partition begins."""
     codes = [codes_of(table.column(name)) for name in KEY]
     order = np.lexsort((table.column("offset").to_numpy(), *reversed(codes)))
     changed = np.zeros(len(order), bool)
@@ -37,7 +37,7 @@ def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArra
 
 
 def codes_of(column: pa.Array) -> NDArray[np.int64]:
-    """Numbers that sort as the values of a column do."""
+    """Return numbers that sort like the values of a column."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
     encoded = column.dictionary_encode()
@@ -47,7 +47,7 @@ def codes_of(column: pa.Array) -> NDArray[np.int64]:
 
 
 def kinds_of(table: pa.RecordBatch) -> NDArray[np.int8]:
-    """Of every record what it does: a snapshot, an update, a tombstone of either."""
+    """Return the kind of every record: a snapshot, an update, a tombstone of either."""
     update = table.column("record_type").to_numpy() == k.UPDATE
     tombstone = table.column("tombstone").to_numpy(zero_copy_only=False)
     return np.asarray(update + 2 * tombstone.astype(np.int8), np.int8)
@@ -88,7 +88,7 @@ def windows_table(
     runs_at: Any,
     alive: Any,
 ) -> pa.RecordBatch:
-    """`sharelag.schemas.WINDOWS` of what `replay_rows` returned; a row a state, in their order."""
+    """Return `sharelag.schemas.WINDOWS` of the result of `replay_rows`, one row per state."""
     last = table.take(pa.array(state[:, k.LAST_ROW]))
     columns = {
         **{
@@ -129,8 +129,7 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
 
 
 def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> pa.Array:
-    # Share partitions that are gone have no rows, so the rows of the others stand one after
-    # another.
+    # Deleted share partitions have no rows, so the rows of the others are contiguous.
     offsets = np.append(at[alive], at[-1]).astype(np.int32)
     used = rows[: at[-1]]
     struct = pa.StructArray.from_arrays(

@@ -1,11 +1,11 @@
-"""Combine state batches with arriving ones, as Kafka's ``PersisterStateBatchCombiner`` does.
+"""Combine existing state batches with new ones, as Kafka's ``PersisterStateBatchCombiner`` does.
 
-A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), down to the batches it leaves unmerged.
+A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), including the batches it leaves unmerged.
 `combine` is the readable form; `combine_rows` is the same algorithm over an integer matrix,
 compiled, for replay.
 
 Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and
-new batches are not told apart: where two overlap, the higher rank wins, whatever came later.
+new batches are treated the same: where two overlap, the higher rank wins, whichever is newer.
 
     lower rank first            higher rank first           equal rank
     a  -----------              a  ===========              a  -----
@@ -26,7 +26,7 @@ import numba
 
 from sharelag.model import StateBatch
 
-# Columns of the matrix that `combine_rows` works on: the order of comparison.
+# Columns of the matrix that `combine_rows` works on, in the order of comparison.
 FIRST, LAST, COUNT, STATE = range(4)
 _Row: TypeAlias = tuple[int, int, int, int]
 
@@ -41,14 +41,14 @@ def combine(
     existing, new : iterables of StateBatch
         In any order.
     start_offset : int
-        Offsets below are dropped; -1 keeps all.
+        Lower offsets are dropped; -1 keeps all.
 
     Returns
     -------
     list of StateBatch
-        Sorted and disjoint, but not always maximally merged: what stands before a merged pair is
-        final, even if the merge makes it touch an equal neighbour. With fewer than two batches left
-        nothing is sorted.
+        Sorted and disjoint, but not always maximally merged: what comes before a merged pair is
+        final, even if the merge makes it touch an equal neighbour. Fewer than two batches are not
+        sorted.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _sortable(batch: StateBatch) -> _Row:
 
 
 def _merge(a: _Row, b: _Row) -> list[_Row]:
-    """The pieces that an overlapping or touching pair becomes; a stands before b."""
+    """Return the pieces of an overlapping or touching pair; a comes before b."""
     if b[COUNT:] == a[COUNT:]:
         return [(a[FIRST], max(a[LAST], b[LAST]), *a[2:])]
     if b[COUNT:] < a[COUNT:]:
@@ -100,7 +100,7 @@ def _merge(a: _Row, b: _Row) -> list[_Row]:
 
 @numba.njit(cache=True)
 def _merges_allowed(n: int) -> int:
-    """More than any list of n batches needs; only one with a batch that ends before it begins gets there."""
+    """Return an upper bound of merges for n valid batches; only an inverted batch exceeds it."""
     return 1000 + 8 * n
 
 
@@ -109,9 +109,9 @@ def _merges_allowed(n: int) -> int:
 
 @numba.njit(cache=True)
 def combine_rows(rows: Any, n: int, start: int) -> int:
-    """Combine ``rows[:n]`` in place and return how many rows there are now; -1 where `combine` raises.
+    """Combine ``rows[:n]`` in place and return the new number of rows; -1 where `combine` raises.
 
-    The matrix needs room for ``2 * n + 2`` rows: that many pieces can n intervals be cut into.
+    The matrix needs room for ``2 * n + 2`` rows, the most pieces that n intervals can be cut into.
     """
     inverted = False
     for i in range(n):
@@ -127,9 +127,8 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     if n < 2:
         return n
     n = _sort(rows, n)
-    # What is still to do stands at the end of the matrix, what is done at its beginning, and pieces
-    # go back in front of what is to do: so no merge moves more than the few batches that stand
-    # before its pieces.
+    # Pending rows are at the end of the matrix, finished ones at its start, and pieces go back in
+    # front of the pending rows: so a merge moves only the few batches that sort before its pieces.
     end = min(rows.shape[0], 2 * n + 2)
     head, done, merges = end - n, 0, _merges_allowed(n)
     for i in range(n - 1, -1, -1):
@@ -177,7 +176,7 @@ def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -
 
 @numba.njit(cache=True)
 def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int, state: int) -> int:
-    """Put a piece in its place among ``rows[head:end]``, unless it is there already; return the new head."""
+    """Insert a piece into sorted ``rows[head:end]`` unless it is there; return the new head."""
     at = head
     while at < end:
         order = _compare(rows, at, first, last, count, state)
@@ -199,7 +198,7 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
 
 @numba.njit(cache=True)
 def _sort(rows: Any, n: int) -> int:
-    """Sort without duplicates. Kafka's lists are two sorted ones, old and new: those are merged from behind."""
+    """Sort and remove duplicates. Kafka's lists are two sorted ones, old and new: merge them."""
     second = 1
     while second < n and _ascends(rows, second):
         second += 1

@@ -1,7 +1,7 @@
 """History: the state of each share partition after every one of its records.
 
-Nothing is bridged silently: where records are missing, what changed is null and the state is marked
-partial until the next snapshot, which makes it whole again.
+Gaps are never hidden: where records are missing, the changes are null and the state is marked
+partial until the next snapshot, which makes it complete again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, one_batch
 
-#: How a history is sorted.
+#: Sort order of a history.
 HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")
 
 _IS_NEW = "_is_new"
@@ -31,20 +31,20 @@ _KINDS = ("snapshot", "update", "tombstone", "rejected")
 
 
 def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
-    """The state of every share partition after each of its records, and what each record changed.
+    """Return the state of every share partition after each record, and what the record changed.
 
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. What is not there of a share partition before its
-        first record is taken as unknown, unless that record is the very first snapshot.
+        `sharelag.schemas.RECORDS`, in any order. The state of a share partition before its first
+        record counts as unknown, unless that record is its very first snapshot.
     gaps : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.GAPS`: offsets of the state topic that are missing; see `missing_offsets`.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.HISTORY`, a row a record, sorted by share partition, then offset.
+        `sharelag.schemas.HISTORY`, one row per record, sorted by share partition, then offset.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -59,7 +59,7 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
 def histories(
     batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """`history_arrow` of a stream of records that is sorted by share partition, then offset.
+    """Yield `history_arrow` of a stream of records sorted by share partition, then offset.
 
     Parameters
     ----------
@@ -84,22 +84,22 @@ def histories(
 def next_history(
     known: pa.RecordBatch | None, records: pa.RecordBatch, gaps: Arrow | None = None
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """One step of a history that is made piece by piece.
+    """Extend a history by some records.
 
     Parameters
     ----------
     known : pyarrow.RecordBatch or None
-        What the step before returned; None at the beginning.
+        What the previous step returned; None at first.
     records : pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`, later ones of each share partition than those before.
+        `sharelag.schemas.RECORDS`, later in each share partition than the previous ones.
     gaps : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `history_arrow`; only those among or before these records are looked at.
+        As for `history_arrow`; only those among or before these records are used.
 
     Returns
     -------
     history, known : pyarrow.RecordBatch
         The rows of these records, sorted; and the records since each share partition's last
-        snapshot, from which the next step goes on.
+        snapshot, which the next step needs.
     """
     fresh = records.append_column(_IS_NEW, pa.repeat(pa.scalar(True), records.num_rows))
     table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))
@@ -114,15 +114,15 @@ def next_history(
 
 
 def missing_offsets(positions: Arrow) -> pa.Table:
-    """The offsets of the state topic that are missing between records.
+    """Return the offsets of the state topic that are missing between records.
 
-    The topic holds neither transaction markers nor compacted records, so that its offsets have no
-    holes.
+    The topic has neither transaction markers nor compaction, so its offsets have no gaps unless
+    records are missing.
 
     Parameters
     ----------
     positions : pyarrow.RecordBatch or pyarrow.Table
-        Columns ``topic partition offset`` of all records, decodable or not, in any order.
+        Columns ``topic partition offset`` of all records, rejects included, in any order.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def missing_offsets(positions: Arrow) -> pa.Table:
 
 
 def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
-    """Whether offsets are missing between each row and the one before it in the same state partition."""
+    """Whether offsets are missing between each row and the previous one of its state partition."""
     broken = np.zeros(table.num_rows, bool)
     if gaps is None or gaps.num_rows == 0:
         return broken
@@ -168,7 +168,7 @@ def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
             & (partitions == gap["partition"])
         )
         passed = np.searchsorted(ends, offsets[mine], side="right")
-        # Rows of one share partition stand together; the first of each is judged apart.
+        # Rows of a share partition are contiguous; the first of each is handled separately.
         broken[mine[1:]] |= passed[1:] > passed[:-1]
     return broken
 
@@ -186,7 +186,7 @@ def _table(
     created = (rows[:, c.REPLACED] == 1) & (rows[:, k.SNAPSHOT_EPOCH] == 0)
     follows = np.where(first, created, ~broken)
     whole = _whole(rows, kinds, first, broken & ~first)
-    # What a snapshot adds to a partial state may have been finished long before.
+    # What a snapshot adds to a partial state can have been finished long before.
     was_whole = np.append(True, whole[:-1])
     changed = exists & (rows[:, c.CHANGE_KNOWN] == 1) & follows & whole & was_whole
     start = rows[:, k.START_OFFSET]
@@ -238,7 +238,7 @@ def _whole(
     first: NDArray[np.bool_],
     broken: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Whether the state after each row rests on a snapshot with nothing missing since."""
+    """Whether the state after each row follows a snapshot with nothing missing since."""
     place = np.arange(len(rows))
     begin = np.maximum.accumulate(np.where(first, place, 0))
     last_reset = np.maximum.accumulate(

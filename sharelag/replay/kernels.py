@@ -1,7 +1,7 @@
 """The compiled state machine: records of share partitions in, their final states out.
 
-Replays what ``ShareCoordinatorShard.replay`` does. Between two snapshots nothing but the updates
-matters, so records before a share partition's last snapshot or tombstone never need to be here.
+It does what ``ShareCoordinatorShard.replay`` does. Records before a share partition's last snapshot
+or tombstone have no effect and can be left out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.replay.combine import COUNT, FIRST, LAST, STATE, combine_rows
 
-# What kind of record a row is.
+# Kinds of records.
 SNAPSHOT = 0
 UPDATE = 1
 TOMBSTONE = 2
-UPDATE_TOMBSTONE = 3  # Kafka never writes it; its own load fails on it
+UPDATE_TOMBSTONE = 3  # Kafka never writes it and cannot load it
 
 # Columns of the numbers of a record, and of a state.
 SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED, WRITTEN = range(7)
@@ -30,7 +30,7 @@ _GREATEST = np.iinfo(np.int64).max
 
 @numba.njit(cache=True)
 def grown(rows: Any, needed: int) -> Any:
-    """Room for at least that many rows."""
+    """Return the matrix with room for at least that many rows."""
     if rows.shape[0] >= needed:
         return rows
     larger = np.empty((2 * needed, 4), np.int64)
@@ -40,7 +40,7 @@ def grown(rows: Any, needed: int) -> Any:
 
 @numba.njit(cache=True)
 def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
-    """Append batches to the matrix; False when one of them ends before it begins (merging may then fail)."""
+    """Append batches to the matrix; return False if one ends before it begins."""
     fine = True
     for k in range(begin, end):
         rows[n, FIRST], rows[n, LAST] = batches[k, 0], batches[k, 1]
@@ -68,8 +68,8 @@ def apply(
     Returns
     -------
     rows, n, exists, fine
-        The matrix, which may have grown; how many batches; whether there is a state; whether none
-        of its batches ends before it begins.
+        The matrix, which may have grown; the number of batches; whether there is a state; whether
+        all of its batches are valid (none ends before it begins).
     """
     if kind[i] == UPDATE_TOMBSTONE:
         now[REJECTED] += 1
@@ -126,10 +126,10 @@ def replay_rows(
     Returns
     -------
     alive : bool[share partitions]
-        False where a tombstone came last, or nothing could be replayed.
+        False where a tombstone is last, or nothing could be replayed.
     state : int64[share partitions, STATE_COLUMNS]
     raw, raw_at, runs, runs_at
-        The batches of each state as the coordinator lists them, and normalised for people.
+        The batches of each state as the coordinator lists them, and normalised.
     """
     keys = bounds.size - 1
     alive = np.zeros(keys, np.bool_)
@@ -163,9 +163,9 @@ def replay_rows(
 
 @numba.njit(cache=True)
 def normalise(rows: Any, n: int, start: int, runs: Any) -> int:
-    """Write batches as sorted, disjoint runs from the start offset on, equal neighbours merged; return how many.
+    """Write batches as sorted, disjoint, merged runs from the start offset on; return how many.
 
-    ``rows[:n]`` is the room to work in, and lost.
+    ``rows[:n]`` is overwritten.
     """
     kept = 0
     for i in range(n):
@@ -190,13 +190,13 @@ def normalise(rows: Any, n: int, start: int, runs: Any) -> int:
 
 @numba.njit(cache=True)
 def window_of(runs: Any, n: int, now: Any) -> int:
-    """Note both ends of the window of a state; return how many leading runs are finished."""
+    """Store both ends of the window of a state; return how many leading runs are finished."""
     start = now[START_OFFSET]
     effective, skipped = start, 0
     while start != UNINITIALIZED_START_OFFSET and skipped < n and runs[skipped, FIRST] == effective:
         if not is_terminal(runs[skipped, STATE]):
             break
-        # At the greatest number there is no next offset.
+        # The largest int64 has no next offset.
         effective = min(runs[skipped, LAST], _GREATEST - 1) + 1
         skipped += 1
     now[EFFECTIVE_START] = effective
@@ -207,5 +207,5 @@ def window_of(runs: Any, n: int, now: Any) -> int:
 
 @numba.njit(cache=True, inline="always")
 def is_terminal(state: int) -> bool:
-    """Acknowledged or archived."""
+    """Whether a state is acknowledged or archived."""
     return state == 2 or state == 4

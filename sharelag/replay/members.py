@@ -1,11 +1,11 @@
-"""Members and groups as Kafka's group coordinator knows them: who consumes, and what each was told to fetch.
+"""Members and groups as Kafka's group coordinator has them: who consumes, and their assignments.
 
-It holds the last record of each key (record types 10 to 15 of ``__consumer_offsets``, as
-``GroupMetadataManager.replay`` reads them), so nothing is merged here: the last records are found
-for whole columns at once and put together by group and member.
+The coordinator's state is the last record of each key (record types 10 to 15 of
+``__consumer_offsets``, as ``GroupMetadataManager.replay`` reads them), so nothing is merged here:
+the last records are found for whole columns at once and joined by group and member.
 
-The topic is compacted. As of now nothing is missing; as of an earlier moment, whatever was written
-again since then is gone from the topic, and only an archive still has it.
+The topic is compacted. As of now nothing is missing; as of an earlier moment, records that were
+overwritten since then are gone from the topic, and only an archive still has them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 
-#: What tells one group from another; records of one normally share the partition of
-#: ``__consumer_offsets``.
+#: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
 GROUP_KEY = ("topic", "record_partition", "group_id")
-#: What replay reads of the group records; the rest may be missing.
+#: The columns that replay reads; the others may be missing.
 REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != "unknown_tags"])
-#: As Kafka calls a group with and without members (``ShareGroup.ShareGroupState``).
+#: The states of a group with and without members (``ShareGroup.ShareGroupState``).
 STABLE, EMPTY = "Stable", "Empty"
 
 _MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
-#: What the coordinator holds of a member's epoch while the member leaves
-#: (``LEAVE_GROUP_MEMBER_EPOCH``).
+#: The epoch of a member that is leaving (``LEAVE_GROUP_MEMBER_EPOCH``).
 _NO_EPOCH = -1
 
 _Ints: TypeAlias = NDArray[np.int64]
@@ -42,20 +40,20 @@ _Bools: TypeAlias = NDArray[np.bool_]
 
 
 def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
-    """The members of every share group.
+    """Return the members of every share group.
 
     Parameters
     ----------
     group_records : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.GROUP_RECORDS`, in any order: they are sorted by offset here.
     as_of : datetime, mapping of partition to offset, or None
-        The last record to take into account; offsets are those of ``__consumer_offsets``.
+        The last record to include; offsets are those of ``__consumer_offsets``.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.MEMBERS`, a row a member that has not left, sorted by group and member.
-        Columns of a record that was not seen are null; after a tombstone epochs are -1 and nothing
+        `sharelag.schemas.MEMBERS`, one row per member that has not left, sorted by group and
+        member. Columns of a missing record are null; after a tombstone epochs are -1 and nothing
         is assigned.
     """
     last = _replayed(group_records, as_of)
@@ -81,7 +79,7 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
 
 
 def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
-    """The share groups that exist.
+    """Return the share groups that exist.
 
     Parameters
     ----------
@@ -91,9 +89,8 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.GROUPS`, a row a group, sorted by group. Epochs are null where no record
-        tells them: Kafka begins with an epoch of its own then, which differs from version to
-        version (1 in 4.3).
+        `sharelag.schemas.GROUPS`, one row per group, sorted by group. Epochs are null where no
+        record has them: Kafka then starts with a default that depends on its version (1 in 4.3).
     """
     last = _replayed(group_records, as_of)
     if last is None:
@@ -120,10 +117,10 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
 
 
 def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
-    """Leave out the records that a later one of the same key replaces.
+    """Drop the records that a later one of the same key replaces.
 
-    Right for any subset of the records, so each Spark task and each chunk can do it on its own. All
-    records of type 10 stay: the first of them tells when a member joined, and Kafka writes few.
+    Correct for any subset of the records, so each Spark task and each chunk can apply it. All
+    records of type 10 are kept: the first of them tells when a member joined, and Kafka writes few.
     """
     table = one_batch(group_records)
     if table.num_rows == 0:
@@ -134,14 +131,14 @@ def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
 
 
 def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """What is not superseded in a stream of records, holding no more than about twice that at a time.
+    """Return what is not superseded in a stream, with at most about twice that much in memory.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.GROUP_RECORDS`, or the columns of it in `REPLAYED`.
+        `sharelag.schemas.GROUP_RECORDS`, or its columns in `REPLAYED`.
     schema : pyarrow.Schema
-        That of the answer when there are none.
+        Schema of the result if the stream is empty.
     """
     return latest(batches, schema, drop_superseded_group_records)
 
@@ -156,7 +153,7 @@ def _replayed(group_records: Arrow, as_of: Moment) -> _Last | None:
 
 
 class _Rows:
-    """The records as numbers: which group, which member, which kind, and where in the log."""
+    """The records as numbers: group, member, kind, and position in the log."""
 
     def __init__(self, table: pa.RecordBatch) -> None:
         self.table = table
@@ -164,12 +161,11 @@ class _Rows:
         self.offset: _Ints = table.column("offset").to_numpy()
         self.tombstone: _Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
         self.group = _numbered(*(_codes(table.column(name)) for name in GROUP_KEY))
-        # Kinds that are about the whole group have no member; they share a number that no member
-        # has.
+        # Kinds about the whole group have no member; they share a number that no member has.
         self.member = _numbered(self.group, _codes(table.column("member_id")))
 
     def last_of_key(self) -> _Ints:
-        """Rows, one for each group, kind and member."""
+        """Return the last row of each group, kind and member."""
         order = np.lexsort((self.offset, self.member, self.kind))
         key = np.stack([self.kind[order], self.member[order]])
         is_last = np.append((key[:, 1:] != key[:, :-1]).any(axis=0), True)
@@ -177,23 +173,23 @@ class _Rows:
 
 
 class _Last:
-    """For each group and member, the row of the last record of each kind that counts; -1 where there is none.
+    """The row of the last valid record of each kind by group and member; -1 where there is none.
 
-    A member that left and came back, or a group that was deleted and made again, has lost what was
-    written before: Kafka writes the other tombstones first, and refuses to load a log in which they
-    are missing.
+    A member that left and rejoined, or a group that was deleted and created again, has lost what
+    was written before: Kafka writes the other tombstones first and refuses to load a log in which
+    they are missing.
     """
 
     def __init__(self, rows: _Rows) -> None:
         self.rows = rows
-        self._offsets = np.append(rows.offset, -1)  # so that row -1 is before all others
+        self._offsets = np.append(rows.offset, -1)  # row -1 is before all others
         groups, members = int(rows.group.max()) + 1, int(rows.member.max()) + 1
         self.group_of_member = np.empty(members, np.int64)
         self.group_of_member[rows.member] = rows.group
         in_order = np.argsort(rows.offset, kind="stable")
         last = rows.last_of_key()
 
-        # What was forgotten: up to a group's tombstone, and up to a member's.
+        # What is deleted: everything up to a group's or a member's tombstone.
         deletions = _last(
             rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups
         )
@@ -212,7 +208,7 @@ class _Last:
             ),
             _TOPICS: _last(
                 rows.group, _of_kind(rows, last, _TOPICS), groups
-            ),  # outlives the group in Kafka, too
+            ),  # outlives the group in Kafka as well
         }
         self.of_member = {
             kind: _last(rows.member, _of_kind(rows, since_left, kind), members)
@@ -222,7 +218,7 @@ class _Last:
             np.isin(rows.kind[since_left], (_MEMBER, _CURRENT)) & ~rows.tombstone[since_left]
         ]
         self.is_member = _last(rows.member, makes_member, members) >= 0
-        # Any record but a tombstone makes the group, if it is not there.
+        # Any record other than a tombstone creates the group if it does not exist.
         self.is_group = (
             _last(rows.group, since_deleted[~rows.tombstone[since_deleted]], groups) >= 0
         )
@@ -236,11 +232,11 @@ class _Last:
         self.newest_of_group = _last(rows.group, in_order, groups)
 
     def offset_of(self, row: _Ints) -> _Ints:
-        """Offsets of rows; -1 of none."""
+        """Return the offsets of rows; -1 for row -1."""
         return np.asarray(self._offsets[row])
 
     def column(self, name: str, row: _Ints, after_tombstone: object = None) -> pa.Array:
-        """Values of a column at these rows: null at row -1, and the given value where the row is a tombstone."""
+        """Return a column at these rows: null at row -1, the given value at a tombstone."""
         values = flat(self.rows.table.column(name)).take(pa.array(row, mask=row < 0))
         if after_tombstone is None:
             return values
@@ -249,7 +245,7 @@ class _Last:
 
 
 def _last(code: _Ints, rows: _Ints, size: int) -> _Ints:
-    """For each code the last of these rows that has it; -1 where none has."""
+    """Return the last of these rows for each code; -1 where there is none."""
     found = np.full(size, -1, np.int64)
     found[code[rows]] = rows
     return found
@@ -260,14 +256,14 @@ def _of_kind(rows: _Rows, which: _Ints, kind: int) -> _Ints:
 
 
 def _codes(column: pa.Array) -> _Ints:
-    """Numbers that are equal where the values are."""
+    """Return numbers that are equal where the values are equal."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(), np.int64)
     return np.asarray(column.fill_null("").dictionary_encode().indices.to_numpy(), np.int64)
 
 
 def _numbered(*codes: _Ints) -> _Ints:
-    """One number from 0 on for each combination of codes."""
+    """Return one number, counted from 0, for each combination of codes."""
     combined = codes[0]
     for code in codes[1:]:
         pairs = combined * (int(code.max()) + 1) + code

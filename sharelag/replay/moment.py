@@ -1,4 +1,4 @@
-"""The records that count: those of some groups, up to a time or to offsets of the state topic's partitions."""
+"""Select records: those of some groups, up to a time or to offsets of the state topic."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sharelag.schemas import Arrow
 
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
-#: A time, or state partition -> offset of the last record that counts. None: everything there is.
+#: A time, or state partition -> offset of the last record to include. None: all records.
 Moment = datetime | Mapping[int, int] | None
 M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The share partitions that are asked for; empty means all."""
+    """The selected share partitions; empty means all."""
 
     groups: frozenset[str] = frozenset()
     topics: dict[str, frozenset[int]] = field(
@@ -33,7 +33,7 @@ class Choice:
     )  # no partitions: all of the topic
 
     def of(self, table: Arrow, names: str = "topic") -> Arrow:
-        """Only the rows of the chosen topics; where a name is not known, the topic's id is what can be chosen."""
+        """Return the rows of the selected topics; a topic without a known name goes by its id."""
         if not self.topics:
             return table
         columns = (table.column(name).to_pylist() for name in (names, "topic_id", "partition"))
@@ -44,7 +44,7 @@ class Choice:
         return table.filter(pa.array(chosen, pa.bool_()))
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether a partition of a topic is chosen."""
+        """Whether a partition of a topic is selected."""
         partitions = self.topics.get(topic)
         return not self.topics or (
             partitions is not None and (not partitions or partition in partitions)
@@ -52,13 +52,13 @@ class Choice:
 
 
 def parse_moment(text: str) -> Moment:
-    """Read a moment from a command line or a parameter cell.
+    """Parse a moment from a command line or a parameter cell.
 
     Parameters
     ----------
     text : str
         ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]``
-        of the state topic, each offset being that of the last record to take into account.
+        of the state topic, where each offset is that of the last record to include.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def parse_moment(text: str) -> Moment:
     """
     if re.fullmatch(r"0\d:[0-5]\d", text):
         raise InputError(
-            f"{text!r} is a time without a day: give one such as 2026-11-21T{text}:00Z"
+            f"{text!r} is a time without a date: give one such as 2026-11-21T{text}:00Z"
         )
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
@@ -76,23 +76,23 @@ def parse_moment(text: str) -> Moment:
 
 
 def parse_time(text: str, alternative: str = "") -> datetime:
-    """Read a time with its zone.
+    """Parse a time with its time zone.
 
     Raises
     ------
     InputError
-        When it is none.
+        When it is not one.
     """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(
-            f"{text!r} is no moment: give a time such as 2026-11-21T03:10:00Z{alternative}"
+            f"invalid time {text!r}: give one such as 2026-11-21T03:10:00Z{alternative}"
         ) from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
     if not _FIRST <= moment <= _LAST:
-        raise InputError(f"{text!r} is out of the range of times: Kafka's begin in 1970")
+        raise InputError(f"{text!r} is out of range: Kafka's timestamps start in 1970")
     return moment.astimezone(UTC)
 
 
@@ -112,12 +112,12 @@ def parse_since(text: str, end: Callable[[], datetime], parse: Callable[[str], M
 
 
 def with_zone(moment: Moment) -> Moment:
-    """A moment as it is, unless it is a time that may mean any zone.
+    """Return a moment unchanged, unless it is a time without a time zone.
 
     Raises
     ------
     InputError
-        When it is a time without its zone.
+        When it is a time without a time zone.
     """
     if isinstance(moment, datetime) and moment.tzinfo is None:
         raise InputError(f"{moment} has no time zone: add tzinfo=UTC")
@@ -127,14 +127,14 @@ def with_zone(moment: Moment) -> Moment:
 def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
     offsets = dict(pairs)
     if len(offsets) < len(pairs):
-        raise InputError(f"{text!r} names a state partition twice: give one offset for each")
+        raise InputError(f"{text!r} names a state partition twice: give one offset per partition")
     if max(offsets) >= 2**31 or max(offsets.values()) >= 2**63:
-        raise InputError(f"{text!r} has a number that no partition or offset can have")
+        raise InputError(f"{text!r} has a partition or an offset that is out of range")
     return offsets
 
 
 def up_to(records: Arrow, moment: Moment) -> Arrow:
-    """The records that had been written by a moment; of offsets, only the state partitions they name.
+    """Return the records written up to a moment; with offsets, only those state partitions.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def up_to(records: Arrow, moment: Moment) -> Arrow:
     return records.filter(pc.less_equal(records.column("offset"), limit))
 
 
-def of_groups(records: Arrow, groups: frozenset[str]) -> Arrow:
-    """The records of some groups; of all, where none is named."""
+def filter_groups(records: Arrow, groups: frozenset[str]) -> Arrow:
+    """Return the records of some groups, or of all if none is named."""
     return (
         records.filter(pc.is_in(records.column("group_id"), pa.array(sorted(groups))))
         if groups

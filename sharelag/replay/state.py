@@ -1,7 +1,7 @@
-"""Replay records to the state they leave behind, as Kafka's share coordinator does, in Arrow.
+"""Replay records to the resulting state, as Kafka's share coordinator does, in Arrow.
 
-`replay` is for a handful of records in hand, `replay_arrow` for whole tables, and `drop_superseded`
-throws away what cannot matter any more, in any subset of the records and in any order.
+`replay` is for a few records, `replay_arrow` for whole tables, and `drop_superseded` drops records
+without an effect, in any subset of the records and in any order.
 """
 
 from __future__ import annotations
@@ -36,32 +36,31 @@ from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
-#: Records to gather before they are thinned out together.
+#: Records to collect before superseded ones are dropped.
 _THIN_EVERY = 250_000
 
 
 def replay(
     records: Iterable[tuple[int, bytes | None, bytes | None]], strict: bool = False
 ) -> dict[SharePartition, Window]:
-    """Replay raw records of one state partition, as the share coordinator does when it loads it.
+    """Replay raw records of one state partition, as the share coordinator does on load.
 
     Parameters
     ----------
     records : iterable of (offset, key, value or None)
         In the order of the log.
     strict : bool
-        Fail where Kafka's load would fail. Otherwise such a record is left out and the rest goes
-        on.
+        Fail where Kafka's load would fail. Otherwise such a record is skipped.
 
     Returns
     -------
     dict of SharePartition to Window
-        Share partitions that a tombstone removed are not in it.
+        Without the share partitions that a tombstone removed.
 
     Raises
     ------
     ReplayError
-        With ``strict`` only: the first record that Kafka could not load, and why.
+        Only with ``strict``: the first record that Kafka could not load, and why.
     """
     offsets, keys, values = (
         zip(*records, strict=True) if (records := list(records)) else ((), (), ())
@@ -85,26 +84,26 @@ def replay(
     windows = replay_arrow(decoded.records)
     if strict and pc.any(pc.greater(windows.column("rejected_records"), 0)).as_py():
         raise ReplayError(
-            "Kafka would not finish loading this state partition: a state batch that ends before it begins cannot be "
-            "merged. Replay without strict to leave such records out."
+            "Kafka would not finish loading this state partition: a state batch that ends before "
+            "it begins cannot be merged. Replay without strict to skip such records."
         )
     return dict(window_items(windows))
 
 
 def replay_arrow(records: Arrow) -> pa.RecordBatch:
-    """The state of every share partition after these records.
+    """Return the state of every share partition after these records.
 
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. All records of a
-        share partition since its last snapshot must be among them.
+        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. They must include
+        all records of a share partition since its last snapshot.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.WINDOWS`, a row a share partition that exists, sorted by group, topic id,
-        partition.
+        `sharelag.schemas.WINDOWS`, one row per share partition that exists, sorted by group, topic
+        id, partition.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -116,10 +115,10 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
 
 
 def drop_superseded(records: Arrow) -> pa.RecordBatch:
-    """Leave out the records that a later snapshot or tombstone of the same share partition replaces.
+    """Drop the records that a later snapshot or tombstone of the share partition replaces.
 
-    Right for any subset of the records, so each Spark task and each chunk can do it on its own. The
-    order of the rows stays.
+    Correct for any subset of the records, so each Spark task and each chunk can apply it. Keeps the
+    order of the rows.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -137,16 +136,16 @@ def latest(
     schema: pa.Schema,
     thin: Callable[[Arrow], pa.RecordBatch] = drop_superseded,
 ) -> pa.RecordBatch:
-    """What is not superseded in a stream of records, holding no more than about twice that at a time.
+    """Return what is not superseded in a stream, with at most about twice that much in memory.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`, or the columns of it that replay reads.
+        `sharelag.schemas.RECORDS`, or those of its columns that replay reads.
     schema : pyarrow.Schema
-        That of the answer when there are none.
+        Schema of the result if the stream is empty.
     thin : callable
-        Leaves out what is superseded in any subset of the records.
+        Drops what is superseded in any subset of the records.
     """
     gathered: list[pa.RecordBatch] = []
     rows = kept = 0
@@ -162,13 +161,12 @@ def latest(
 def split_last_key(
     pending: pa.RecordBatch | None, batch: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Put two pieces of a table sorted by share partition together, and part them before the last one.
+    """Join two pieces of a table sorted by share partition and split them before the last one.
 
     Returns
     -------
     complete, pending : pyarrow.RecordBatch
-        Share partitions of which no more can come, and the last one, without what is superseded in
-        it.
+        Complete share partitions, and the last one, without what is superseded in it.
     """
     table = batch if pending is None else one_batch(pa.Table.from_batches([pending, batch]))
     if table.num_rows == 0:
@@ -180,14 +178,13 @@ def split_last_key(
 def whole_keys(
     batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY
 ) -> Iterator[pa.RecordBatch]:
-    """Cut a table that is sorted by share partition anew, so that no share partition is in two pieces."""
+    """Re-split a table sorted by share partition so that each share partition is in one piece."""
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         tail = last_key(batch, key) if batch.num_rows else batch
         ready = batch.slice(0, batch.num_rows - tail.num_rows)
         if pending and batch.num_rows and (ready.num_rows or not _same_key(pending[0], batch, key)):
-            # Of the first rows nobody knows yet whether they belong to what is pending: they come
-            # along.
+            # The first rows may belong to the pending share partition: add them to it.
             yield one_batch(pa.Table.from_batches([*pending, ready]))
             pending = []
         elif ready.num_rows:
@@ -202,7 +199,7 @@ def _same_key(first: pa.RecordBatch, then: pa.RecordBatch, key: Sequence[str]) -
 
 
 def last_key(table: pa.RecordBatch, key: Sequence[str] = KEY) -> pa.RecordBatch:
-    """The rows at the end that are of one share partition."""
+    """Return the rows at the end that belong to one share partition."""
     codes = [codes_of(table.column(name)) for name in key]
     same = np.logical_and.reduce([code == code[-1] for code in codes])
     begin = table.num_rows - int(np.argmin(same[::-1])) if not same.all() else 0
@@ -210,7 +207,7 @@ def last_key(table: pa.RecordBatch, key: Sequence[str] = KEY) -> pa.RecordBatch:
 
 
 def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
-    """The rows of a windows table as values, with Kafka's sentinels in place of nulls."""
+    """Return the rows of a windows table as values, with Kafka's sentinels in place of nulls."""
     found = []
     for row in without_timestamps(windows).to_pylist():
         key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
@@ -239,5 +236,5 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
         offset, reason = min(failures)
         raise ReplayError(
             f"Kafka would not load this state partition: record at offset {offset}: {reason}. "
-            "Replay without strict to leave such records out."
+            "Replay without strict to skip such records."
         )

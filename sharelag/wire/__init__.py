@@ -1,4 +1,4 @@
-"""Bytes to columns and back: the only code that knows Kafka's record formats. No Spark, no Kafka client."""
+"""Bytes to columns and back: the only code that knows Kafka's record formats. No I/O."""
 
 from sharelag.wire.decode import Decoded, decode_arrow
 from sharelag.wire.encode import encode

@@ -1,7 +1,7 @@
 """Decode raw Kafka records: whole Arrow batches in, typed columns out.
 
 No record is lost: ``rows in = records + rejects + skipped``. A record that cannot be decoded
-becomes a reject with its place, its bytes and the reason; a record of another kind (an offset
+becomes a reject with its position, its bytes and the reason; a record of another type (an offset
 commit, a consumer group's metadata) is counted as skipped.
 """
 
@@ -28,7 +28,7 @@ _OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 
 
 class Decoded(NamedTuple):
-    """What became of a batch of raw records."""
+    """The result of decoding a batch of raw records."""
 
     records: pa.RecordBatch
     rejects: pa.RecordBatch
@@ -36,7 +36,7 @@ class Decoded(NamedTuple):
 
 
 def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
-    """Decode the records of one of Kafka's two topics that tell about share groups.
+    """Decode the records of one of the two Kafka topics with share group metadata.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
         Columns of `sharelag.schemas.RAW`; rows of several topics may be mixed.
     topic : str
         ``__share_group_state`` gives `sharelag.schemas.RECORDS`, ``__consumer_offsets`` gives
-        `sharelag.schemas.GROUP_RECORDS`; rows of topics whose names do not end like this are
+        `sharelag.schemas.GROUP_RECORDS`. Rows of topics whose names do not end with this name are
         skipped.
 
     Returns
@@ -59,8 +59,9 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
 
     Notes
     -----
-    Accepts and refuses what Kafka 4.3.1's ``ShareCoordinatorRecordSerde`` does, and its group twin.
-    A string that is not UTF-8 is decoded as Java does, with U+FFFD in place of the bad bytes.
+    Accepts and refuses the same records as Kafka 4.3.1's ``ShareCoordinatorRecordSerde`` and
+    ``GroupCoordinatorRecordSerde``. Invalid UTF-8 is decoded as in Java, with U+FFFD in place of
+    the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
     program = program_for(topic)
@@ -74,13 +75,13 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     )
 
 
-def of_topic(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
-    """Which rows are of a topic, by the end of its name: mirrored topics carry a prefix."""
+def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
+    """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix."""
     return pc.ends_with(batch.column("topic").cast(pa.string()), topic).fill_null(False)
 
 
 class _Rows:
-    """The kernel's output for one batch: slots, levels, and the fate of each row."""
+    """The kernel's output for one batch: slots, levels, and the result of each row."""
 
     def __init__(self, program: Program, batch: Arrow, topic: str) -> None:
         self.program = program
@@ -88,7 +89,7 @@ class _Rows:
         self.keys, key_at, key_null = _binary(batch.column("key"))
         self.values, value_at, value_null = _binary(batch.column("value"))
         self.value_null = value_null
-        wanted = np.asarray(flat(of_topic(batch, topic)).to_numpy(zero_copy_only=False), bool)
+        wanted = np.asarray(flat(topic_mask(batch, topic)).to_numpy(zero_copy_only=False), bool)
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
@@ -101,8 +102,9 @@ class _Rows:
         self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
         self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
         tag_count = kernels.decode_rows(
-            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null, wanted,
-            self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where, self.part,
+            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
+            wanted, self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where,
+            self.part,
         )  # fmt: skip
         self.tags = self.tags[:, :tag_count]
 
@@ -136,7 +138,7 @@ def _records(rows: _Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBat
 
 
 def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
-    """Every field of the topic's records, with the types of the records that have it."""
+    """Return every field of the topic's records, with the record types that have it."""
     found: dict[str, tuple[Field, list[int]]] = {}
     for kind in program.kinds:
         for field in getattr(kind, part):
@@ -153,7 +155,7 @@ def _column(
     mask: NDArray[Any],
     part: str,
 ) -> pa.Array:
-    """One column; ``index`` chooses the rows of the field's level, ``mask`` says which have a value."""
+    """Build one column; ``index`` selects rows of the field's level, ``mask`` has the non-nulls."""
     slot = rows.program.slots[path]
     values = rows.slot(slot, index)
     if field.type.startswith("[]"):
@@ -305,7 +307,7 @@ def _position(rows: _Rows, index: NDArray[Any]) -> dict[str, pa.Array]:
 def _binary(
     column: pa.Array | pa.ChunkedArray,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """Bytes, offsets (one more than rows) and the rows that are null, without copying where possible."""
+    """Return bytes, offsets (one more than rows) and null rows, without a copy where possible."""
     joined = flat(column).cast(pa.binary())
     nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
     _, offsets, data = joined.buffers()
@@ -317,7 +319,7 @@ def _binary(
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """One of the two, as Arrow's buffers come as both: a kernel is compiled for each."""
+    """Make an array read-only: numba would compile a kernel for each kind of Arrow buffer."""
     view = array.view()
     view.setflags(write=False)
     return view

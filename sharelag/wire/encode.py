@@ -1,6 +1,6 @@
 """Encode records as Kafka writes them: the inverse of `decode`, from the same field tables.
 
-It serves tests, synthetic data and simulations; nothing is ever written to a cluster.
+Tests, synthetic data and simulations use it; nothing is ever written to a cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
-    """Turn decoded records back into raw ones.
+    """Encode decoded records as raw ones.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: a tagged field equal
-        to its default is left out, tags ascend.
+        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: tagged fields equal
+        to their defaults are omitted, tags ascend.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
 
 
 def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
-    """Key and value of one record; ``row`` has the columns of the decoded table."""
+    """Encode key and value of one record; ``row`` has the columns of the decoded table."""
     key = kind.type.to_bytes(2, "big", signed=True) + b"".join(
         _classic(f, row[f.column]) for f in kind.key
     )
@@ -70,7 +70,7 @@ def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
 
 
 def unsigned_varint(number: int) -> bytes:
-    """Kafka's unsigned varint: 7 bits a byte, low group first, at most 5 bytes (``ByteUtils``)."""
+    """Encode an unsigned varint: 7 bits per byte, low group first (``ByteUtils``)."""
     number &= 0xFFFFFFFF
     out = bytearray()
     while number > 127:
@@ -123,7 +123,7 @@ def _value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes:
 def _number(field: Field, value: Any) -> int:
     if value is None:
         if field.unknown is None:
-            raise ValueError(f"{field.name} may not be null")
+            raise ValueError(f"{field.name} must not be null")
         return field.unknown
     return int(value)
 

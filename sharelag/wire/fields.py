@@ -1,12 +1,12 @@
 """The fields of each record, in their order and encoding.
 
-One table a record kind, in Kafka's names and order, from the schema files of Kafka's share and
-group coordinators (``ShareSnapshotValue.json`` and its siblings). Decoder, encoder and JSON
-formatter all walk these tables: a new Kafka version is a new row here.
+One table per record type, with Kafka's names and order, from the schema files of Kafka's share and
+group coordinators (``ShareSnapshotValue.json`` and others). Decoder, encoder and JSON formatter all
+walk these tables: a new field in Kafka is a new row here.
 
 Keys use Kafka's classic encoding (int16 string lengths, no tags), values the flexible one (compact
-lengths, a tag section after every struct and every array element). Tagged fields stand last in
-their struct.
+lengths, a tag section after every struct and every array element). Tagged fields come last in their
+struct.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 STATE_TOPIC = "__share_group_state"
 GROUP_TOPIC = "__consumer_offsets"
 
-#: The only value version so far; new fields came as tags inside it.
+#: The only value version so far; new fields were added as tags.
 VALUE_VERSION = 0
 
 INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
@@ -34,13 +34,13 @@ class Field:
     default: int = 0  # of a tagged field that is absent
     nullable: bool = False
     unknown: int | None = (
-        None  # the number that means "not known" or "unchanged": null in our columns
+        None  # the number that means "unknown" or "unchanged": null in our columns
     )
     since: str = "4.0"  # the first Kafka version that writes it
 
     @property
     def column(self) -> str:
-        """The name in our tables."""
+        """The column name in our tables."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
 
     @property
@@ -50,7 +50,7 @@ class Field:
 
     @property
     def element(self) -> Field | None:
-        """What an array of plain values holds; None for everything else."""
+        """The element of an array of plain values; None for other types."""
         if self.type.startswith("[]") and self.type != "[]struct":
             return Field(self.name, self.type[2:])
         return None
@@ -124,8 +124,7 @@ _NAMED_TOPIC = (_TOPIC, Field("TopicName", "string"), _PARTITIONS)
 #: The records of ``__share_group_state``.
 STATE_KINDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
 
-#: The share-group records of ``__consumer_offsets``; its other types belong to other kinds of
-#: groups.
+#: The share group records of ``__consumer_offsets``; its other types are about other groups.
 GROUP_KINDS = (
     RecordKind(
         10,
@@ -181,15 +180,15 @@ GROUP_KINDS = (
 
 
 def kinds_of(topic: str) -> tuple[RecordKind, ...]:
-    """The record kinds of a topic, by the end of its name: mirrored topics carry a prefix."""
+    """Return the record types of a topic, by name suffix: mirrored topics have a prefix."""
     return GROUP_KINDS if topic.endswith(GROUP_TOPIC) else STATE_KINDS
 
 
 def smallest_size(fields: tuple[Field, ...]) -> int:
-    """The least number of bytes a struct of these fields takes in the flexible encoding."""
+    """Return the minimum size in bytes of a struct of these fields in the flexible encoding."""
     return 1 + sum(smallest(field) for field in fields if field.tag is None)
 
 
 def smallest(field: Field) -> int:
-    """The least number of bytes a field takes."""
+    """Return the minimum size of a field in bytes."""
     return 16 if field.type == "uuid" else INT_SIZES.get(field.type, 1)

@@ -1,7 +1,7 @@
-"""Records as Kafka's own formatter prints them: the same JSON, one object a record.
+"""Format records as Kafka's own formatters do: the same JSON, one object per record.
 
 The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus
-the place of the record; a tagged field at its default is left out, as Kafka does.
+the position of the record; a tagged field at its default is omitted, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
-    """The records of a decoded table in the shape of Kafka's formatters.
+    """Yield the records of a decoded table in the shape of Kafka's formatters.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
 
 
 def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:
-    """Rejects as ``{"reject": {"reason", "key", "value"}, "topic", "partition", "offset"}``, bytes as hex."""
+    """Yield ``{"reject": {"reason", "key", "value"}, "topic", "partition", "offset"}``, in hex."""
     for row in without_timestamps(rejects).to_pylist():
         raw = {part: None if row[part] is None else row[part].hex() for part in ("key", "value")}
         yield {"reject": {"reason": row["reason"], **raw}, **_place(row)}

@@ -1,8 +1,8 @@
 """The compiled inner loops of the decoder. Every read is checked against the end of its record.
 
-What is accepted, and what is refused, follows Kafka's generated ``read`` methods and ``ByteUtils``:
-varints keep 32 bits, a known tag is read by its type whatever size it announces, bytes left over
-are ignored.
+Records are accepted and refused as by Kafka's generated ``read`` methods and ``ByteUtils``:
+varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes are
+ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sharelag.wire.program import (
     OP_UUID,
 )
 
-# What can be wrong with a record; the text beside is what a reject says.
+# What can be wrong with a record; REASONS has the text of the reject.
 OK = 0
 SKIPPED = 1
 NO_KEY = 2
@@ -40,10 +40,10 @@ REASONS = {
     NO_KEY: "the record has no key",
     SHORT: "{part} ends before or inside {field}",
     VARINT: "{part}: {field} has a variable-length number of more than 5 bytes",
-    NULL: "{part}: {field} is null, which it may not be",
+    NULL: "{part}: {field} must not be null",
     LENGTH: "{part}: {field} has a negative length",
-    VERSION: "the value has a version that Kafka does not know (only 0 exists)",
-    TOO_MANY: "{part}: {field} announces more elements than there are bytes left",
+    VERSION: "the value has an unknown version (Kafka has only version 0)",
+    TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
 }
 
@@ -63,7 +63,7 @@ def _read_int(buf: Any, p: Any, size: Any) -> Any:
 
 @numba.njit(cache=True, inline="always")
 def _read_varint(buf: Any, p: Any, end: Any) -> Any:
-    """Value and next position; a negative position is minus the reason."""
+    """Return value and next position; a negative position is minus the reason."""
     value = np.int64(0)
     for k in range(5):
         if p >= end:
@@ -79,10 +79,10 @@ def _read_varint(buf: Any, p: Any, end: Any) -> Any:
 
 @numba.njit(cache=True)
 def _run(
-    ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any, used: Any,
-    stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
+    ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
+    used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
 ) -> Any:  # fmt: skip
-    """Follow one program over ``buf[p:end]``. Returns reason, instruction, and tags used."""
+    """Run one program over ``buf[p:end]``; return the reason, the instruction, and tags used."""
     depth = 0
     while True:
         op, slot, level = ops[pc, 0], ops[pc, 1], ops[pc, 2]
@@ -190,14 +190,14 @@ def _run(
 
 @numba.njit(cache=True, nogil=True)
 def decode_rows(
-    ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any, value_at: Any,
-    value_null: Any, wanted: Any, out: Any, base: Any, used: Any, tag_out: Any, kind: Any, reason: Any,
-    where: Any, part: Any,
+    ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any,
+    value_at: Any, value_null: Any, wanted: Any, out: Any, base: Any, used: Any, tag_out: Any,
+    kind: Any, reason: Any, where: Any, part: Any,
 ) -> int:  # fmt: skip
-    """Decode every wanted row; rows that fail leave nothing behind in the levels. Returns tags used.
+    """Decode every wanted row; return tags used. Failed rows leave nothing in the levels.
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
-    the instruction and the half of the record at which decoding stopped.
+    the instruction and the part of the record at which decoding stopped.
     """
     cur = np.zeros(used.size, np.int64)
     row_start = np.zeros(used.size, np.int64)
@@ -230,8 +230,8 @@ def decode_rows(
             row_start[level] = used[level]
         before = tag_used
         reason[i], where[i], tag_used = _run(
-            ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out, tag_used,
-            i, row_start,
+            ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out,
+            tag_used, i, row_start,
         )  # fmt: skip
         if reason[i] == OK and not value_null[i]:
             part[i] = VALUE_PART

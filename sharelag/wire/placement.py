@@ -1,4 +1,4 @@
-"""The partition of ``__share_group_state`` that holds the records of a share partition."""
+"""The partition of ``__share_group_state`` that stores a share partition."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from sharelag.model import SharePartition
 
 
 def state_partition(share_partition: SharePartition, partitions: int = 50) -> int:
-    """Where Kafka puts the records of a share partition.
+    """Return the partition of the state topic that stores a share partition.
 
     Parameters
     ----------
     share_partition : SharePartition
     partitions : int
-        How many partitions the state topic has.
+        The number of partitions of the state topic.
 
     Returns
     -------
@@ -24,7 +24,7 @@ def state_partition(share_partition: SharePartition, partitions: int = 50) -> in
 
 
 def abs_hash(text: str) -> int:
-    """``Utils.abs`` of Java's ``String.hashCode``: over UTF-16 units, 32 bits, -2**31 becoming 0."""
+    """Return ``Utils.abs`` of Java's ``String.hashCode``: UTF-16 units, 32 bits, -2**31 gives 0."""
     hashed = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):

@@ -1,11 +1,11 @@
-"""Flatten field tables into a program that a compiled kernel follows.
+"""Flatten field tables into a program that a compiled kernel runs.
 
-A table is flattened into a *program*: an integer matrix with one row an instruction. The kernel in
-`kernels` runs it over the bytes of each record and puts every value into a *slot*: one int64
+A table is flattened into a *program*: an integer matrix with one instruction per row. The kernel in
+`kernels` runs it over the bytes of each record and writes every value into a *slot*: one int64
 column.
 
-Arrays make *levels*. Level 0 has a row a record; each array field adds a level with a row an
-element. An array's own slot, at the level of its parent, holds how many elements follow. This is
+Arrays make *levels*. Level 0 has one row per record; each array field adds a level with one row per
+element. An array's own slot, at the level of its parent, holds the number of elements. This is
 Arrow's own nesting, so the slots become Arrow columns without another pass over the records.
 """
 
@@ -28,13 +28,13 @@ OP_COMPACT_STRING = 4  # argument: 1 when null is allowed (length -1)
 OP_ARRAY = 5  # compact; slot: count; arguments: level of the elements, instruction after the array
 OP_NEXT = 6  # end of an element; arguments: level of the elements, first instruction of the body
 OP_TAGS = 7  # arguments: first row in the tag table, number of rows
-#: Arrays inside arrays, at most.
+#: Maximum nesting of arrays.
 MAX_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the values of one field go."""
+    """The output column of one field."""
 
     index: int
     level: int
@@ -49,17 +49,17 @@ class Program:
         default_factory=dict
     )  # by path, such as "state_batches.first_offset"
     levels: list[str] = field(default_factory=lambda: [""])  # the path of each level's array
-    level_bytes: list[int] = field(default_factory=lambda: [1])  # least bytes an element
+    level_bytes: list[int] = field(default_factory=lambda: [1])  # minimum size of an element
     instructions: list[list[int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # the field of each instruction, for messages
     tags: list[list[int]] = field(default_factory=list)  # [tag, size, slot, default]
     entries: dict[int, tuple[int, int]] = field(
         default_factory=dict
-    )  # by type: where key and value begin
+    )  # type -> first instruction of key and value
     slot_levels: list[int] = field(default_factory=list)  # the level of each slot
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Instructions, tag table and entry points ``[type, key, value]``, as the kernel takes them."""
+        """Return instructions, tag table and entry points ``[type, key, value]`` for the kernel."""
         entries = [[kind, *points] for kind, points in self.entries.items()]
         return (
             np.array(self.instructions, np.int64),
@@ -70,7 +70,7 @@ class Program:
 
 @cache
 def program_for(topic: str) -> Program:
-    """The program for a topic's records.
+    """Return the program for a topic's records.
 
     Parameters
     ----------

@@ -248,7 +248,7 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
 def test_the_lag_of_a_consumer_group_is_the_naive_one(
     broker: KafkaBroker, config: ClientConfig
 ) -> None:
-    """GL-09: eleven records, start offset 2, offsets 5 and 6 complete."""
+    """Eleven records, start offset 2, offsets 5 and 6 complete."""
     topic, group = "reconcile-classic", "reconcile-classic"
     servers = broker.bootstrap_servers
     create_topics(servers, {topic: 1})
@@ -309,7 +309,7 @@ def busy_cleaner(broker: KafkaBroker) -> Iterator[None]:
 def test_compacted_offsets_are_lag_until_they_are_known(
     broker: KafkaBroker, config: ClientConfig
 ) -> None:
-    """GL-27: offsets 0 to 9, of which 3 and 4 are compacted away."""
+    """Offsets 0 to 9, of which 3 and 4 are compacted away."""
     topic, keys = (
         "reconcile-compacted",
         [b"a", b"b", b"c", b"x", b"y", b"d", b"e", b"x", b"y", b"f"],

@@ -64,7 +64,7 @@ def going_on(group: Members, assignment: dict[str, dict[str, list[int]]]) -> Mem
 
 
 @pytest.mark.row("ASG-02")
-def test_gl_29_every_partition_to_every_subscriber() -> None:
+def test_every_partition_to_every_subscriber() -> None:
     group = [{"id": "m1", "subscribed": ["T1"]}, {"id": "m2", "subscribed": ["T1", "T2"]}]
     group += [{"id": "m3", "subscribed": ["T2"]}]
     answer = assign("all-to-all", group, {"T1": {"partitions": 2}, "T2": {"partitions": 4}})

@@ -235,7 +235,7 @@ def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
             "no broker answers",
         ),
         "no address": (["lag", "--bootstrap-server", "localhost"], "is no broker address"),
-        "no moment": ([*lag, str(capture), "--as-of", "noon"], "'noon' is no moment"),
+        "no moment": ([*lag, str(capture), "--as-of", "noon"], "invalid time 'noon'"),
         "no properties": (
             ["lag", "--command-config", str(folder / "none")],
             "cannot read the client properties",
@@ -343,7 +343,7 @@ def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_
             ["--capture", str(capture), "--topic", "orders:99"],
             "no share partition in topic 'orders' is there",
         ),
-        (["--capture", str(capture), "--as-of", ""], "'' is no moment"),
+        (["--capture", str(capture), "--as-of", ""], "invalid time ''"),
     ):
         answer = sharelag("lag", *arguments)
         assert (answer.returncode, answer.stdout, len(answer.stderr.splitlines())) == (1, "", 1)

@@ -116,7 +116,10 @@ def test_settings_change_what_they_name_only() -> None:
             {"settings": {"x": {"share.lock": 1}}},
             "do not go by a setting 'share.lock': choose among share.partition",
         ),
-        ({"settings": {"x": {"share.delivery.count.limit": "many"}}}, "'many' is no whole number"),
+        (
+            {"settings": {"x": {"share.delivery.count.limit": "many"}}},
+            "'many' is not a 32-bit integer",
+        ),
         (
             {"settings": {"x": {"share.auto.offset.reset": "by_duration:PT1H"}}},
             "give latest or earliest",

@@ -165,7 +165,7 @@ def test_the_pieces_add_up_however_they_are_cut() -> None:
 
 
 @pytest.mark.row("PSC-04")
-def test_gl_08_all_records_of_a_key_are_on_one_partition() -> None:
+def test_all_records_of_a_key_are_on_one_partition() -> None:
     """C(0), C(1), D(1), C(2), D(2), D(2): once where the hash puts them, once beside it."""
     walk = [
         snapshot(),
@@ -282,7 +282,6 @@ def test_coordinators_that_carry_more_than_others() -> None:
     assert coordinator_hot_spots(health_arrow(gather([])), 4, {}).num_rows == 0
 
 
-@pytest.mark.row("CFG-22")
 def test_keys_are_spread_over_fifty_partitions_unless_there_are_others() -> None:
     keys = [SharePartition(f"group-{n % 17}", "A" * 22, n) for n in range(400)]
     table = pa.Table.from_pylist([key._asdict() for key in keys])

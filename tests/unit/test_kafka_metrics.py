@@ -28,7 +28,6 @@ def group(name: str, state: str, partitions: list[int]) -> dict[str, Any]:
     return {"group_id": name, "state": state, "initialized_topics": topics}
 
 
-@pytest.mark.row("MET-01")
 def test_the_name_of_an_mbean() -> None:
     bean = parse_mbean(f"{COORDINATOR}name=group-count,protocol=share")
     assert (bean.name, bean.tags) == ("group-count", {"protocol": "share"})
@@ -47,7 +46,6 @@ def test_what_is_no_name_of_an_mbean(text: str) -> None:
         parse_mbean(text)
 
 
-@pytest.mark.row("MET-03", "MET-04")
 def test_three_partitions_of_two_groups_are_six() -> None:
     table = pa.Table.from_pylist(
         [group("a", "Stable", [0, 1, 2]), group("b", "Empty", [0, 1, 2])], schema=schemas.GROUPS

@@ -42,7 +42,7 @@ def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
 
 
 @pytest.mark.row("LAG-01", "LAG-02", "LAG-03", "LAG-04", "LAG-12")
-def test_gl_09_the_example_of_the_kip() -> None:
+def test_the_example_of_the_kip() -> None:
     # 2 and 4 are acquired: not persisted with their state, so 2 and 4 are unknown or available at
     # count 0.
     batches = [
@@ -69,7 +69,7 @@ def test_gl_09_the_example_of_the_kip() -> None:
     assert line["notes"] == []
 
 
-def test_gl_10_only_what_is_durable_is_known() -> None:
+def test_only_what_is_durable_is_known() -> None:
     batches = [(3, 3, AVAILABLE, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]
     line = lag_of(row(2, batches, delivery_complete_count=2), end=9)
     assert line["lag"] == 5
@@ -86,9 +86,9 @@ def test_gl_10_only_what_is_durable_is_known() -> None:
     )
 
 
-#: GL-21: the count that is right for the start offset that is persisted after each write of the
+#: The count that is right for the start offset that is persisted after each write of the
 #: walk.
-GL_21 = {
+COUNTS_AND_LAGS = {
     0: (0, 21),
     2: (0, 11),
     4: (0, 11),
@@ -101,9 +101,9 @@ GL_21 = {
 
 
 @pytest.mark.row("LAG-02", "LAG-10", "PSS-10")
-@pytest.mark.parametrize("step", GL_21)
-def test_gl_21_lag_along_the_walk(step: int) -> None:
-    count, lag = GL_21[step]
+@pytest.mark.parametrize("step", COUNTS_AND_LAGS)
+def test_lag_along_the_walk(step: int) -> None:
+    count, lag = COUNTS_AND_LAGS[step]
     *before, (_, key, _) = walk_records(step)
     start, batches = WALK[step]
     kind = decode_arrow(raw([(key, None)])).records.to_pylist()[0]["record_type"]
@@ -117,7 +117,7 @@ def test_gl_21_lag_along_the_walk(step: int) -> None:
 
 
 @pytest.mark.row("LAG-02")
-def test_gl_21_the_trap_is_noticed() -> None:
+def test_the_trap_is_noticed() -> None:
     """A count of 7 belongs to start offset 111, but 110 is what is persisted."""
     records = [r[1:] for r in walk_records(8)]
     trap = encode_record(
@@ -131,7 +131,7 @@ def test_gl_21_the_trap_is_noticed() -> None:
 
 
 @pytest.mark.row("LAG-13")
-def test_gl_26_what_is_not_known_is_null_with_a_reason() -> None:
+def test_what_is_not_known_is_null_with_a_reason() -> None:
     assert lag_of(row(121, []), end=121)["lag"] == 0
     no_count = lag_of(row(2, [], delivery_complete_count=-1), end=11)
     assert (no_count["lag"], no_count["lag_reason"], no_count["effective_lag"]) == (
@@ -162,7 +162,7 @@ def test_gl_26_what_is_not_known_is_null_with_a_reason() -> None:
 
 
 @pytest.mark.row("WIN-10")
-def test_gl_26_deleted_records_are_lag_to_kafka_but_not_effectively() -> None:
+def test_deleted_records_are_lag_to_kafka_but_not_effectively() -> None:
     line = lag_of(row(100, []), end=200, log_start=150)
     assert (line["lag"], line["effective_lag"], line["notes"]) == (
         100,
@@ -173,14 +173,14 @@ def test_gl_26_deleted_records_are_lag_to_kafka_but_not_effectively() -> None:
 
 
 @pytest.mark.row("LAG-08")
-def test_gl_27_a_gap_acknowledgement_takes_its_offsets_out() -> None:
+def test_a_gap_acknowledgement_takes_its_offsets_out() -> None:
     assert lag_of(row(0, []), end=10)["lag"] == 10
     gaps = [(3, 4, ARCHIVED, 1)]
     assert lag_of(row(0, gaps, delivery_complete_count=2), end=10)["lag"] == 8
     assert lag_of(row(10, []), end=10)["lag"] == 0
 
 
-def test_gl_28_a_state_that_is_not_terminal_stays_lag() -> None:
+def test_a_state_that_is_not_terminal_stays_lag() -> None:
     archiving = [(0, 4, int(DeliveryState.ARCHIVING), 3), (5, 6, int(DeliveryState.TX_PENDING), 1)]
     line = lag_of(row(0, archiving), end=10)
     assert (

@@ -255,7 +255,6 @@ def test_the_assignment_epoch_is_never_beyond_the_group_epoch() -> None:
     assert compared > 400
 
 
-@pytest.mark.row("GRP-05")
 def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     rows = [*join("g", "m", 4, 0, 1), *join("g", "n", 5, 1, 2)]
     rows += [record(TARGET, "g", "m", topic_partitions=partitions(0)), *join("h", "m", 4, 0)]

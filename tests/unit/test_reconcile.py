@@ -32,7 +32,7 @@ EXAMPLE = [
     (3, 3, 0, 2),
     (5, 5, ACKNOWLEDGED, 1),
     (6, 6, ARCHIVED, 1),
-]  # GL-09: starts at 2, offset 10 is the last
+]  # starts at 2, offset 10 is the last
 
 
 def lag_table(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> pa.Table:

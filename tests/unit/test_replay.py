@@ -26,7 +26,7 @@ from tests.unit.test_wire import raw
 KEY = SharePartition("G1", "A" * 22, 0)
 AVAILABLE, ACKNOWLEDGED = 0, 2
 
-#: GL-02: after which step of the walk, the start offset and the batches that are written.
+#: After which step of the walk, the start offset and the batches that are written.
 WALK = {
     0: (100, []),
     2: (110, []),
@@ -37,7 +37,7 @@ WALK = {
     10: (-1, [(110, 110, 2, 2)]),
     11: (120, []),
 }
-#: GL-07: what is recovered when the leader is lost after a step.
+#: What is recovered when the leader is lost after a step.
 RECOVERED = {
     0: (100, []),
     2: (110, []),
@@ -75,7 +75,7 @@ def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) ->
 
 @pytest.mark.row("PRS-01", "WIN-04", "PRS-06")
 @pytest.mark.parametrize("step", WALK)
-def test_gl_07_what_is_recovered_after_each_step(step: int) -> None:
+def test_what_is_recovered_after_each_step(step: int) -> None:
     window = replay(walk_records(step))[KEY]
     start, runs = RECOVERED[step]
     assert window.effective_start_offset == start

@@ -109,7 +109,7 @@ def test_who_closes_commits_what_it_has_done_and_gives_back_nothing_else() -> No
 
 @pytest.mark.row("ACK-07")
 @pytest.mark.parametrize("case", ["empty", "accepted", "error"])
-def test_gl_20_a_batch_that_ends_at_an_error(case: str) -> None:
+def test_a_batch_that_ends_at_an_error(case: str) -> None:
     stops = Behaviour(commit="error")
     if case == "empty":
         result = simulate(ten(stops, topics=(Topic("t", 1),)), requests=True)
@@ -207,8 +207,7 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
     assert set(mine) | set(others) == {0, 1}
 
 
-@pytest.mark.row("FET-03")
-def test_gl_15_epochs_of_sessions_are_consecutive() -> None:
+def test_epochs_of_sessions_are_consecutive() -> None:
     def gaps(*epochs: int, broker: int = 0) -> list[tuple[int, int, str]]:
         rows = [
             {
@@ -231,7 +230,6 @@ def test_gl_15_epochs_of_sessions_are_consecutive() -> None:
     assert gaps(0, 0, 1) == []  # opened anew
 
 
-@pytest.mark.row("FET-03")
 def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
     asked = simulate(named("one-session"), requests=True).requests
     assert asked.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
@@ -266,7 +264,7 @@ def test_a_sparse_window_costs_by_its_runs() -> None:
 
 
 @pytest.mark.row("FUT-01")
-def test_gl_12_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
+def test_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
     """Released five times, it is archived: one record for a queue of dead letters."""
     result = simulate(named("delivery-limit"))
     assert only(result.summary)["archived"] == 1
@@ -285,7 +283,7 @@ def test_gl_12_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
 
 
 @pytest.mark.row("PRS-03")
-def test_gl_02_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
+def test_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
     """Of the KIP's walk: ten records for one write, ten for six, and the one that makes the state."""
     history = history_arrow(
         decode_arrow(raw([record[1:] for record in walk_records(11)])).records
@@ -298,7 +296,7 @@ def test_gl_02_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
     assert len(history[2:]) == 6
 
 
-def test_gl_02_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
+def test_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
     """Where locks of 111 and 112 run out, the walk has one write and Kafka two."""
     walk = Walk()
     assert {step: len(made) for step, made in walk.writes.items()} == {
@@ -313,7 +311,7 @@ def test_gl_02_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
 
 
 @pytest.mark.row("MET-05", "MET-06")
-def test_gl_01_what_members_said_and_what_only_ran_out() -> None:
+def test_what_members_said_and_what_only_ran_out() -> None:
     """Of the walk so far: 20 accepted, 1 released, none rejected; the two locks that ran out nobody acknowledged."""
     tally = Tally(1, 1)
     for step, made in Walk().writes.items():
@@ -330,7 +328,7 @@ def test_gl_01_what_members_said_and_what_only_ran_out() -> None:
 
 
 @pytest.mark.row("PRS-05")
-def test_gl_02_fillers_leave_no_holes() -> None:
+def test_fillers_leave_no_holes() -> None:
     """Kafka's final version leaves them out; who wrote them is read as well, and the holes are counted."""
 
     def window(*batches: tuple[int, int, int, int]) -> dict[str, Any]:
@@ -380,7 +378,7 @@ def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
 
 
 @pytest.mark.row("WIN-23")
-def test_gl_27_offsets_without_a_record_are_in_flight_until_they_are_told() -> None:
+def test_offsets_without_a_record_are_in_flight_until_they_are_told() -> None:
     """Two of ten are not there any more: acquired like the others, and gone with the acknowledgement of gaps."""
     share = SharePartition(0)
     assert share.acquire("c", 0, log(0, 9, 10), 10) == [(0, 9, 1)]

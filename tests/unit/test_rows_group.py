@@ -249,7 +249,6 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
     ] == [[0, 1]] * 2
 
 
-@pytest.mark.row("GRP-14")
 def test_a_static_member_is_a_finding() -> None:
     (problem,) = lint_consumer({"group.id": "g", "group.instance.id": "x"})
     assert (problem.name, problem.value) == ("group.instance.id", "x")
@@ -309,7 +308,6 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     assert "group.share.assignors" in problem.hint
 
 
-@pytest.mark.row("ASG-07")
 def test_of_several_assignors_the_first_is_used() -> None:
     assert (
         effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value
@@ -321,7 +319,6 @@ def test_of_several_assignors_the_first_is_used() -> None:
     )
 
 
-@pytest.mark.row("CFG-15")
 def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
     draft, now = (
         find("group.share.max.share.sessions", "draft"),

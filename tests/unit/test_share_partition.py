@@ -126,7 +126,7 @@ class Walk:
     "WIN-01", "WIN-02", "WIN-03", "WIN-04", "WIN-21", "RST-03", "RST-04", "RST-05", "RST-06"
 )
 @pytest.mark.parametrize("step", LIVE)
-def test_gl_01_what_is_live_after_each_step(step: int) -> None:
+def test_what_is_live_after_each_step(step: int) -> None:
     start, end, expected = LIVE[step]
     share = Walk(step).share
     assert (share.start_offset, share.end_offset) == (start, end)
@@ -138,7 +138,7 @@ def test_gl_01_what_is_live_after_each_step(step: int) -> None:
 
 
 @pytest.mark.row("WIN-22", "RST-03", "FET-08")
-def test_gl_01_who_gets_what() -> None:
+def test_who_gets_what() -> None:
     acquired = Walk().acquired
     assert acquired[1] == [[(100, 109, 1)]]
     assert acquired[3] == [[(110, 112, 1)], [(113, 118, 1)], [(119, 119, 1)]]
@@ -162,7 +162,7 @@ def test_what_the_start_offset_passed_is_archived() -> None:
 
 
 @pytest.mark.row("PRS-04")
-def test_gl_02_fetches_write_nothing_but_all_else_does() -> None:
+def test_fetches_write_nothing_but_all_else_does() -> None:
     writes = Walk().writes
     assert sorted(writes) == [2, 4, 5, 7, 8, 10, 11]
     told = {
@@ -188,7 +188,7 @@ def test_gl_02_fetches_write_nothing_but_all_else_does() -> None:
 
 @pytest.mark.row("PRS-01", "PRS-02")
 @pytest.mark.parametrize("step", LIVE)
-def test_gl_07_what_a_new_leader_knows(step: int) -> None:
+def test_what_a_new_leader_knows(step: int) -> None:
     walk = Walk(step)
     window = walk.topic.read(KEY, 3, 40_000)
     share = SharePartition.load(window, 40_000, leader_epoch=3)
@@ -206,7 +206,7 @@ def test_gl_07_what_a_new_leader_knows(step: int) -> None:
 
 @pytest.mark.row("LAG-02")
 @pytest.mark.parametrize("step", LIVE)
-def test_gl_21_the_lag_of_the_records_is_what_is_left(step: int) -> None:
+def test_the_lag_of_the_records_is_what_is_left(step: int) -> None:
     walk = Walk(step)
     counts = [0, 0, 0, 0, 0, 1, 1, 1, 7, 7, 7, 0]
     lags = [21, 21, 11, 11, 11, 10, 10, 10, 4, 4, 3, 1]
@@ -232,7 +232,7 @@ def test_the_whole_pipeline_runs_on_the_records_of_a_walk() -> None:
 
 
 def played(last: int) -> tuple[SharePartition, StateTopic]:
-    """Offsets 2 to ``last`` as GL-09 and GL-10 draw them: 2 and 4 acquired, 3 failed twice, 5 and 6 finished."""
+    """Offsets 2 to ``last`` as drawn in KIP-932: 2 and 4 acquired, 3 failed twice, 5 and 6 finished."""
     topic = StateTopic(partitions=1)
     topic.initialize(KEY, 1, 0, 2)
     share = SharePartition(2, persist=topic.persist(KEY))
@@ -245,7 +245,7 @@ def played(last: int) -> tuple[SharePartition, StateTopic]:
 
 
 @pytest.mark.row("RST-01", "LAG-04")
-def test_gl_09_the_states_of_2_to_10() -> None:
+def test_the_states_of_2_to_10() -> None:
     share, topic = played(9)
     finished = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED]
     assert [share.state_of(offset) for offset in range(11)] == [ARCHIVED] * 2 + finished + [
@@ -259,7 +259,7 @@ def test_gl_09_the_states_of_2_to_10() -> None:
 
 
 @pytest.mark.row("RST-02", "RST-08", "WIN-18")
-def test_gl_10_the_states_in_flight() -> None:
+def test_the_states_in_flight() -> None:
     share, _ = played(8)
     expected = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED, AVAILABLE, AVAILABLE]
     assert [share.state_of(offset) for offset in range(2, 9)] == expected
@@ -276,7 +276,7 @@ def test_gl_10_the_states_in_flight() -> None:
 
 
 @pytest.mark.row("WIN-19")
-def test_gl_10_what_of_it_is_durable() -> None:
+def test_what_of_it_is_durable() -> None:
     window = played(8)[1].window(KEY)
     assert window is not None
     assert window.start_offset == 2
@@ -284,7 +284,7 @@ def test_gl_10_what_of_it_is_durable() -> None:
 
 
 @pytest.mark.row("RST-15", "LCK-02", "RST-14")
-def test_gl_11_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
+def test_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
     share, batches = SharePartition(100), log(100, 119, 10)
     assert share.acquire("c1", 0, batches, 10) == [(100, 109, 1)]
     assert share.acquire("c2", 100, batches[1:], 10) == [(110, 119, 1)]
@@ -303,7 +303,7 @@ def test_gl_11_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
 @pytest.mark.row("RST-07")
 @pytest.mark.parametrize("limit", [2, 5])
 @pytest.mark.parametrize("how", ["release", "lock", "session"])
-def test_gl_12_an_attempt_too_many_archives(limit: int, how: str) -> None:
+def test_an_attempt_too_many_archives(limit: int, how: str) -> None:
     share = SharePartition(0, Limits(delivery_count_limit=limit))
     for attempt in range(1, limit + 1):
         now = attempt * LOCK
@@ -319,7 +319,7 @@ def test_gl_12_an_attempt_too_many_archives(limit: int, how: str) -> None:
 
 
 @pytest.mark.row("ACK-12")
-def test_gl_27_gaps_leave_the_lag() -> None:
+def test_gaps_leave_the_lag() -> None:
     share = SharePartition(0)
     assert share.acquire("c", 0, [LogBatch(0, 9)], 10) == [(0, 9, 1)]
     assert 10 - share.start_offset - share.delivery_complete_count == 10

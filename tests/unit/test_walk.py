@@ -17,7 +17,7 @@ LOG_END = 121
 LAST_ACKNOWLEDGED, ALL_ACKNOWLEDGED = (119, 119, ACKNOWLEDGED, 1), (113, 119, ACKNOWLEDGED, 1)
 TIMED_OUT, BEYOND = (111, 112, AVAILABLE, 1), (120, 120, ACQUIRED, 1)
 
-#: GL-01: step -> SPSO, SPEO (exclusive), live runs (first, last, state, delivery count).
+#: Step -> SPSO, SPEO (exclusive), live runs (first, last, state, delivery count).
 LIVE: dict[int, tuple[int, int, list[tuple[int, int, int, int]]]] = {
     0: (100, 100, []),
     1: (100, 110, [(100, 109, ACQUIRED, 1)]),
@@ -44,7 +44,7 @@ def by_offset(runs: list[StateBatch]) -> dict[int, tuple[int, int]]:
 
 @pytest.mark.row("WIN-01")
 @pytest.mark.parametrize("step", LIVE)
-def test_gl_28_what_is_persisted_of_each_live_window(step: int) -> None:
+def test_what_is_persisted_of_each_live_window(step: int) -> None:
     start, end, runs = LIVE[step]
     window = replay(walk_records(step))[KEY]
     persisted, live = by_offset(list(window.runs)), by_offset([StateBatch(*run) for run in runs])
@@ -60,7 +60,7 @@ def test_gl_28_what_is_persisted_of_each_live_window(step: int) -> None:
 
 
 @pytest.mark.row("ADM-06")
-def test_gl_01_the_start_offset_after_step_8_is_that_of_kafkas_command() -> None:
+def test_the_start_offset_after_step_8_is_that_of_kafkas_command() -> None:
     records = [record[1:] for record in walk_records(8)]
     (line,) = lag_arrow(
         replay_arrow(decode_arrow(raw(records)).records), offsets(LOG_END)
@@ -70,7 +70,7 @@ def test_gl_01_the_start_offset_after_step_8_is_that_of_kafkas_command() -> None
 
 @pytest.mark.row("LAG-01")
 @pytest.mark.parametrize("step", LIVE)
-def test_gl_21_the_lag_is_what_is_not_finished(step: int) -> None:
+def test_the_lag_is_what_is_not_finished(step: int) -> None:
     start, end, runs = LIVE[step]
     live = by_offset([StateBatch(*run) for run in runs])
     records = [record[1:] for record in walk_records(step)]

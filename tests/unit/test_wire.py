@@ -139,7 +139,7 @@ def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
 
 
 @pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
-def test_gl_22_the_count_is_a_tagged_field() -> None:
+def test_the_count_is_a_tagged_field() -> None:
     key, _ = encode_record(
         SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True}
     )

@@ -121,7 +121,7 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
             "only apply to a cluster, and poison is not one",
         ),
         ("poison", {"engine": "flink"}, "unknown engine 'flink': choose one of auto, local, spark"),
-        ("poison", {"as_of": "yesterday"}, "'yesterday' is no moment"),
+        ("poison", {"as_of": "yesterday"}, "invalid time 'yesterday'"),
         ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone: add tzinfo=UTC"),
         ("broker:99999", {}, "is no broker address"),
     ],

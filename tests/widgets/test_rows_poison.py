@@ -12,7 +12,7 @@ from tests.unit.simulated_input import SimulatedInput
 
 
 @pytest.mark.row("RST-12")
-def test_gl_12_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
+def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     """Of three records nobody acknowledges the first, whoever gets the second releases it, and the third is fine."""
     scenario = Scenario(
         (Topic("t", 1, backlog=3),),

@@ -133,7 +133,7 @@ def test_a_view_can_join_and_leave_a_selection() -> None:
         (lambda: Selection(offsets=(9, 5)), "give the first and the last"),
         (lambda: Selection(offsets=(None, None)), "give the first and the last"),  # type: ignore[arg-type]
         (lambda: Selection(moment=datetime(2026, 11, 21)), "has no time zone"),
-        (lambda: Selection(moment="yesterday"), "'yesterday' is no moment: give a time such as"),
+        (lambda: Selection(moment="yesterday"), "invalid time 'yesterday': give one such as"),
         (
             lambda: Selection([ONE]).of(pa.table({"partition": [0]})),
             "has no column group_id, topic_id; it has partition",

@@ -1,4 +1,4 @@
-"""Settings of share groups, on brokers, groups and clients, and the values in force. Data and rules, no I/O."""
+"""Settings of share groups on brokers, groups and clients, and their effective values. No I/O."""
 
 from sharelag.model.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
 from sharelag.model.settings.clients import lint_consumer

@@ -1,4 +1,4 @@
-"""The settings of share groups, one row each, as Kafka 4.3.1 declares them and as the drafts did.
+"""The settings of share groups, one row each, as in Kafka 4.3.1 and in the drafts of KIP-932.
 
 Kafka's rows are those of ``GroupCoordinatorConfig``, ``ShareGroupConfig``,
 ``ShareCoordinatorConfig`` (brokers) and ``GroupConfig`` (groups); the drafts' are those of KIP-932
@@ -12,14 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: A setting's value once its text was read; None: a group leaves it to the broker, or there is
-#: none.
+#: A parsed value; None: the group uses the broker's value, or there is no value.
 Typed: TypeAlias = int | bool | str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. Bounds that are settings themselves are named; those are always the broker's."""
+    """One setting. Bounds that are themselves settings are given by name; they are the broker's."""
 
     name: str
     scope: Literal["broker", "group"]
@@ -28,13 +27,13 @@ class Setting:
     least: int | None = None
     greatest: int | None = None
     choices: tuple[str, ...] = ()
-    pattern: str | None = None  # what a text that is none of the choices has to match
-    broker: str | None = None  # what a group without a value of its own works with
+    pattern: str | None = None  # regex for values other than the choices
+    broker: str | None = None  # the broker setting that applies to groups without a value
     least_by: str | None = None
     greatest_by: str | None = None
-    below: str | None = None  # the setting of the same scope that has to be greater
-    since: str = "4.1"  # the first Kafka that has it; 4.1 stands for earlier previews, too
-    internal: bool = False  # brokers do not tell it, and later versions may drop it
+    below: str | None = None  # the setting of the same scope that must be greater
+    since: str = "4.1"  # first Kafka version; 4.1 includes earlier previews
+    internal: bool = False  # not described by brokers; later versions may remove it
     status: Literal["current", "draft", "older draft"] = "current"
 
 
@@ -45,7 +44,7 @@ def _broker(
 
 
 def _between(name: str) -> dict[str, Any]:
-    """The bounds that brokers set for a value, as settings of their own."""
+    """Return the broker settings that bound a value."""
     return {"least_by": f"group.share.min.{name}", "greatest_by": f"group.share.max.{name}"}
 
 
@@ -67,16 +66,15 @@ _SESSION, _HEARTBEAT, _ASSIGNMENT = (
 )
 _STATE = "share.coordinator.state.topic"
 _PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
-#: ISO 8601 as Java's ``Duration`` reads it, without a sign: the offset reset looks back, never
-#: ahead.
+#: ISO 8601 as Java's ``Duration`` parses it, without a sign: an offset reset goes back in time.
 _LOOK_BACK = (
     r"by_duration:[pP](?=[\dtT])(\d+[dD])?([tT](?=\d)(\d+[hH])?(\d+[mM])?(\d+([.,]\d{0,9})?[sS])?)?"
 )
 
-#: Kafka 4.3.1's settings. Defaults and ranges are that version's; `Setting.since` says what older
-#: brokers lack.
+#: Kafka 4.3.1's settings. Defaults and ranges are that version's; `Setting.since` tells which
+#: settings older brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
-    # Of brokers, for share groups.
+    # Broker settings for share groups.
     _broker(f"group.share.{_LOCKS}", 2000, 100, 10_000, **_between(_LOCKS)),
     _broker(
         f"group.share.min.{_LOCKS}",
@@ -124,7 +122,7 @@ CATALOGUE: tuple[Setting, ...] = (
     _broker("share.fetch.purgatory.purge.interval.requests", 1000, None),
     Setting("group.share.assignors", "broker", "list", ("simple",)),
     Setting("group.share.persister.class.name", "broker", "text", _PERSISTER, internal=True),
-    # Of brokers, for the share coordinator.
+    # Broker settings for the share coordinator.
     _broker(f"{_STATE}.num.partitions", 50),
     _broker(f"{_STATE}.replication.factor", 3, kind="short"),
     _broker(f"{_STATE}.min.isr", 2, kind="short"),
@@ -138,7 +136,7 @@ CATALOGUE: tuple[Setting, ...] = (
     _broker("share.coordinator.append.linger.ms", -1, -1),
     _broker("share.coordinator.write.timeout.ms", 5000),
     _broker("share.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288, since="4.3"),
-    # Of groups.
+    # Group settings.
     _group(_LOCKS, 2000, 100, since="4.3", **_between(_LOCKS)),
     _group(_LIMIT, 5, 2, since="4.3", **_between(_LIMIT)),
     _group(_DURATION, 30_000, 1000, **_between(_DURATION)),
@@ -173,8 +171,8 @@ def _draft(
     )
 
 
-#: Names and bounds of the drafts of KIP-932, where Kafka's differ; no released Kafka has all of
-#: them.
+#: Names and bounds of the drafts of KIP-932 where they differ from Kafka 4.3.1; no release has
+#: all of them.
 DRAFT: tuple[Setting, ...] = (
     _draft("group.share.enable", False, kind="bool"),
     _draft("group.share.delivery.attempt.limit", 5, 2, 10),
@@ -209,7 +207,7 @@ DRAFT: tuple[Setting, ...] = (
     _draft("group.share.max.groups", 10, 1, 100),
     _draft("group.share.max.size", 200, 10, 1000),
     _draft("group.share.assignors", ("org.apache.server.group.share.SimpleAssignor",), kind="list"),
-    # The draft's text lost the name; this is the one that Kafka gave it.
+    # The draft's text omits the name; this is the name in Kafka.
     _draft("group.share.max.share.sessions", 1000, 1, status="older draft"),
     _draft(
         "group.share.isolation.level",
@@ -237,13 +235,12 @@ DRAFT: tuple[Setting, ...] = (
     _draft("share.coordinator.state.topic.num.partitions", 50, 1),
 )
 
-#: The catalogue by version of Kafka; the last is what KIP-932 proposed while it was under
-#: discussion.
+#: The catalogue by Kafka version; "draft" is what KIP-932 proposed while under discussion.
 PROFILES = ("4.1", "4.2", "4.3.1", "draft")
 
 
 def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
-    """The settings of one version of Kafka.
+    """Return the settings of one Kafka version.
 
     Parameters
     ----------
@@ -256,16 +253,14 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
         For another profile.
     """
     if profile not in PROFILES:
-        raise InputError(
-            f"no settings are known of Kafka {profile!r}: choose one of {', '.join(PROFILES)}"
-        )
+        raise InputError(f"unknown Kafka version {profile!r}: choose one of {', '.join(PROFILES)}")
     if profile == "draft":
         return DRAFT
     return tuple(setting for setting in CATALOGUE if setting.since <= profile)
 
 
 def find(name: str, profile: str = "4.3.1", scope: str | None = None) -> Setting | None:
-    """A setting by its name; where a draft has it for brokers and groups, the brokers' unless a scope is given."""
+    """Look up a setting by name; without a scope the broker's setting wins over the group's."""
     named = (
         setting
         for setting in catalogue(profile)

@@ -1,4 +1,4 @@
-"""Consumer properties that mean nothing, or are refused, once the consumer is a share consumer."""
+"""Consumer properties that share consumers ignore or refuse."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from sharelag.model.settings.rules import Problem
 
 _GROUP = (
-    "set it for the group, since members of one group must not differ in it: kafka-configs.sh --alter "
-    "--entity-type groups --entity-name GROUP --add-config {}=..."
+    "set it for the group, because it must be the same for all members: "
+    "kafka-configs.sh --alter --entity-type groups --entity-name GROUP --add-config {}=..."
 )
 _ACKNOWLEDGED = (
-    "share consumers acknowledge records, and commit no offsets: see share.acknowledgement.mode"
+    "share consumers acknowledge records and do not commit offsets: see share.acknowledgement.mode"
 )
-_ASSIGNED = "the group coordinator assigns partitions: see group.share.assignors of the brokers"
-#: Property of a consumer, and where its meaning went. Kafka's share consumer refuses all but the
-#: ignored ones.
+_ASSIGNED = "the group coordinator assigns partitions: see the broker setting group.share.assignors"
+#: Consumer property -> what replaces it. Kafka's share consumer refuses all but the ignored ones.
 _NOT_FOR_SHARE_CONSUMERS = {
     "auto.offset.reset": _GROUP.format("share.auto.offset.reset"),
     "isolation.level": _GROUP.format("share.isolation.level"),
@@ -25,9 +24,9 @@ _NOT_FOR_SHARE_CONSUMERS = {
     "auto.commit.interval.ms": _ACKNOWLEDGED,
     "partition.assignment.strategy": _ASSIGNED,
     "group.remote.assignor": _ASSIGNED,
-    "interceptor.classes": "share consumers run no interceptors: leave it out",
-    "group.instance.id": "share groups have no static members: leave it out",
-    "group.protocol": "share groups have one protocol only: leave it out",
+    "interceptor.classes": "share consumers do not run interceptors: remove it",
+    "group.instance.id": "share groups have no static members: remove it",
+    "group.protocol": "share groups have only one protocol: remove it",
 }
 _IGNORED = frozenset(["auto.commit.interval.ms"])
 #: An early draft of KIP-932 let each consumer choose its lock duration.
@@ -35,7 +34,7 @@ _LOCK_DURATION = "record.lock.duration.ms"
 
 
 def lint_consumer(properties: Mapping[str, object]) -> list[Problem]:
-    """What is wrong with a consumer's properties when it is to be a share consumer.
+    """Check a consumer's properties before it becomes a share consumer.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ def lint_consumer(properties: Mapping[str, object]) -> list[Problem]:
     Returns
     -------
     list of Problem
-        In the order of the properties; `Problem.hint` says where the setting's meaning went.
+        In the order of the properties; `Problem.hint` says what to use instead.
 
     Notes
     -----

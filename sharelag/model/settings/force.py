@@ -1,4 +1,4 @@
-"""Settings in force: a group's own within the brokers' bounds, else theirs, else Kafka's defaults."""
+"""Effective settings: the group's within the broker's bounds, else the broker's, else Kafka's."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 
 class Value(NamedTuple):
-    """A value in force, and where it comes from."""
+    """An effective value and its source."""
 
-    value: Typed  # None: not known
-    source: str  # group, broker, default; assumed: nobody told, so Kafka's default is taken
+    value: Typed  # None: unknown
+    source: str  # group, broker, default; assumed: not reported, so Kafka's default is used
 
 
 def effective(
     group: Mapping[str, object], broker: Mapping[str, object], profile: str = "4.3.1"
 ) -> dict[str, Value]:
-    """The settings that a group works with.
+    """Return the effective settings of a group.
 
     Parameters
     ----------
     group : mapping of name to value
         What is stored for the group (``kafka-configs.sh --entity-type groups``).
     broker : mapping of name to value
-        What the brokers have. A name that is missing has Kafka's default; None means not known.
+        The brokers' values. A missing name has Kafka's default; None means unknown.
     profile : {"4.3.1", "4.2", "4.1", "draft"}
 
     Returns
     -------
     dict of str to Value
-        Every setting of groups that the profile has. A stored value beyond the brokers' bounds
-        gives way to the bound, whose source is then the broker, and stays where it is stored. Of a
-        list, the first is in force.
+        Every group setting of the profile. A stored value beyond the broker's bounds is replaced
+        by the bound, with the broker as its source. The first entry of a list is the effective
+        one.
 
     Notes
     -----
@@ -61,12 +61,12 @@ def effective(
 
 
 def effective_lock_ms(group: object, broker: object = 30_000, greatest: object = 60_000) -> int:
-    """How long a record stays acquired: the group's lock duration, or the broker's, as KIP-932 first had it.
+    """Return the lock duration of a group by the first draft of KIP-932, in milliseconds.
 
     Parameters
     ----------
     group : int, str or None
-        ``group.share.record.lock.duration.ms`` of the group; None leaves it to the broker.
+        ``group.share.record.lock.duration.ms`` of the group; None uses the broker's.
     broker, greatest : int or str
         ``group.share.record.lock.duration.ms`` and ``group.share.record.lock.duration.max.ms`` of
         the brokers.
@@ -74,7 +74,7 @@ def effective_lock_ms(group: object, broker: object = 30_000, greatest: object =
     Raises
     ------
     InputError
-        When one of the values is not allowed, or not together with the others.
+        When a value is not allowed, alone or together with the others.
     """
     name, bound = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
     others = {name: broker, bound: greatest}
@@ -86,7 +86,7 @@ def effective_lock_ms(group: object, broker: object = 30_000, greatest: object =
 
 
 def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
-    """The settings of one group and of the brokers, typed, from a table of settings.
+    """Return the typed settings of one group and of the brokers from a settings table.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
     Returns
     -------
     dict of str to Value
-        Every setting of the catalogue. What the table does not tell has Kafka's default, and the
-        source ``"assumed"``.
+        Every setting of the catalogue. A setting missing from the table has Kafka's default and
+        the source ``"assumed"``.
     """
     return each_in_force(settings, [group])[group]
 
 
 def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """The same as `in_force`, of each of some groups."""
+    """Return what `in_force` returns, for several groups."""
     own: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     brokers: dict[str, tuple[str, str]] = {}
     for row in settings.select(["scope", "entity", "name", "value", "source"]).to_pylist():
@@ -114,15 +114,15 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
             brokers[row["name"]] = (row["value"], row["source"])
         elif row["scope"] == "group" and row["entity"] is not None:
             own[row["entity"]][row["name"]] = (row["value"], row["source"])
-    # Most groups have the same values: each is parsed once.
+    # Most groups have the same values: parse each once.
     typed = cache(lambda setting, value: parse(setting, value)[0])
 
     def value_of(setting: Setting, mine: Mapping[str, tuple[str, str]]) -> Value:
-        told = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)
-        told = told or brokers.get(setting.broker or "")
-        return (
-            Value(typed(setting, told[0]), told[1]) if told else Value(setting.default, "assumed")
-        )
+        given = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)
+        given = given or brokers.get(setting.broker or "")
+        if given is None:
+            return Value(setting.default, "assumed")
+        return Value(typed(setting, given[0]), given[1])
 
     return {
         group: {one.name: value_of(one, own.get(group, {})) for one in CATALOGUE}
@@ -149,7 +149,7 @@ def _of_group(
 
 def _of_broker(name: str, broker: Mapping[str, object], profile: str) -> Value:
     setting = find(name, profile)
-    if setting is None:  # not in this Kafka yet
+    if setting is None:  # not in this Kafka version
         return Value(None, "broker")
     if name not in broker:
         return Value(setting.default, "default")

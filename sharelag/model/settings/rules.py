@@ -1,4 +1,4 @@
-"""Validate values of settings as Kafka's own classes do, with everything that is wrong at once."""
+"""Validate settings as Kafka's own classes do, reporting all problems at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BITS = {"int": 32, "short": 16}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one setting, and what to do."""
+    """A problem with one setting, and its fix."""
 
     name: str
     value: str
@@ -33,26 +33,26 @@ def check(
     others: Mapping[str, object] | None = None,
     scope: str | None = None,
 ) -> list[Problem]:
-    """What is wrong with a value of one setting.
+    """Check the value of one setting.
 
     Parameters
     ----------
     name : str
         As ``kafka-configs.sh`` knows it.
     value : object
-        A text, or what it stands for: an int, a bool.
+        The text, or the parsed value (int, bool).
     profile : {"4.3.1", "4.2", "4.1", "draft"}
     others : mapping of name to value, optional
-        Further settings of the group and of the brokers, by which the value is bounded; those that
-        are missing have their defaults.
+        Other settings of the group and the brokers that bound the value; missing ones have their
+        defaults.
     scope : {"broker", "group"}, optional
         Needed only in the draft, where two settings share a name.
 
     Returns
     -------
     list of Problem
-        Empty when Kafka accepts the value. A conflict between two settings is told for the one that
-        was asked.
+        Empty when Kafka accepts the value. A conflict between two settings is reported for the
+        one being checked.
 
     Notes
     -----
@@ -75,7 +75,7 @@ def check(
 def check_all(
     values: Mapping[str, object], profile: str = "4.3.1", scope: str | None = None
 ) -> list[Problem]:
-    """What is wrong with several settings together, of a group, of the brokers, or of both.
+    """Check several settings of a group, of the brokers, or both, together.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def check_all(
         for name, value in values.items()
         for problem in check(name, value, profile, values, scope)
     ]
-    # A bound that was set can be in conflict with a value that was not.
+    # An explicit bound can conflict with a default value.
     for setting in catalogue(profile):
         bounds = {setting.least_by, setting.greatest_by} if setting.scope == "broker" else set()
         if setting.name not in values and not (bounds | {setting.below}).isdisjoint(values):
@@ -101,11 +101,11 @@ def check_all(
 
 
 def parse(setting: Setting, value: object) -> tuple[Typed, str]:
-    """Read a value as Kafka does; the second part says why it cannot be read, and is empty otherwise."""
+    """Parse a value as Kafka does; the second item is the error, empty if there is none."""
     text = str(value).strip()
     if setting.kind in _BITS:
         if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text).bit_length() >= _BITS[setting.kind]:
-            return None, f"{text!r} is no whole number of {_BITS[setting.kind]} bits"
+            return None, f"{text!r} is not a {_BITS[setting.kind]}-bit integer"
         return int(text), _out_of_range(int(text), setting.least, setting.greatest)
     if setting.kind == "bool":
         choice = {"true": True, "false": False}.get(text.lower())
@@ -118,19 +118,19 @@ def parse(setting: Setting, value: object) -> tuple[Typed, str]:
         )
         return tuple(items), "" if items and all(
             items
-        ) else "at least one name is needed, and no empty ones"
+        ) else "give at least one name, and no empty names"
     if (
         setting.choices
         and text not in setting.choices
         and not re.fullmatch(setting.pattern or r"(?!)", text)
     ):
         also = " or by_duration: with a duration such as PT1H" if setting.pattern else ""
-        return None, f"{text!r} is none of {', '.join(setting.choices)}{also}"
+        return None, f"{text!r} is not one of {', '.join(setting.choices)}{also}"
     return text, ""
 
 
 def value_in(name: str, values: Mapping[str, object], profile: str) -> Typed:
-    """A setting's value among others: its own, else the brokers', else the default; None where that is unknown."""
+    """Return a setting's own value, else the broker's, else the default; None if unknown."""
     setting = find(name, profile)
     if setting is None:
         return None
@@ -141,21 +141,21 @@ def value_in(name: str, values: Mapping[str, object], profile: str) -> Typed:
 
 def _out_of_range(number: int, least: int | None, greatest: int | None) -> str:
     if least is not None and number < least:
-        return f"less than {least}, the least value"
+        return f"less than the minimum {least}"
     if greatest is not None and number > greatest:
-        return f"more than {greatest}, the greatest value"
+        return f"greater than the maximum {greatest}"
     return ""
 
 
 def _conflicts(
     setting: Setting, value: Typed, profile: str, others: Mapping[str, object]
 ) -> list[str]:
-    """Which other settings a number disagrees with."""
+    """Return the conflicts of a number with other settings."""
     if not isinstance(value, int):
         return []
     rules = (
         (setting.least_by, operator.lt, "less than"),
-        (setting.greatest_by, operator.gt, "more than"),
+        (setting.greatest_by, operator.gt, "greater than"),
         (setting.below, operator.ge, "not less than"),
     )
     limits = [
