@@ -1,12 +1,12 @@
 """Age of the lag: how long the oldest unfinished record of each share partition has been waiting.
 
-Its time is that of the record at the effective start offset, where it was read; otherwise it is
-interpolated between the moments at which the end of the topic partition is known. Where only
-transaction markers or compacted offsets are left, or the log is empty, nobody waits for anything,
-and the age is 0 as it is without lag.
+Its time is that of the record at the effective start offset if that record was read; otherwise it
+is interpolated between the moments at which the end offset of the topic partition is known. If only
+transaction markers or compacted offsets are left, or the log is empty, no record is waiting and the
+age is 0, as it is without lag.
 
-Times are the records' own: with ``message.timestamp.type=CreateTime`` those of the producers'
-clocks, and with ``LogAppendTime`` those of the brokers'. A record from the future has an age of 0.
+Times are record timestamps: of the producer's clock with ``message.timestamp.type=CreateTime``, of
+the broker's with ``LogAppendTime``. A record from the future has an age of 0.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
-#: Into how many parts an unfinished span of a compacted topic is cut, to look at the offsets
-#: between them.
+#: Number of intervals of an unfinished range of a compacted topic; offsets between are sampled.
 SAMPLED = 16
 
 
 @dataclass(frozen=True)
 class Oldest:
-    """The oldest unfinished offset of each row of a lag table; numbers are 0 where they are not known."""
+    """The oldest unfinished offset of each row of a lag table; numbers are 0 where unknown."""
 
     offset: NDArray[np.int64]
     unfinished: NDArray[np.bool_]  # whether there is one
-    idle: NDArray[np.bool_]  # known: no record is left to deliver
+    idle: NDArray[np.bool_]  # it is known that no record is left to deliver
     timestamp: NDArray[np.int64]  # milliseconds
     dated: NDArray[np.bool_]  # whether its time is known
     interpolated: NDArray[np.bool_]
 
 
 def oldest_offsets(lag: Arrow) -> pa.Table:
-    """The offsets whose times `oldest` wants to know, each once.
+    """Return the offsets whose times `oldest` needs, each once.
 
     Parameters
     ----------
@@ -63,9 +62,9 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
 
 
 def asked_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
-    """The offsets whose records an investigation asks for: the oldest unfinished ones, and the first unread ones.
+    """Return the offsets an investigation looks up: oldest unfinished and first unread ones.
 
-    Of compacted topics also a sample of the others, to see how many have a record at all.
+    For compacted topics it adds a sample of the others, to see how many still have a record.
 
     Parameters
     ----------
@@ -98,16 +97,16 @@ def asked_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
 
 
 def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
-    """The oldest unfinished offset of each share partition, and when its record was produced.
+    """Return the oldest unfinished offset of each share partition, and its record's time.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     times : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the asked
-        offset was compacted away, the time is that of the next record: the oldest may be younger,
-        if that one is finished, but never older.
+        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the offset
+        was compacted away, the time is that of the next record: if that one is finished, the oldest
+        unfinished record is younger, never older.
     ends : Ends
         Of the same lag table.
     """
@@ -128,11 +127,11 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
         numbers(lag, "end_offset"),
         numbers(lag, "log_start_offset"),
     )
-    # A record beyond the end of that moment has come since, so none was left then either.
+    # A record beyond the end at that moment arrived later, so none was left then either.
     only_markers = was_read & (
         ~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0]))
     )
-    # Wherever a group begins that has not fetched yet: in an empty log nothing waits for it.
+    # Wherever a group starts that has not fetched yet: in an empty log no record is waiting.
     empty = ~left_known & ended & has_log_start & (end <= log_start)
     dated = was_read & ~only_markers & timed & (timestamp >= 0)  # -1: a record without a time
     between, interpolated = time_of(ends, offset)
@@ -148,7 +147,7 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
 
 
 def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
-    """The columns of `sharelag.schemas.PROGRESS` that tell the age, at a moment in milliseconds."""
+    """Return the age columns of `sharelag.schemas.PROGRESS` at a moment in milliseconds."""
     source = np.where(found.interpolated, INTERPOLATED, RECORD)
     age = np.where(found.idle, 0, np.maximum(as_of - found.timestamp, 0))
     return {

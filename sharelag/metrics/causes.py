@@ -1,4 +1,4 @@
-"""The causes of lag in words, with what to do; `finders` finds them, `explain` ranks them."""
+"""The causes of lag in words, with advice; `finders` finds them, `explain` ranks them."""
 
 from __future__ import annotations
 
@@ -13,81 +13,80 @@ from sharelag.tables.level import CRITICAL, NOTE, WARNING
 
 @dataclass(frozen=True)
 class Cause:
-    """What can be wrong, in words, and how it is found."""
+    """A cause of lag: its texts and the function that finds it."""
 
     name: str
     severity: str
     summary: str
     advice: str
     find: Callable[[Facts], Found]
-    includes: frozenset[str] = (
-        frozenset()
-    )  # causes that this one explains in the same share partition
+    #: Causes that this one explains in the same share partition.
+    includes: frozenset[str] = frozenset()
 
 
 _STUCK = frozenset({"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"})
 
-#: In the order in which they are told where severity and size are the same.
+#: In the order of the output among causes of the same severity and size.
 CAUSES = (
     Cause(
         "no_members",
         CRITICAL,
-        "nobody is in the group",
-        "start consumers of the group; kafka-share-groups.sh --describe --members shows who is there",
+        "the group has no members",
+        "start consumers; kafka-share-groups.sh --describe --group GROUP --members lists them",
         finders.no_members,
         _STUCK | {"redelivery_storm", "lock_expiry", "window_full", "not_started"},
     ),
     Cause(
         "unassigned",
         CRITICAL,
-        "the group has members, but none of them is told to fetch this",
-        "check what the members subscribe to; a topic that nobody subscribes to keeps its lag",
+        "the group has members, but these partitions are not assigned to any of them",
+        "check the members' subscriptions; the lag of a topic without subscribers never goes away",
         finders.unassigned,
         _STUCK,
     ),
     Cause(
         "start_went_back",
         CRITICAL,
-        "the start offset fell although nobody reset it: records may be delivered twice",
-        "a defect of brokers (apache/kafka#23074): update them, and look for duplicates since then",
+        "the start offset went back without a reset: records may be delivered twice",
+        "a broker bug (apache/kafka#23074): upgrade brokers, and check for duplicates since then",
         finders.start_went_back,
     ),
     Cause(
         "count_regressed",
         CRITICAL,
-        "the delivery complete count fell: Kafka's lag is too high",
-        "a defect of brokers (apache/kafka#23112): update them; effective lag is right",
+        "the delivery complete count went back: Kafka's lag is too high",
+        "a broker bug (apache/kafka#23112): upgrade the brokers; effective lag is correct",
         finders.count_regressed,
     ),
     Cause(
         "window_full",
         CRITICAL,
-        "the window of records in flight is full: nothing new is delivered until its first record is finished",
-        "finish or reject the record at that offset, or raise share.partition.max.record.locks of the group",
+        "the in-flight window is full: nothing new is delivered until its first record is done",
+        "finish or reject the record at that offset, or raise share.partition.max.record.locks",
         finders.window_full,
         _STUCK,
     ),
     Cause(
         "open_transaction",
         CRITICAL,
-        "the group reads committed records only, and an open transaction holds it",
-        "kafka-transactions.sh find-hanging and abort, or wait until the producer ends it",
+        "the group reads only committed records, and an open transaction blocks it",
+        "find and abort it with kafka-transactions.sh, or wait until the producer ends it",
         finders.open_transaction,
         _STUCK | {"markers"},
     ),
     Cause(
         "members_idle",
         CRITICAL,
-        "members have these partitions and do nothing with them",
-        "look at the members: they send heartbeats, but neither finish records nor give them back",
+        "members are assigned these partitions but make no progress on them",
+        "check the members: they send heartbeats, but neither finish nor release records",
         finders.members_idle,
         frozenset({"slow_consumers", "burst", "hot_partition"}),
     ),
     Cause(
         "records_deleted",
         WARNING,
-        "offsets were deleted before anybody finished them",
-        "retention is shorter than the group is behind: keep records longer, or add consumers",
+        "records were deleted before the group finished them",
+        "the group is further behind than the topic's retention: raise it, or add consumers",
         finders.records_deleted,
     ),
     Cause(
@@ -100,8 +99,8 @@ CAUSES = (
     Cause(
         "lock_expiry",
         WARNING,
-        "locks end before records are acknowledged, and the records are delivered again",
-        "raise share.record.lock.duration.ms, fetch fewer records at once, or renew locks while working",
+        "acquisition locks expire before records are acknowledged, so records are redelivered",
+        "raise share.record.lock.duration.ms, fetch fewer records per poll, or renew locks",
         finders.lock_expiry,
         _STUCK | {"redelivery_storm", "poison_records"},
     ),
@@ -109,70 +108,70 @@ CAUSES = (
         "redelivery_storm",
         WARNING,
         "more deliveries fail than succeed",
-        "find out why consumers release records; reject what cannot succeed",
+        "find out why consumers release records; reject records that cannot succeed",
         finders.redelivery_storm,
         _STUCK | {"poison_records"},
     ),
     Cause(
         "poison_records",
         WARNING,
-        "some records fail at every delivery, up to the limit",
-        "look at the records at these offsets; reject them, or mend what reads them",
+        "some records fail at every delivery, up to the delivery limit",
+        "look at the records at these offsets; reject them, or fix the consumer",
         finders.poison_records,
         frozenset({"head_of_line", "members_idle"}),
     ),
     Cause(
         "head_of_line",
         WARNING,
-        "one offset holds the start offset, although records after it are finished",
-        "look at the record at that offset and at who works on it; its lock ends by itself if its member hangs",
+        "one record holds the start offset, although records after it are finished",
+        "check the record at that offset and its consumer; if the consumer hangs, the lock expires",
         finders.head_of_line,
         frozenset({"members_idle", "slow_consumers"}),
     ),
     Cause(
         "hot_partition",
         WARNING,
-        "one partition gets much more than its share of the records",
-        "choose keys that spread better, or assign more members to that partition",
+        "one partition receives much more than its share of the records",
+        "choose keys that spread records better, or assign more members to that partition",
         finders.hot_partition,
         frozenset({"slow_consumers", "burst"}),
     ),
     Cause(
         "slow_consumers",
         WARNING,
-        "records arrive faster than the members finish them",
-        "add members, or make each record cheaper",
+        "records arrive faster than members finish them",
+        "add members, or make processing faster",
         finders.slow_consumers,
     ),
     Cause(
         "burst",
         NOTE,
-        "many records arrived at once, and the members work on them",
-        "wait: see how long it takes to drain",
+        "many records arrived at once, and members are working through them",
+        "wait: sharelag progress estimates the time to drain",
         finders.burst,
         frozenset({"slow_consumers"}),
     ),
     Cause(
         "markers",
         NOTE,
-        "only offsets without records are left: the lag goes away with the next record",
-        "nothing to do: Kafka counts transaction markers and aborted records as lag until they are passed",
+        "only offsets without records are left: the lag disappears with the next record",
+        "nothing: Kafka counts transaction markers and aborted records as lag until it passes them",
         finders.markers,
         _STUCK,
     ),
     Cause(
         "compaction_holes",
         NOTE,
-        "the lag counts offsets whose records were compacted away",
-        "sharelag reconcile --true counts what is really there",
+        "the lag includes offsets whose records were removed by compaction",
+        "count the existing records with sharelag reconcile --true",
         finders.compaction_holes,
         frozenset({"slow_consumers", "burst", "members_idle"}),
     ),
     Cause(
         "not_started",
         NOTE,
-        "nothing was finished yet, so that there is no start offset and no lag, although records came",
-        "look whether a member polls, and finishes what it gets; share.auto.offset.reset decides where it begins",
+        "records arrived, but none is finished yet, so start offset and lag are unknown",
+        "check that a member polls and acknowledges; share.auto.offset.reset sets where it starts",
         finders.not_started,
     ),
 )

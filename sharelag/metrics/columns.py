@@ -12,7 +12,7 @@ from sharelag.schemas.arrow import flat
 
 
 def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A column as int64, zero where unknown, beside what is known; timestamps in milliseconds."""
+    """Return a column as int64, 0 where null, and a mask of non-nulls; times in milliseconds."""
     column = flat(table.column(name))
     if pa.types.is_timestamp(column.type):
         column = column.cast(schemas.TIMESTAMP).view(pa.int64())
@@ -23,17 +23,17 @@ def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool
 
 
 def present(table: Arrow, name: str) -> NDArray[np.bool_]:
-    """Where a column is known."""
+    """Return a mask of the non-null values of a column."""
     return np.asarray(flat(table.column(name)).is_valid().to_numpy(zero_copy_only=False), bool)
 
 
 def bools(table: Arrow, name: str) -> NDArray[np.bool_]:
-    """A column of truths; unknown is false."""
+    """Return a boolean column; null is false."""
     return np.asarray(
         flat(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False), bool
     )
 
 
 def known_times(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pa.Array:
-    """Milliseconds as a column of timestamps, null where not known."""
+    """Return milliseconds as a timestamp column, null where unknown."""
     return pa.array(values, mask=~known).view(schemas.TIMESTAMP)

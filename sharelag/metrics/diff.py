@@ -1,4 +1,4 @@
-"""Differences between two moments: the states of each share partition side by side."""
+"""Compare the state of each share partition at two moments."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.DIFF`, a row a share partition that existed at either moment, sorted by
-        group, topic id and partition. What is the same on both sides has a row, too.
+        `sharelag.schemas.DIFF`, one row per share partition that existed at either moment, sorted
+        by group, topic id and partition. Unchanged share partitions have a row, too.
     """
     for table in (before, after):
         schemas.require(table, schemas.WINDOWS, "windows")
@@ -59,14 +59,14 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
 
 def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     existed, exists = (table.column("group_id").is_valid().to_numpy() for table in (was, now))
-    # A state that is initialised anew, or whose start offset is altered, has another state epoch or
-    # fewer snapshots.
+    # A state that was initialised again, or whose start offset was altered, has another state epoch
+    # or fewer snapshots.
     (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
     whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
     reset = existed & exists & whole & (epoch != epoch_before)
     (done_before, known_before), (done, known) = _finished(was), _finished(now)
     moved = (done != done_before) | ~_same(was, now)
-    # Of a state that is older than its first record here nobody knows what it was.
+    # The earlier state is unknown if the share partition is older than its first record.
     created = (numbers(now, "snapshot_epoch")[0] == 0) & bools(now, "from_snapshot")
     change = np.select(
         [~existed & ~created, ~existed, ~exists, reset, moved],
@@ -78,7 +78,7 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
 
 
 def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Up to which offset everything is finished, plus what is finished beyond."""
+    """Return the effective start offset plus the number of finished offsets beyond it."""
     effective, known = numbers(windows, "effective_start_offset")
     beyond = Runs(flat(windows.column("runs"))).sum(TERMINAL)
     return effective + beyond, known

@@ -1,9 +1,9 @@
-"""Members that do not fetch yet what the assignor wants: target assignment less current assignment.
+"""Members whose current assignment differs from their target assignment.
 
-A member is told its target with its next heartbeat, and then has the group's assignment epoch as
-its own (KIP-932, "Member epoch"): seconds of drift are normal, minutes are not. Partitions of
-topics that a member does not subscribe to any more can stay in its target; Kafka leaves them out
-when it tells the member.
+A member receives its target with its next heartbeat and then takes over the group's assignment
+epoch (KIP-932, "Member epoch"): seconds of drift are normal, minutes are not. Partitions of topics
+that a member no longer subscribes to can remain in its target; Kafka omits them from the heartbeat
+response.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from sharelag.metrics.loads import exploded
 from sharelag.schemas import TIMESTAMP, Arrow
 from sharelag.schemas.arrow import as_table, flat, one_batch
 
-#: One member whose current assignment is not its target, or is of an earlier epoch.
+#: One row per member whose current assignment is not its target, or has an earlier epoch.
 DRIFT = pa.schema(
     [
         ("group_id", pa.string()),
         ("member_id", pa.string()),
         ("member_epoch", pa.int32()),
-        ("assignment_epoch", pa.int32()),  # of the group; null: not known
-        ("missing", pa.int64()),  # partitions of its target that it was not told yet
-        ("surplus", pa.int64()),  # partitions that it was told and should not have any more
-        ("since", TIMESTAMP),  # when the target was made; null: not known (before 4.3)
+        ("assignment_epoch", pa.int32()),  # of the group; null: unknown
+        ("missing", pa.int64()),  # partitions of its target that it does not have yet
+        ("surplus", pa.int64()),  # partitions that it has but that are not in its target
+        ("since", TIMESTAMP),  # when the target was computed; null: unknown (before 4.3)
     ]
 )
 
 
 def drift_arrow(members: Arrow, groups: Arrow) -> pa.RecordBatch:
-    """The members that drift from their targets.
+    """Return the members that differ from their targets.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def drift_arrow(members: Arrow, groups: Arrow) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `DRIFT`, a row a member that drifts, in the order of the members.
+        `DRIFT`, one row per such member, in the order of the members.
     """
     schemas.require(members, schemas.MEMBERS, "members")
     schemas.require(groups, schemas.GROUPS, "groups")
@@ -67,7 +67,7 @@ def drift_arrow(members: Arrow, groups: Arrow) -> pa.RecordBatch:
 
 
 def _difference(table: pa.Table, of: str, without: str) -> pa.Array:
-    """How many partitions each row has in the one list and not in the other."""
+    """Count the partitions of each row that are in one list and not in the other."""
     row, _, partitions = exploded(table, of)
     other_row, _, others = exploded(table, without)
     alone = pc.invert(pc.is_in(_texts(row, partitions), _texts(other_row, others)))

@@ -1,6 +1,6 @@
-"""End offsets of topic partitions over time, interpolated between the moments at which they are known.
+"""End offsets of topic partitions over time, interpolated between known ones.
 
-Between two known ends we draw a straight line. Before the first and after the last nothing is said.
+The interpolation is linear. Before the first and after the last known end the end is unknown.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ PARTITION = ("topic_id", "partition")
 
 @dataclass(frozen=True)
 class Ends:
-    """Known ends of topic partitions, sorted by topic partition and time; and the topic partition of each row.
+    """Known end offsets, sorted by topic partition and time, and the topic partition of each row.
 
-    ``place`` and ``rows`` number the topic partitions alike, from 0.
+    ``place`` and ``rows`` use the same numbers for topic partitions, from 0.
     """
 
     place: NDArray[np.int64]  # [known ends]
     time: NDArray[np.int64]
-    end: NDArray[np.int64]  # never falls from one to the next
+    end: NDArray[np.int64]  # non-decreasing within a topic partition
     rows: NDArray[np.int64]  # [rows]
 
 
 def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
-    """The ends that are known of the topic partitions in a lag table, each row's own among them.
+    """Return the known ends of the topic partitions in a lag table, including those of its rows.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` of any moments, in any order.
+        `sharelag.schemas.OFFSETS` at any moments, in any order.
     until : int
-        Milliseconds: what is later does not count.
+        Milliseconds; later ends are ignored.
     """
     texts = pa.chunked_array([keys(lag, PARTITION), keys(past_offsets, PARTITION)])
     codes = flat(texts).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
@@ -54,7 +54,7 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
 
 
 def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """When each row's topic partition ended at an offset, about: before, the record there had not been written.
+    """Estimate when the end of each row's topic partition reached an offset.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     Returns
     -------
     int64[rows], bool[rows]
-        Milliseconds, and whether they are known. Should it have ended there for long, then the end
-        of that time.
+        Milliseconds, and whether they are known. If the end stayed there for some time, the last
+        moment of that time.
     """
     return _between(ends, ends.end, ends.time, offset)
 
 
 def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each row's topic partition ended at a time, about.
+    """Estimate the end offset of each row's topic partition at a time.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDAr
 
 
 def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The first moment at which the end of each row's topic partition is known."""
+    """Return the first moment at which the end of each row's topic partition is known."""
     at = np.searchsorted(ends.place, ends.rows, side="left")
     known = at < np.searchsorted(ends.place, ends.rows, side="right")
     return np.append(ends.time, 0)[np.where(known, at, -1)], known
@@ -97,7 +97,7 @@ def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def _between(
     ends: Ends, x: NDArray[np.int64], y: NDArray[np.int64], wanted: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The line through the last point that is not beyond and the first that is, at the wanted place."""
+    """Interpolate between the last point that is not beyond the target and the first that is."""
     if not len(x):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
     # One ascending number for (topic partition, x), so that all rows are looked up at once.
@@ -121,7 +121,7 @@ def _of_both(
 
 
 def _risen(place: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Ends that fell (an unclean election lost records) are lifted to the highest before."""
+    """Raise ends that went back (an unclean election lost records) to the highest before."""
     steps, rank = np.unique(end, return_inverse=True)
     highest = np.maximum.accumulate(place * len(steps) + rank)
     return np.asarray(steps[highest - place * len(steps)] if len(steps) else end)

@@ -1,4 +1,4 @@
-"""Evidence: everything that was gathered about some share groups as of one moment."""
+"""Evidence: all tables gathered about some share groups as of one moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ISOLATION = "share.isolation.level"
 
 @dataclass(frozen=True)
 class Evidence(Shown):
-    """Tables of `sharelag.schemas`, of the same share partitions. Those that could not be had are empty."""
+    """Tables of `sharelag.schemas` of the same share partitions; unavailable ones are empty."""
 
     as_of: datetime
     lag: pa.Table  # LAG
@@ -30,14 +30,14 @@ class Evidence(Shown):
     past_offsets: pa.Table = field(default_factory=schemas.OFFSETS.empty_table)
     committed: pa.Table = field(
         default_factory=schemas.TIMES.empty_table
-    )  # of what read_committed groups get
+    )  # for read_committed groups
     times: pa.Table = field(default_factory=schemas.TIMES.empty_table)
     members: pa.Table = field(default_factory=schemas.MEMBERS.empty_table)
     groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)
     settings: pa.Table = field(default_factory=schemas.SETTINGS.empty_table)
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
-    rejected: int = 0  # records that could not be decoded
+    rejected: int = 0  # undecodable records
     engine: str = "local"
 
     #: Where its tables come from, as people are told.
@@ -58,7 +58,7 @@ class Evidence(Shown):
 
     @property
     def reads_committed(self) -> frozenset[str]:
-        """The groups that get committed records only."""
+        """The groups with isolation level read_committed."""
         told = self.settings.filter(pc.equal(self.settings.column("name"), ISOLATION))
         chosen = told.filter(pc.equal(told.column("value"), "read_committed"))
         return frozenset(chosen.column("entity").to_pylist())

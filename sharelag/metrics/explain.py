@@ -1,4 +1,4 @@
-"""Rank the causes that explain the lag of each group, the weightiest first."""
+"""Rank the causes of the lag of each group, the most important first."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
 from sharelag.tables.level import rank
 
-#: Partitions that are named one by one.
+#: Maximum number of partitions listed by name.
 _NAMED = 20
 
 
 def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordBatch:
-    """Why the share groups lag.
+    """Explain why share groups lag.
 
     Parameters
     ----------
     evidence : Evidence
     patience : timedelta, optional
-        For how long something may go on before it is called stuck; without it, as long as a lock of
-        the group lasts.
+        How long something may take before it counts as stuck; by default the group's lock duration.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.CAUSES`: a row a group, topic and cause, ranked within the group by
-        severity, then by how many offsets it holds. Where a cause holds in one partition only,
-        ``partition`` is that. A group without rows has nothing wrong with it.
+        `sharelag.schemas.CAUSES`: one row per group, topic and cause, ranked within the group by
+        severity, then by the offsets it accounts for. ``partition`` is set if the cause applies to
+        a single partition. A group without rows has no known problem.
     """
     facts = Facts(evidence, patience)
     found = {cause.name: cause.find(facts) for cause in CAUSES}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in CAUSES}
     lag = facts.lag("effective_lag")
     for cause in CAUSES:
-        # What explains little of a lag does not explain away what explains more.
+        # A cause of a small part of the lag does not hide a cause of a larger part.
         most = (
             found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
         )
@@ -71,7 +70,7 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
 
 
 def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
-    """One row for each group and topic in which a cause holds."""
+    """Return one row for each group and topic to which a cause applies."""
     lag = facts.evidence.lag
     hit = np.flatnonzero(where)
     places = (
@@ -90,7 +89,7 @@ def _row(
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
-    # The evidence is that of the share partition where most is held.
+    # The evidence is from the share partition with the most affected offsets.
     worst = rows[int(np.argmax(np.nan_to_num(held, nan=-1)))]
     evidence = {
         name: values[worst]

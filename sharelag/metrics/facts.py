@@ -1,4 +1,4 @@
-"""What is known of each share partition, side by side: the numbers that causes are judged by."""
+"""Facts about each share partition, side by side: the numbers that decide about causes."""
 
 from __future__ import annotations
 
@@ -28,44 +28,47 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Facts:
-    """A row a share partition, in the order of the lag table; numbers are NaN where unknown, so that no test holds."""
+    """One row per share partition, in the order of the lag table.
+
+    Numbers are NaN where unknown, so that no comparison with them is true.
+    """
 
     evidence: Evidence
     patience_given: timedelta | None = None
 
     @cached_property
     def now(self) -> int:
-        """Milliseconds; clocks of brokers may be ahead of ours."""
+        """The moment in milliseconds; brokers' clocks may be ahead of ours."""
         last = np.nanmax(self.observed("last_finished"), initial=0)
         return max(milliseconds(self.evidence.as_of), int(last))
 
     @cached_property
     def patience(self) -> Floats:
-        """For how many ms something may go on before it is called stuck: as long as a lock lasts, if not given."""
+        """Milliseconds until something counts as stuck; by default the lock duration."""
         if self.patience_given is not None:
             return np.full(len(self.groups), self.patience_given / timedelta(milliseconds=1))
         return self.setting("share.record.lock.duration.ms")
 
     @cached_property
     def drain(self) -> NDArray[Any]:
-        """Whether the lag drains, as the progress table says."""
+        """The forecast (column ``drain``) of the progress table."""
         kinds: NDArray[Any] = flat(self._progress.column("drain")).to_numpy(zero_copy_only=False)
         return kinds
 
     def setting_text(self, name: str) -> NDArray[Any]:
-        """A setting of each share partition's group as text."""
+        """Return a setting of each share partition's group as text."""
         return np.array([str(self._settings[group][name].value) for group in self.groups], object)
 
     def lag(self, name: str) -> Floats:
-        """A column of the lag table."""
+        """Return a column of the lag table."""
         return _floats(self.evidence.lag, name)
 
     def progress(self, name: str) -> Floats:
-        """A column of the progress table; times in milliseconds."""
+        """Return a column of the progress table; times in milliseconds."""
         return _floats(self._progress, name)
 
     def observed(self, name: str) -> Floats:
-        """A column of the observed table; times in milliseconds."""
+        """Return a column of the observed table; times in milliseconds."""
         return _floats(self._observed, name)
 
     @cached_property
@@ -78,25 +81,25 @@ class Facts:
 
     @cached_property
     def behind(self) -> Bools:
-        """There are unfinished records."""
+        """Whether there are unfinished records."""
         return self.lag("effective_lag") > 0
 
     # ---- what the group is allowed and made of
 
     def setting(self, name: str) -> Floats:
-        """A setting of each share partition's group as a number."""
+        """Return a setting of each share partition's group as a number."""
         return self._of_group(
             {group: _number(values[name].value) for group, values in self._settings.items()}
         )
 
     @cached_property
     def reads_committed(self) -> Bools:
-        """The group gets committed records only."""
+        """Whether the group's isolation level is read_committed."""
         return np.isin(self.groups, sorted(self.evidence.reads_committed))
 
     @cached_property
     def members(self) -> Floats:
-        """How many members the group has; NaN where the group's own records are not there."""
+        """Number of members of the group; NaN without the group's own records."""
         counts = dict(
             zip(
                 *(
@@ -110,7 +113,7 @@ class Facts:
 
     @cached_property
     def assigned(self) -> Floats:
-        """How many members the share partition is assigned to; NaN where the group's own records are not there."""
+        """Number of members with the share partition; NaN without the group's own records."""
         _, places, _ = exploded(self.evidence.members, "assigned_partitions")
         found = pc.value_counts(places)
         counts = pa.table({"key": found.field("values"), "count": found.field("counts")})
@@ -119,7 +122,7 @@ class Facts:
 
     @cached_property
     def emptied(self) -> Floats:
-        """When the group's last member left, in milliseconds."""
+        """Time when the group's last member left, in milliseconds."""
         table = self.evidence.groups
         times = dict(
             zip(table.column("group_id").to_pylist(), _floats(table, "emptied"), strict=True)
@@ -130,19 +133,19 @@ class Facts:
 
     @cached_property
     def stable_end(self) -> Floats:
-        """The last stable offset: a read_committed group gets no further."""
+        """The last stable offset, the limit of a read_committed group."""
         return _floats(self._logs, "last_stable_offset")
 
     @cached_property
     def stable_since(self) -> Floats:
-        """When the log had reached the last stable offset, in milliseconds, about: a transaction is open since."""
+        """Estimated time when the open transaction started, in milliseconds."""
         ends = known_ends(self.evidence.lag, self.evidence.past_offsets, self.now)
         time, known = time_of(ends, np.nan_to_num(self.stable_end).astype(np.int64))
         return np.where(known & ~np.isnan(self.stable_end), time.astype(float), np.nan)
 
     @cached_property
     def is_compacted(self) -> Bools:
-        """The topic's cleanup policy has compact in it."""
+        """Whether the topic's cleanup policy includes compact."""
         policy = flat(self._logs.column("cleanup_policy")).cast(pa.string())
         return np.asarray(
             pc.match_substring(policy, "compact").fill_null(False).to_numpy(zero_copy_only=False),
@@ -151,19 +154,19 @@ class Facts:
 
     @cached_property
     def next_record(self) -> tuple[Bools, Floats]:
-        """Whether it was asked for the first record from the oldest unfinished offset on, and its offset."""
+        """Whether the first record from the oldest unfinished offset on was read; its offset."""
         return self._record_at("effective_start_offset")
 
     @cached_property
     def is_hole(self) -> Bools:
-        """No record is at the effective start offset, up to where something is known to be finished or given back."""
+        """Whether no record is left between the effective start offset and the next known state."""
         asked, record = self.next_record
         end = self.lag("effective_start_offset") + self.head_length
         return np.asarray(asked & (np.nan_to_num(record, nan=np.inf) >= end), bool)
 
     @cached_property
     def nothing_unread(self) -> Bools:
-        """The group has no record beyond its window, as far as was asked for."""
+        """Whether there is no record beyond the window, as far as it was looked up."""
         asked, record = self._record_at("window_end_offset")
         none = asked & (np.isnan(record) | (record >= self.lag("end_offset")))
         return np.asarray((self.lag("unread") == 0) | none, bool)
@@ -182,7 +185,7 @@ class Facts:
 
     @cached_property
     def arrivals(self) -> Floats:
-        """Records that arrived in each part of the span, [share partitions, parts]; NaN where not known."""
+        """Records that arrived in each interval, [share partitions, intervals]; NaN if unknown."""
         past = self.evidence.past_offsets
         moments = np.unique(_floats(past, "as_of"))
         moments = moments[~np.isnan(moments)]
@@ -204,13 +207,13 @@ class Facts:
 
     @cached_property
     def arrived(self) -> Floats:
-        """Records that arrived in the span; NaN where not known."""
+        """Records that arrived in the span; NaN if unknown."""
         known = ~np.isnan(self.arrivals)
         return np.where(known.any(axis=1), np.nansum(self.arrivals, axis=1), np.nan)
 
     @cached_property
     def sampled_holes(self) -> tuple[Floats, Floats]:
-        """At how many of the unfinished offsets the log was asked for a record, and at how many there was none."""
+        """Number of unfinished offsets that were looked up, and of those without a record."""
         times = pa.concat_tables([self.evidence.times, self.evidence.committed])
         place = keys(times, PARTITION).dictionary_encode()
         codes = place.indices.to_numpy()
@@ -227,12 +230,12 @@ class Facts:
         return sampled, gone
 
     def waiting_after(self, least: Floats) -> Floats:
-        """Offsets in the window that wait for another delivery after at least so many."""
+        """Count offsets that wait for redelivery after at least ``least`` deliveries."""
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
         return _offsets(windows, "runs", DeliveryState.AVAILABLE, least)
 
     def offsets_after(self, least: Floats, where: Bools) -> list[str]:
-        """Which these are, in some share partitions: the first twenty runs as text."""
+        """Return these offsets in some share partitions: the first twenty runs as text."""
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
         told = [""] * len(where)
         for row in np.flatnonzero(where):
@@ -248,14 +251,14 @@ class Facts:
 
     @cached_property
     def given_up(self) -> Floats:
-        """Finished offsets in the window that were archived with the last delivery that the group allows."""
+        """Offsets in the window that were archived at the group's delivery count limit."""
         limit = self.setting("share.delivery.count.limit")
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
         return _offsets(windows, "batches", DeliveryState.ARCHIVED, limit)
 
     @cached_property
     def head_length(self) -> Floats:
-        """How many unfinished offsets stand together at the effective start offset, as far as the window tells."""
+        """Number of contiguous unfinished offsets at the effective start offset, by the window."""
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
         runs = flat(windows.column("runs"))
         filled = pc.if_else(
@@ -271,7 +274,7 @@ class Facts:
 
     @cached_property
     def topic_of_group(self) -> NDArray[Any]:
-        """Numbers that are the same for share partitions of one group and topic."""
+        """A number for each combination of group and topic."""
         codes: NDArray[Any] = (
             keys(self.evidence.lag, _SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
         )
@@ -308,18 +311,18 @@ class Facts:
 
 
 def sums(values: Floats, of: NDArray[Any]) -> Floats:
-    """For each row the sum over all rows of the same group, unknown ones left out."""
+    """Return for each row the sum over all rows with the same number, ignoring NaN."""
     return np.bincount(of, np.nan_to_num(values))[of] if len(of) else np.zeros(0)
 
 
 def choose_rows(condition: Bools, one: pa.Table, other: pa.Table) -> pa.Table:
-    """Rows of one table where a condition holds, else those of another at the same place."""
+    """Return rows of one table where a condition is true, else the same rows of another."""
     place = np.arange(len(condition)) + np.where(condition, 0, len(condition))
     return pa.concat_tables([one, other]).take(pa.array(place))
 
 
 def _offsets(windows: pa.Table, column: str, state: int, least: Floats) -> Floats:
-    """Offsets in a state with at least so many deliveries, in each window."""
+    """Count the offsets of each window in a state with at least so many deliveries."""
     lists = flat(windows.column(column))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy()
     batches = pc.list_flatten(lists)
@@ -342,5 +345,5 @@ def _number(value: Any) -> float:
 
 
 def texts(values: Iterable[float]) -> list[str]:
-    """Numbers as people write them: whole ones without a point, others with three digits."""
+    """Format numbers: integers without a point, others with three digits."""
     return [f"{value:.0f}" if value == int(value) else f"{value:.3g}" for value in values]

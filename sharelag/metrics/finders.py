@@ -1,7 +1,7 @@
-"""Finders: one plain function a cause of lag; `sharelag.metrics.causes` puts them into words.
+"""Finders: one plain function per cause of lag; `sharelag.metrics.causes` has their texts.
 
-Each looks at all share partitions at once. Whatever is not known speaks for no cause. What cannot
-be known from the state topic (who holds a record, why it was archived) is not claimed.
+Each works on all share partitions at once. Unknown facts never support a cause, and no cause claims
+what the state topic does not contain (which member holds a record, why it was archived).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from sharelag.tables.reasons import NO_START_OFFSET
 
 @dataclass(frozen=True)
 class Found:
-    """Where a cause holds, and what shows it: a value a share partition each."""
+    """Where a cause applies, with its evidence: one value per share partition."""
 
     where: Bools
-    held: Floats  # offsets of lag that it explains
+    held: Floats  # offsets of lag that it accounts for
     since: Floats  # milliseconds
     evidence: Mapping[str, Floats] = field(default_factory=dict)
-    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what is no number, likewise
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)  # evidence that is text
 
 
 def no_members(facts: Facts) -> Found:
-    """Nobody is in the group."""
-    # Where no record could be asked for its time, we know at least since when nobody is there.
+    """Find groups without members."""
+    # Without the time of a record, use the time when the last member left.
     left = np.isnan(facts.progress("age_ms")) & (facts.now - facts.emptied > facts.patience)
     where = facts.behind & (facts.members == 0) & (_waits(facts) | left)
     return Found(
@@ -40,7 +40,7 @@ def no_members(facts: Facts) -> Found:
 
 
 def unassigned(facts: Facts) -> Found:
-    """The group has members, and none of them was told to fetch the share partition."""
+    """Find share partitions that are not assigned to any of the group's members."""
     where = (
         facts.behind
         & (facts.members > 0)
@@ -57,7 +57,7 @@ def unassigned(facts: Facts) -> Found:
 
 
 def members_idle(facts: Facts) -> Found:
-    """Members have the share partition, records wait, and nothing is finished or given back."""
+    """Find assigned share partitions with waiting records and neither finishes nor releases."""
     where = facts.behind & (facts.assigned > 0) & _waits(facts) & _nothing_happens(facts)
     return Found(
         where,
@@ -72,10 +72,10 @@ def members_idle(facts: Facts) -> Found:
 
 
 def window_full(facts: Facts) -> Found:
-    """The window is as wide as it may be, and its first offset does not move: nothing new is delivered.
+    """Find windows at their maximum width whose start does not move: nothing new is delivered.
 
-    Of the two readings of the limit (C-12) brokers have this one: finished offsets and holes take
-    room, too.
+    KIP-932 limits acquired records; brokers (``SharePartition.canAcquireRecords``) limit the span
+    of the window, so finished offsets and holes count as well.
     """
     limit = facts.setting("share.partition.max.record.locks")
     span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
@@ -89,7 +89,7 @@ def window_full(facts: Facts) -> Found:
 
 
 def open_transaction(facts: Facts) -> Found:
-    """A read_committed group waits at the last stable offset, which an open transaction holds."""
+    """Find read_committed groups that wait at the last stable offset for an open transaction."""
     end, stable, since = facts.lag("end_offset"), facts.stable_end, facts.stable_since
     held = end - np.maximum(stable, facts.lag("effective_start_offset"))
     where = (
@@ -103,7 +103,7 @@ def open_transaction(facts: Facts) -> Found:
 
 
 def start_went_back(facts: Facts) -> Found:
-    """The start offset fell although nobody reset it: a defect of brokers before 4.4 (apache/kafka#23074)."""
+    """Find start offsets that went back without a reset (apache/kafka#23074, before 4.4)."""
     times = facts.observed("start_back")
     return Found(
         times > 0, facts.lag("effective_lag"), facts.observed("start_back_at"), {"times": times}
@@ -111,7 +111,7 @@ def start_went_back(facts: Facts) -> Found:
 
 
 def count_regressed(facts: Facts) -> Found:
-    """Start offset and delivery complete count fell together: a defect of brokers before 4.4 (apache/kafka#23112)."""
+    """Find delivery complete counts that fell with the start offset (apache/kafka#23112)."""
     times = facts.observed("count_back")
     counted = facts.lag("delivery_complete_count")
     where = (times > 0) & ~(facts.observed("start_back") > 0)
@@ -125,9 +125,9 @@ def count_regressed(facts: Facts) -> Found:
 
 
 def records_deleted(facts: Facts) -> Found:
-    """The log was deleted below offsets that nobody had finished; Kafka's lag still counts them.
+    """Find unfinished offsets below the log start offset; Kafka's lag still counts them.
 
-    A marker left at the end of a log that was then deleted whole is no record.
+    A marker at the end of a log that was then deleted completely does not count as a record.
     """
     lost, log_start = facts.progress("lost"), facts.lag("log_start_offset")
     only_a_marker = (lost <= 1) & (facts.lag("end_offset") == log_start)
@@ -136,10 +136,10 @@ def records_deleted(facts: Facts) -> Found:
 
 
 def lock_expiry(facts: Facts) -> Found:
-    """Records are given back as long after their acquisition as locks last: nobody acknowledged them in time.
+    """Find records that are released exactly when their acquisition locks expire.
 
-    The bytes of a release and of a lock that ran out are the same; time tells them apart: between
-    any two releases of the share partition, or between those of the record at the head.
+    The state topic has the same bytes for a release and for an expired lock. The interval between
+    releases of the share partition, or of its first record, tells them apart.
     """
     lock, every = facts.setting("share.record.lock.duration.ms"), facts.observed("release_every_ms")
     deliveries = facts.observed("head_delivery_count")
@@ -166,7 +166,7 @@ def lock_expiry(facts: Facts) -> Found:
 
 
 def poison_records(facts: Facts) -> Found:
-    """Records have one delivery left, or have been archived at their last."""
+    """Find records with one delivery left, or archived at the delivery count limit."""
     limit = facts.setting("share.delivery.count.limit")
     least = np.maximum(limit - 1, 2)
     last = facts.waiting_after(least)
@@ -188,7 +188,7 @@ def poison_records(facts: Facts) -> Found:
 
 
 def redelivery_storm(facts: Facts) -> Found:
-    """More deliveries fail than succeed."""
+    """Find share partitions where more deliveries fail than succeed."""
     finished, released = facts.observed("finished"), facts.observed("released")
     where = facts.behind & (released >= 10) & (released > finished) & _recent(facts, facts.patience)
     return Found(
@@ -204,10 +204,10 @@ def redelivery_storm(facts: Facts) -> Found:
 
 
 def head_of_line(facts: Facts) -> Found:
-    """One offset pins the start offset, and records after it are finished."""
+    """Find single offsets that block the start offset although later records are finished."""
     before = facts.lag("effective_start_offset") - facts.lag("start_offset")
     beyond = facts.lag("window_complete") - before
-    # Brokers do not pass a transaction marker at the start offset; no record is stuck there.
+    # Brokers do not move past a transaction marker at the start offset; no record is stuck there.
     where = facts.behind & (beyond > 0) & _stuck(facts) & ~facts.is_hole
     return Found(
         where,
@@ -218,7 +218,7 @@ def head_of_line(facts: Facts) -> Found:
 
 
 def hot_partition(facts: Facts) -> Found:
-    """One of several partitions gets three times its share of what arrives, and there the lag is."""
+    """Find partitions with the lag and three times their share of the arrivals."""
     arrived, of = facts.arrived, facts.topic_of_group
     partitions, total = sums(np.ones(len(of)), of), sums(arrived, of)
     lag = facts.lag("effective_lag")
@@ -234,7 +234,7 @@ def hot_partition(facts: Facts) -> Found:
 
 
 def burst(facts: Facts) -> Found:
-    """Much arrived at once, and it is being worked on."""
+    """Find large arrivals in a short time that are being processed."""
     arrivals, lag = facts.arrivals, facts.lag("effective_lag")
     known = np.sum(~np.isnan(arrivals), axis=1)
     most = np.max(np.nan_to_num(arrivals), axis=1, initial=0)
@@ -248,7 +248,7 @@ def burst(facts: Facts) -> Found:
 
 
 def slow_consumers(facts: Facts) -> Found:
-    """Records are finished steadily, but not as fast as they arrive, by more than chance makes of it."""
+    """Find records finished significantly more slowly than they arrive, but steadily."""
     arriving, done = facts.progress("arrival_rate"), facts.progress("completion_rate")
     never = facts.drain == "never"
     certain = never & np.isnan(facts.progress("drain_low_ms"))
@@ -262,7 +262,7 @@ def slow_consumers(facts: Facts) -> Found:
 
 
 def markers(facts: Facts) -> Found:
-    """What is left are offsets without records: transaction markers, or aborted records."""
+    """Find lag that consists of offsets without records: transaction markers, aborted records."""
     asked, record = facts.next_record
     left = facts.lag("effective_lag")
     nothing = asked & (np.isnan(record) | (record >= facts.lag("end_offset")))
@@ -273,7 +273,7 @@ def markers(facts: Facts) -> Found:
 
 
 def compaction_holes(facts: Facts) -> Found:
-    """Most of the offsets that lag counts on a compacted topic have no record any more, by a sample of them."""
+    """Find lag on compacted topics whose offsets, by a sample, mostly have no record."""
     sampled, gone = facts.sampled_holes
     lag = facts.lag("effective_lag")
     held = np.rint(lag * gone / np.maximum(sampled, 1))
@@ -287,7 +287,7 @@ def compaction_holes(facts: Facts) -> Found:
 
 
 def not_started(facts: Facts) -> Found:
-    """Nothing was finished yet, so Kafka knows no start offset and no lag, although records came."""
+    """Find share partitions with records but without a start offset: nothing was finished yet."""
     reason = facts.evidence.lag.column("lag_reason").to_pylist()
     waiting = facts.lag("end_offset") > facts.lag("log_start_offset")
     from_earliest = np.asarray(facts.setting_text("share.auto.offset.reset") == "earliest", bool)
@@ -303,7 +303,7 @@ def not_started(facts: Facts) -> Found:
 
 
 def retention_near(facts: Facts) -> Found:
-    """Unfinished records will be deleted soon."""
+    """Find unfinished records that retention will delete soon."""
     margin, retention = facts.progress("margin_ms"), facts.progress("retention_ms")
     where = facts.behind & (margin <= retention / 10)
     return Found(
@@ -315,19 +315,19 @@ def retention_near(facts: Facts) -> Found:
 
 
 def _nothing_happens(facts: Facts) -> Bools:
-    """Nothing was finished or given back for longer than patience; what is not known does not count as nothing."""
+    """Whether nothing was finished or released for longer than patience; unknown is False."""
     last = np.fmax(facts.observed("last_finished"), facts.observed("last_released"))
     last = np.where(np.isnan(last), facts.observed("begin"), last)
     return np.asarray(facts.now - last > facts.patience, bool)
 
 
 def _waits(facts: Facts) -> Bools:
-    """The oldest unfinished record is older than patience; where only markers are left nothing waits."""
+    """Whether the oldest unfinished record is older than patience; markers do not count."""
     return np.asarray(facts.progress("age_ms") > facts.patience, bool)
 
 
 def _stuck(facts: Facts) -> Bools:
-    """The effective start offset has not moved for longer than patience."""
+    """Whether the effective start offset has not moved for longer than patience."""
     return np.asarray(facts.now - facts.observed("head_since") > facts.patience, bool)
 
 

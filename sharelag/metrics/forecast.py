@@ -1,4 +1,4 @@
-"""Progress of share partitions from what was gathered of them: which times to ask for, and what they say."""
+"""Progress of share partitions from the evidence: which record times to fetch, and the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "par
 
 
 def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
-    """The records whose times tell the age of the lag.
+    """Return the records whose times determine the age of the lag.
 
     Parameters
     ----------
@@ -26,9 +26,8 @@ def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
     Returns
     -------
     dict of bool to pyarrow.Table
-        Positions as `sharelag.sources.inputs.Input.times` takes them: False those of
-        read_uncommitted groups, True those of read_committed ones, whose oldest record is another
-        one where transactions were aborted.
+        Positions for `sharelag.sources.inputs.Input.times`: False for read_uncommitted groups, True
+        for read_committed ones, whose oldest record differs where transactions were aborted.
     """
     return {
         is_committed: asked_offsets(lag, evidence.logs)
@@ -37,13 +36,13 @@ def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
 
 
 def progress_of(evidence: Evidence) -> pa.Table:
-    """Age, rates, drain and retention of every share partition.
+    """Return age, rates, drain and retention of every share partition.
 
     Parameters
     ----------
     evidence : Evidence
         With ``lag``, ``observed``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups``
-        and ``settings``, of all share partitions of some groups.
+        and ``settings``, for all share partitions of some groups.
 
     Returns
     -------

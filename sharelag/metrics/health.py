@@ -1,7 +1,7 @@
-"""Health of the state topic: its records counted in one pass, and what keeps it from being pruned.
+"""Health of the state topic: counts of its records, and what keeps it from being pruned.
 
-Counts of any pieces of the topic add up, in any order: `health_counts` of each piece, `combine` of
-several, `health_arrow` of all. Each record has to be in one piece only.
+Counts of parts of the topic add up, in any order: `health_counts` of each part, `combine` of
+several, `health_arrow` of all. Each record must be in exactly one part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sharelag.schemas.arrow import keys as texts
 from sharelag.wire.decode import decode_arrow, topic_mask
 from sharelag.wire.fields import STATE_TOPIC
 
-#: Kinds of records, by column and as people read them.
+#: Kinds of records: column -> label.
 KINDS = {
     "snapshots": "snapshot v0",
     "snapshots_with_count": "snapshot v0 with count",
@@ -36,8 +36,8 @@ _OF_A_KIND = (
 )
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
-#: Aggregate by column; rows of a share partition and rows of the state partition as a whole have
-#: different ones.
+#: Aggregate by column; rows of share partitions and rows of a whole state partition use different
+#: ones.
 _TOTALS = dict.fromkeys(["rows", "bytes", "rejects", "finished", *KINDS, "unknown_tags"], "sum")
 _RANGES = {
     "first_offset": "min",
@@ -48,8 +48,7 @@ _RANGES = {
 _LASTS = dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
 _AGGREGATES = _TOTALS | _RANGES | _LASTS
 
-#: What is counted, a row a share partition, and a row with nulls in its place for all of a state
-#: partition.
+#: The counts: one row per share partition, and one with null keys for the whole state partition.
 COUNTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -73,30 +72,28 @@ _GATHER = 64
 def health_arrow(
     counts: Arrow, partitions: Partitions = None, history: Arrow | None = None
 ) -> pa.RecordBatch:
-    """The health of every partition of the state topic.
+    """Return the health of every partition of the state topic.
 
     Parameters
     ----------
     counts : pyarrow.RecordBatch or pyarrow.Table
-        `COUNTS` of every piece of the topic, one after another or combined.
+        `COUNTS` of every part of the topic, concatenated or combined.
     partitions : int, mapping of topic to int, or None
-        How many partitions the topic has; without it nobody knows which records are misplaced.
+        The number of partitions of the topic; without it misplaced records are unknown.
     history : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.HISTORY` of the same records; without it nobody knows how many offsets
-        they finished.
+        `sharelag.schemas.HISTORY` of the same records; without it finished offsets are unknown.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is what Kafka's
-        coordinator deletes up to the next time it prunes; ``prunable`` is null where records are
-        missing, so that they cannot be counted.
+        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is the offset up
+        to which Kafka's coordinator prunes next; ``prunable`` is null where records are missing.
 
     Notes
     -----
     ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka
-    4.3.1: needed is the last snapshot of every share partition that was not deleted, and of those
-    only. Where all were deleted, the last tombstone remains.
+    4.3.1: only the last snapshot of every share partition that was not deleted is needed. If all
+    were deleted, the last tombstone remains.
     """
     table = as_table(counts).select(COUNTS.names).cast(COUNTS)
     if history is not None:
@@ -107,12 +104,12 @@ def health_arrow(
 
 
 def health_counts(raw: Arrow) -> pa.Table:
-    """Count one piece of the state topic.
+    """Count one part of the state topic.
 
     Parameters
     ----------
     raw : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RAW`; records of other topics are left out.
+        `sharelag.schemas.RAW`; records of other topics are ignored.
 
     Returns
     -------
@@ -125,13 +122,13 @@ def health_counts(raw: Arrow) -> pa.Table:
 
 
 def combine(counts: Arrow) -> pa.Table:
-    """Counts of several pieces added up: a row a share partition, and one a state partition."""
+    """Add up counts: one row per share partition, and one per state partition."""
     by = [*_STATE_PARTITION, *_SHARE_PARTITION]
     return _aggregated(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
 
 
 def gather(batches: Iterable[Arrow]) -> pa.Table:
-    """Count a stream of pieces, holding little more than a row a share partition."""
+    """Count a stream of parts, with little more than one row per share partition in memory."""
     pieces = [COUNTS.empty_table()]
     for batch in batches:
         pieces.append(health_counts(batch))
@@ -141,7 +138,7 @@ def gather(batches: Iterable[Arrow]) -> pa.Table:
 
 
 def finished_counts(history: Arrow) -> pa.Table:
-    """How many offsets the records of each state partition finished, as `COUNTS`; null where none is known."""
+    """Return the offsets finished by the records of each state partition, as `COUNTS`."""
     places = {"topic": "record_topic", "partition": "record_partition"}
     chosen = {name: flat(history.column(source)) for name, source in places.items()}
     summed = _aggregated(
@@ -211,7 +208,7 @@ def _ones(count: int) -> pa.Array:
 
 
 def _counts(columns: dict[str, pa.Array]) -> pa.Table:
-    """`COUNTS` of some of its columns; the others do not apply to these rows."""
+    """Return `COUNTS` with some columns; the others do not apply to these rows."""
     count = len(next(iter(columns.values())))
     arrays = [columns.get(field.name, pa.nulls(count)).cast(field.type) for field in COUNTS]
     return pa.Table.from_arrays(arrays, schema=COUNTS)
@@ -220,7 +217,7 @@ def _counts(columns: dict[str, pa.Array]) -> pa.Table:
 def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
     wanted = _AGGREGATES | dict(more or {})
     known = pc.ScalarAggregateOptions(min_count=1)
-    # One thread: the first of a column is the first row's.
+    # One thread, so that "first" is the value of the first row.
     grouped = table.group_by(by, use_threads=False).aggregate(
         [(name, how, known) for name, how in wanted.items()]
     )
@@ -240,7 +237,7 @@ _JUDGED = {
 
 
 def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
-    """What is to be said of each share partition: alive, needed from where, misplaced. Sorted by what is needed."""
+    """Add per share partition: alive, needed from, misplaced. Sort by what is needed."""
     nothing = pa.scalar(None, pa.int64())
     removed = table.column("last_tombstone").fill_null(-1)
     snapshot = table.column("last_snapshot")
@@ -263,7 +260,7 @@ def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
 
 def _by_state_partition(judged: pa.Table) -> pa.Table:
     summed = _aggregated(judged, _STATE_PARTITION, _JUDGED)
-    # With no share partition left, the last tombstone is all that is needed.
+    # If no share partition is left, only the last tombstone is needed.
     needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
     return summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)
 
@@ -308,7 +305,7 @@ def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _generations(summed: pa.Table) -> pa.ChunkedArray:
-    names = KINDS | {"unknown_tags": "tags that are not known"}
+    names = KINDS | {"unknown_tags": "unknown tags"}
     rows = summed.select(list(names)).to_pylist()
     return pa.chunked_array(
         [[[names[name] for name, count in row.items() if count] for row in rows]],

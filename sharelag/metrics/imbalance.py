@@ -1,15 +1,15 @@
 """Imbalance of a share group over partitions, topics and members, now and in the past.
 
-What is spread (the measure) over what:
+Each measure is spread over some items:
 
-    lag         over partitions, topics and members; that of a partition is divided equally among its members
-    arrived     over partitions and topics: how far the end offset went since an earlier moment
-    finished    over partitions and topics: work actually done, offsets an hour
-    members     over partitions: how many members may fetch from each
-    partitions  over members: how many each was told to fetch
+    lag         over partitions, topics and members; a partition's lag is divided equally among its
+                members
+    arrived     over partitions and topics: the advance of the end offset since an earlier moment
+    finished    over partitions and topics: work done, offsets per hour
+    members     over partitions: members assigned to each
+    partitions  over members: partitions assigned to each
 
-`sharelag.metrics.spread` says what the figures mean, `sharelag.metrics.skew` what they say
-together.
+`sharelag.metrics.spread` defines the figures, `sharelag.metrics.skew` interprets them together.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def imbalance_arrow(
     past: Arrow | None = None,
     by: str | None = None,
 ) -> pa.RecordBatch:
-    """How unevenly each measure is spread, in each group and in each topic of it.
+    """Return how unevenly each measure is spread in each group and in each of its topics.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `sharelag.metrics.loads.partition_loads`; measures that need one that is not given
-        have no rows.
+        As for `sharelag.metrics.loads.partition_loads`; measures that need a missing table have no
+        rows.
     by : {"partition", "topic", "member"}, optional
         Only the rows over these.
 
@@ -61,7 +61,7 @@ def imbalance_arrow(
     Raises
     ------
     InputError
-        When ``by`` is none of these, or a table does not fit.
+        When ``by`` is unknown, or a table has the wrong columns.
     """
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
@@ -108,12 +108,12 @@ def trend(
     members: Mapping[datetime, Arrow] | None = None,
     by: str | None = None,
 ) -> pa.RecordBatch:
-    """The imbalance at several moments.
+    """Return the imbalance at several moments.
 
     Parameters
     ----------
     lags : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` at each moment. What arrived is counted since the moment before, if
+        `sharelag.schemas.LAG` at each moment. Arrivals are counted since the previous moment, if
         there is one.
     members : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.MEMBERS` at the same moments, or some of them.
@@ -137,7 +137,7 @@ def trend(
 
 
 class _Segments:
-    """The rows of a table of loads that are compared with each other."""
+    """The rows of a load table, split into segments that are compared within."""
 
     def __init__(self, table: pa.Table, *names: str) -> None:
         self.code = _codes(table, names)
@@ -159,7 +159,7 @@ class _Segments:
         self.keys |= {"as_of": keys.column("as_of_min"), "topic": keys.column("topic_max")}
 
     def rows(self, table: pa.Table, over: str, measure: str) -> pa.Table:
-        """The figures of one measure, a row a segment, as `sharelag.schemas.IMBALANCE`."""
+        """Return one measure, one row per segment, as `sharelag.schemas.IMBALANCE`."""
         values = flat(table.column(measure)).to_numpy(zero_copy_only=False)
         figures = spread_columns(values, self.code, self.size)._asdict()
         columns = {
@@ -174,5 +174,5 @@ class _Segments:
 
 
 def _codes(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.int64]:
-    """A number from 0 on for each group, or each topic of a group."""
+    """Return a number, from 0, for each group or each topic of a group."""
     return np.asarray(keys(table, names).dictionary_encode().indices.to_numpy(), np.int64)

@@ -1,7 +1,6 @@
-"""The group coordinator's own gauges from its records, under Kafka's names.
+"""The group coordinator's gauges, computed from its records, under Kafka's names.
 
-To hold a dashboard over JMX against what the records tell, and to read the names of MBeans in a
-dump.
+Use them to compare a JMX dashboard with the records, and to parse MBean names in a dump.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sharelag.schemas import Arrow
 GAUGES = pa.schema(
     [("name", pa.string()), ("tags", pa.map_(pa.string(), pa.string())), ("value", pa.int64())]
 )
-#: As KIP-932 tags them.
+#: Tags by KIP-932.
 _STATES = ("Empty", "Stable")
 _SHARE = {"protocol": "share"}
-# A value is quoted where it holds what separates properties (javax.management.ObjectName.quote).
+# Values with property separators are quoted (javax.management.ObjectName.quote).
 _PROPERTY = re.compile(
     r'(?P<key>[^=,:"*?]+)=(?:"(?P<quoted>(?:\\.|[^"\\])*)"|(?P<plain>[^,="]*))(?:,|$)'
 )
@@ -41,7 +40,7 @@ class MBean(NamedTuple):
 
 
 def parse_mbean(text: str) -> MBean:
-    """Read an MBean's name.
+    """Parse an MBean name.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def parse_mbean(text: str) -> MBean:
     Raises
     ------
     InputError
-        When it is none, or has no type.
+        When it is invalid, or has no type.
     """
     domain, colon, rest = text.partition(":")
     found, at = {}, 0
@@ -60,15 +59,13 @@ def parse_mbean(text: str) -> MBean:
         found[match["key"]] = match["plain"] if quoted is None else _unquoted(quoted)
         at = match.end()
     if not domain or "type" not in found or at != len(rest):
-        raise InputError(
-            f"{text!r} is no name of an MBean: give it as JMX does, domain:type=...,name=...,tag=value"
-        )
+        raise InputError(f"invalid MBean name {text!r}: give domain:type=...,name=...,tag=value")
     tags = {key: value for key, value in found.items() if key not in ("type", "name")}
     return MBean(domain, found["type"], found.get("name"), tags)
 
 
 def group_gauges(groups: Arrow) -> pa.Table:
-    """The gauges of share groups: how many there are, by state too, and how many share partitions they have.
+    """Return the gauges of share groups: their number, in all and by state, and partitions.
 
     Parameters
     ----------
@@ -78,8 +75,8 @@ def group_gauges(groups: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `GAUGES`: ``group-count``, the same with each ``state``, and ``num-partitions``, all tagged
-        ``protocol=share``.
+        `GAUGES`: ``group-count``, in all and for each ``state``, and ``num-partitions``, all with
+        the tag ``protocol=share``.
     """
     schemas.require(groups, schemas.GROUPS, "groups")
     table = groups if isinstance(groups, pa.Table) else pa.Table.from_batches([groups])

@@ -2,14 +2,13 @@
 
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 
-as Kafka computes it from what is persisted, here never below zero. The window says what the
-distance consists of; for every row whose terms are known
+as Kafka computes it from the persisted state, but never below zero. The window breaks the distance
+down; for every row with known terms
 
     end_offset - start_offset = unread + window_available + window_unknown + window_complete
 
-(with an end offset that is older than the window, ``unread`` is 0 and the sum exceeds the
-distance). So lag is what is unread, waiting and unknown together, unless the broker's count and its
-batches differ.
+(if the end offset is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
+lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from sharelag.tables.reasons import (
     UNKNOWN_TOPIC,
 )
 
-#: What `lag_columns` needs of the offsets beside the windows' own columns.
+#: The columns of offsets that `lag_columns` needs in addition to those of windows.
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
@@ -58,20 +57,19 @@ ROLLUP_SUMS = [
 
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
-    """The lag of every share partition.
+    """Return the lag of every share partition.
 
     Parameters
     ----------
     windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS`. Must have been read before the offsets, or the lag may seem
-        negative.
+        `sharelag.schemas.WINDOWS`, read before the offsets; otherwise the lag could be negative.
     offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS`, one row a topic partition.
+        `sharelag.schemas.OFFSETS`, one row per topic partition.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.LAG`, a row a window, sorted by group, topic, partition.
+        `sharelag.schemas.LAG`, one row per window, sorted by group, topic, partition.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
@@ -82,13 +80,13 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
 
 
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
-    """The lag of windows that stand beside their offsets, row by row (the part that Spark distributes).
+    """Return the lag of windows joined with their offsets (the part that Spark distributes).
 
     Parameters
     ----------
     joined : pyarrow.RecordBatch or pyarrow.Table
         The columns of `sharelag.schemas.WINDOWS`, joined by ``topic_id`` and ``partition`` with
-        `OFFSET_COLUMNS`; the latter are null where there was no partner.
+        `OFFSET_COLUMNS`; the latter are null without a match.
     """
     if joined.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.LAG)
@@ -122,7 +120,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     }
     effective = pa.array(np.maximum(n.effective, n.log_start), mask=~n.has_start)
     arrays["effective_start_offset"] = effective
-    # As Kafka's command, which tells nothing of a share partition before its start offset is known.
+    # Like Kafka's command, which shows nothing until the start offset is known.
     epoch = flat(joined.column("leader_epoch"))
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
     arrays["lag_reason"] = _reasons(n, present(joined, "topic"), present(joined, "as_of"))
@@ -133,14 +131,14 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
 
 
 def rollup_keys(by: str) -> list[str]:
-    """The columns that a lag table is summed up by, ``"group"`` or ``"topic"``; any other is an InputError."""
+    """Return the key columns for ``"group"`` or ``"topic"``; other values are an InputError."""
     if by not in ROLLUP_KEYS:
-        raise InputError(f"cannot sum up by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
+        raise InputError(f"cannot sum lag by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
     return ROLLUP_KEYS[by]
 
 
 def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
-    """Sum a lag table up by group, or by group and topic; unknown lags are counted, never summed as zero.
+    """Sum lag by group, or by group and topic; unknown lags are counted, not summed as zero.
 
     Parameters
     ----------
@@ -151,8 +149,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null when no share partition's is
-        known.
+        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null if no lag is known.
     """
     keys = rollup_keys(by)
     table = as_table(lag).append_column(
@@ -178,7 +175,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
 
 
 class _Numbers:
-    """The terms as int64, zero where unknown, beside what is known."""
+    """The terms as int64, 0 where unknown, with masks of known values."""
 
     def __init__(self, joined: Arrow) -> None:
         self.start, self.has_start = numbers(joined, "start_offset")
@@ -191,7 +188,7 @@ class _Numbers:
 
 
 def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
-    """Put the offsets beside their windows. Arrow's own join takes no lists, and as long to load as all else."""
+    """Join offsets to windows. Arrow's own join does not support lists and is slow to load."""
     partners = beside(keys(windows, OFFSET_KEYS), ends, OFFSET_KEYS)
     for name in OFFSET_COLUMNS:
         if name not in OFFSET_KEYS:

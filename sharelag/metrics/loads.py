@@ -1,8 +1,8 @@
-"""Loads of the partitions, topics and members of a share group: the numbers whose spread is an imbalance.
+"""Loads of the partitions, topics and members of share groups: the input of the imbalance.
 
-Each measure is a column of float64, null where it is not known. Members stand in the group records
-only, the others in the lag table, the history and the offsets; they meet here by group, topic id
-and partition.
+Each measure is a column of float64, null where unknown. Members come from the group records, the
+others from the lag table, the history and the offsets; they are joined here by group, topic id and
+partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-#: The columns that are read of each table; the rest may be missing.
+#: The columns that are read from each table; the others may be missing.
 NEEDED = {
     "lag": _columns(schemas.LAG, *KEYS, "as_of", "lag", "end_offset"),
     "members": _columns(schemas.MEMBERS, "group_id", "member_id", "assigned_partitions"),
@@ -46,7 +46,7 @@ def partition_loads(
     observed: Arrow | None = None,
     past: Arrow | None = None,
 ) -> pa.Table:
-    """What each share partition carries.
+    """Return the load of each share partition.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def partition_loads(
     members : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.MEMBERS` of all groups.
     groups : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.GROUPS`: adds the initialized partitions without a row of lag; the members
-        of groups that are not in it are not known.
+        `sharelag.schemas.GROUPS`: adds the initialized partitions without a lag row; the members of
+        groups that are not in it are unknown.
     observed : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.OBSERVED`.
     past : pyarrow.RecordBatch or pyarrow.Table, optional
@@ -66,14 +66,13 @@ def partition_loads(
     Returns
     -------
     pyarrow.Table
-        `KEYS`, ``as_of``, and of float64: ``lag``; ``arrived`` since ``past``; ``finished`` an
-        hour, as observed; ``members``, how many may fetch from it. Null where not known or not
-        given.
+        `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived`` since ``past``; ``finished`` per
+        hour, as observed; ``members``, how many are assigned to it. Null where unknown.
 
     Raises
     ------
     InputError
-        When a table lacks one of its `NEEDED` columns, or has it in another type.
+        When one of a table's `NEEDED` columns is missing or has another type.
     """
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed, "past": past}
     for name, rows in given.items():
@@ -95,21 +94,21 @@ def partition_loads(
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
-    """What each member carries.
+    """Return the load of each member.
 
     Parameters
     ----------
     partitions : pyarrow.Table
-        What `partition_loads` gave, with the same members.
+        The result of `partition_loads` for the same members.
     members : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.MEMBERS`.
 
     Returns
     -------
     pyarrow.Table
-        ``group_id``, ``member_id``, and of float64: ``partitions`` assigned to it; ``lag``, where
-        that of a partition is divided equally among its members. An idle member has none; null when
-        no lag of its partitions is known.
+        ``group_id``, ``member_id``, and as float64: ``partitions`` assigned to it; ``lag``, where a
+        partition's lag is divided equally among its members. An idle member has lag 0; null if no
+        lag of its partitions is known.
     """
     table = as_table(members)
     row, place, _ = exploded(table, "assigned_partitions")
@@ -128,12 +127,12 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
 
 
 def topic_loads(partitions: pa.Table) -> pa.Table:
-    """What each topic of a group carries: sums over its partitions, as far as they are known.
+    """Return the load of each topic of a group: sums over its partitions, ignoring unknown ones.
 
     Returns
     -------
     pyarrow.Table
-        ``group_id``, ``topic``, ``topic_id``, ``as_of``, and of float64 ``lag``, ``arrived`` and
+        ``group_id``, ``topic``, ``topic_id``, ``as_of``, and as float64 ``lag``, ``arrived`` and
         ``finished``.
     """
     measures = ("lag", "arrived", "finished")
@@ -155,14 +154,14 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
 def known_sums(
     values: NDArray[np.float64], code: NDArray[np.int64], size: int
 ) -> NDArray[np.float64]:
-    """Sums of the known values of each code; NaN where none is known."""
+    """Return sums of the known values of each code; NaN if none is known."""
     known = ~np.isnan(values)
     sums = np.bincount(code[known], values[known], size)
     return np.where(np.bincount(code[known], minlength=size) > 0, sums, np.nan)
 
 
 def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
-    """Each partition in the lists of a column such as ``assigned_partitions``.
+    """Return each partition in the lists of a column such as ``assigned_partitions``.
 
     Parameters
     ----------
@@ -173,9 +172,9 @@ def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array,
     Returns
     -------
     row : numpy.ndarray of int64
-        Where in the table the partition is listed.
+        The table row that lists the partition.
     place : pyarrow.StringArray
-        One text for each share partition.
+        A key for each share partition.
     partitions : pyarrow.StructArray
         The topic's fields, with ``partition`` in place of ``partitions``.
     """
@@ -202,7 +201,7 @@ def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array,
 
 
 def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
-    """Add the partitions that can be assigned but have no state yet, and topic names that only the group knows."""
+    """Add initialized partitions without a state, and topic names known only from the group."""
     row, place, topics = exploded(groups, "initialized_topics")
     names = pc.struct_field(topics, "topic_name")
     names = pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
@@ -227,13 +226,12 @@ def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
     then, now = as_table(past), flat(table.column("end_offset"))
     position = pc.index_in(keys(table, _PARTITION), keys(then, _PARTITION))
     growth = pc.subtract(now, flat(then.column("end_offset")).take(position)).cast(pa.float64())
-    # An end offset that went back is of a log that lost its end, or of another topic: nothing to
-    # count.
+    # An end offset that went back is from a truncated log or another topic: do not count it.
     return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
 
 
 def _finished(place: pa.Array, observed: Arrow | None) -> pa.Array:
-    """How many an hour, in the span of which there is evidence."""
+    """Return finished offsets per hour over the observed span."""
     if observed is None:
         return pa.nulls(len(place), pa.float64())
     table = as_table(observed)
@@ -267,5 +265,5 @@ def _member_counts(
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """As float64, NaN where null."""
+    """Return a column as float64, NaN where null."""
     return np.asarray(flat(column).cast(pa.float64()).to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""History of a span of time, summed up: one row a share partition instead of thousands.
+"""Summarize the history of a time span: one row per share partition instead of thousands.
 
     history   first row         breaks: not follows, or partial             end
               |                     |                                        |
@@ -6,8 +6,8 @@
                         |<-------------------- over ------------------------>|
                         begin: later, where the history begins later
 
-The sums are exact for the span from ``begin`` to ``end`` unless there are ``breaks``; then they are
-lower bounds.
+The sums are exact for the span from ``begin`` to ``end``; if there are ``breaks`` they are lower
+bounds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
 
-#: Into how many equal parts the span is cut, to see how much the rate of finishing varies.
+#: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
 
-#: A share partition's state is one of its own in each topic and partition that its records stand
-#: in.
+#: A share partition has a separate state in each topic and partition that has records of it.
 _STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 _CHANGES = ("finished", "archived", "released", "redelivered")
-#: The columns that `observe` reads; the others need not be there.
+#: The columns that `observe` reads; the others may be missing.
 HISTORY_COLUMNS = [
     *_STATE,
     *(
@@ -54,24 +53,23 @@ HISTORY_COLUMNS = [
 
 
 def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
-    """What the history says about the span that ends at a moment.
+    """Summarize the history of the span that ends at a moment.
 
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, those of
-        each together and in the order of the log. Rows later than ``end`` do not count.
+        `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, each
+        contiguous and in log order. Rows later than ``end`` are ignored.
     end : datetime
     over : timedelta
-        How long the span is.
+        Length of the span.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.OBSERVED`, a row a share partition that exists at ``end``, in the order of
-        the history. ``begin`` is later than asked for where what happened is known only from then
-        on: from the share partition's first row, or, if its state was not whole by then, from the
-        first that is.
+        `sharelag.schemas.OBSERVED`, one row per share partition that exists at ``end``, in the
+        order of the history. ``begin`` is later than requested if the changes are known only from
+        then on: from the share partition's first row with a complete state.
 
     Raises
     ------
@@ -84,7 +82,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     until = milliseconds(end)
     since = until - over // timedelta(milliseconds=1)
     if since >= until:
-        raise InputError(f"a span of {over} holds nothing: ask for a millisecond or more")
+        raise InputError(f"the span must be at least one millisecond, not {over}")
     rows = _Rows(as_table(history).select(HISTORY_COLUMNS), until)
     if not rows.size:
         return pa.RecordBatch.from_pylist([], schema=schemas.OBSERVED)
@@ -124,7 +122,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
 
 
 class _Rows:
-    """The rows that count as numbers, and what can be asked of each share partition's own."""
+    """The included rows as numbers, with aggregates per share partition."""
 
     def __init__(self, table: pa.Table, until: int) -> None:
         time, timed = numbers(table, "record_timestamp")
@@ -143,10 +141,10 @@ class _Rows:
         self.begins = begins
         self.first = np.flatnonzero(begins)
         self.last = np.append(self.first[1:], self.size) - 1
-        self.share = np.cumsum(begins) - 1  # which of the share partitions a row is of
+        self.share = np.cumsum(begins) - 1  # number of the share partition of each row
         self.replaced = self.bools("replaced")
-        # Where a clock went back, a row between two others may be left out: what it changed is
-        # missing then.
+        # If a clock went back, a row between two others may be excluded, and its changes are
+        # missing.
         self.follows = self.bools("follows") & np.append(True, counts[:-1])[counts]
 
     def numbers(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -170,10 +168,10 @@ class _Rows:
 
 
 def _lead(rows: _Rows) -> NDArray[np.int64]:
-    """The row of each share partition from which on it is known what happened.
+    """Return the row of each share partition from which on its changes are known.
 
-    What the first row changed is not known, unless it created the state. Nor is what the next ones
-    did if the state is partial, up to the first snapshot, or has no start offset yet.
+    The changes of the first row are unknown unless it created the state; so are those of the next
+    rows while the state is partial (up to the first snapshot) or has no start offset.
     """
     _, known = rows.numbers("finished")
     _, exists = rows.numbers("snapshot_epoch")
@@ -190,7 +188,7 @@ def _bins(
     begin: NDArray[np.int64],
     until: int,
 ) -> pa.Array:
-    """What was finished in each of the equal parts of the span, of which each holds its end and not its beginning."""
+    """Return the offsets finished in each part of the span; a part excludes its beginning."""
     share = rows.share[chosen]
     span = np.maximum(until - begin, 1)[share]
     part = -((begin[share] - rows.time[chosen]) * BINS // span) - 1
@@ -202,14 +200,14 @@ def _bins(
 
 
 def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
-    """Median time between the chosen rows of a share partition, null for fewer than three."""
+    """Return the median time between chosen rows of a share partition; null for fewer than 3."""
     share, time = rows.share[chosen], rows.time[chosen]
     same = share[1:] == share[:-1]
     share, distance = share[1:][same], np.abs(np.diff(time))[same]
     distance = distance[np.lexsort((distance, share))]
     counts = np.bincount(share, minlength=len(rows.first))
     at = np.cumsum(counts) - counts
-    # Two distances at least, so both middle ones are there; the others' places only have to exist.
+    # With two or more distances both middle ones exist; other rows only need valid indices.
     enough = counts >= 2
     lower, upper = (
         np.where(enough, at + (counts - 1) // 2, 0),
@@ -220,7 +218,7 @@ def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
 
 
 def _head(rows: _Rows) -> dict[str, pa.Array]:
-    """Since when the effective start offset is what it is, and what became of that offset."""
+    """Return since when the effective start offset is unchanged, and what happened to it."""
     head, known = rows.numbers("effective_start_offset")
     begins = rows.begins | rows.replaced | ~rows.follows
     begins[1:] |= (head[1:] != head[:-1]) | (known[1:] != known[:-1])
@@ -236,7 +234,7 @@ def _head(rows: _Rows) -> dict[str, pa.Array]:
 
 
 def _fallen(rows: _Rows, inside: NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """How often the start offset, and with it or without it the count, went back although nobody asked for it."""
+    """Count how often the start offset, and the count with it, went back without a reset."""
     start, has_start = rows.numbers("start_offset")
     count, has_count = rows.numbers("delivery_complete_count")
     compares = inside & rows.follows & ~rows.begins & ~rows.replaced

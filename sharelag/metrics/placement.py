@@ -1,4 +1,4 @@
-"""Placement of states: whether each is where Kafka's hash puts it, and which coordinators carry the most."""
+"""Placement of states: misplaced share partitions, and the load of share coordinators."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.schemas.arrow import keys as texts
 
-#: How many partitions the state topic has, or each of several state topics by its name; None: not
-#: known.
+#: Number of partitions of the state topic, or of several state topics by name; None: unknown.
 Partitions: TypeAlias = int | Mapping[str, int] | None
-#: Partitions of the state topic unless a broker was told otherwise.
+#: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
 DEFAULT_PARTITIONS = 50
 
-#: The load of one partition of the state topic, or of the broker that leads some of them.
+#: The load of one partition of the state topic, or of a broker that leads some of them.
 HOT_SPOTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -32,15 +31,15 @@ HOT_SPOTS = pa.schema(
         ("share_partitions", pa.int64()),  # alive
         ("records", pa.int64()),
         ("bytes", pa.int64()),
-        ("record_share", pa.float64()),  # of all records of the topic; null: there are none
+        ("record_share", pa.float64()),  # of all records of the topic; null: no records
         ("byte_share", pa.float64()),
-        ("even_share", pa.float64()),  # what each would have if all had the same
+        ("even_share", pa.float64()),  # the share of each if all were equal
         ("max_mean", pa.float64()),  # of the records over all items: 1 is even
-        ("jain", pa.float64()),  # likewise; 1 is even, 1 / items is all on one
+        ("jain", pa.float64()),  # of the records; 1 is even, 1 / items is all on one
     ]
 )
 
-#: One thing about the state topic that should not be so.
+#: One problem of the state topic.
 FINDINGS = pa.schema(
     [
         (
@@ -50,20 +49,20 @@ FINDINGS = pa.schema(
         (
             "group_id",
             pa.string(),
-        ),  # null where it concerns a partition of the state topic as a whole
+        ),  # null for problems of a whole partition of the state topic
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("record_topic", pa.string()),
-        ("record_partition", pa.int32()),  # where the records are ...
-        ("belongs", pa.int32()),  # ... and where Kafka's hash puts them
+        ("record_partition", pa.int32()),  # the partition with the records
+        ("belongs", pa.int32()),  # the partition by Kafka's hash
         ("summary", pa.string()),
     ]
 )
 
-# Kafka writes these; 3 and 5 belong to proposals, so newer brokers may write them.
+# Kafka writes these; 3 and 5 are from KIP drafts, so newer brokers may write them.
 _DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.ACQUIRED]
-#: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: by then every snapshot
-#: is renewed.
+#: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: every snapshot should
+#: be renewed by then.
 _COLD_MS = 600_000
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _PLACE = [*_SHARE_PARTITION, "record_topic", "record_partition"]
@@ -71,19 +70,19 @@ _LOAD = ["topic", "partition", "share_partitions", "records", "bytes"]
 
 
 def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
-    """Where Kafka puts the records of share partitions; `sharelag.wire.state_partition` for whole columns.
+    """Return the state partition of share partitions; `sharelag.wire.state_partition` for columns.
 
     Parameters
     ----------
     keys : pyarrow.Array of string
         ``group:topic id:partition``, as ``SharePartitionKey.asCoordinatorKey`` writes it.
     partitions : pyarrow.Array of int32
-        How many partitions the state topic has.
+        The number of partitions of the state topic.
 
     Returns
     -------
     pyarrow.Array of int32
-        Null where one of the two is null.
+        Null where either input is null.
     """
     known = pc.and_(pc.is_valid(keys), pc.is_valid(partitions))
     mask = np.asarray(known.to_numpy(zero_copy_only=False), bool)
@@ -93,7 +92,7 @@ def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
 
 
 def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa.Table:
-    """How many share partitions each partition of the state topic gets.
+    """Count the share partitions in each partition of the state topic.
 
     Parameters
     ----------
@@ -101,12 +100,12 @@ def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa
         ``group_id``, ``topic_id`` and ``partition`` of the share partitions, such as
         `sharelag.schemas.WINDOWS`.
     partitions : int
-        How many partitions the state topic has, or is to have.
+        The actual or planned number of partitions of the state topic.
 
     Returns
     -------
     pyarrow.Table
-        ``partition`` from 0 on and ``share_partitions``, a row for every partition.
+        ``partition``, from 0, and ``share_partitions``; one row per partition.
     """
     key = texts(windows, _SHARE_PARTITION)
     placed = state_partitions(key, pa.array(np.full(len(key), partitions), pa.int32()))
@@ -119,23 +118,23 @@ def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa
 def coordinator_hot_spots(
     health: Arrow, partitions: Partitions = None, leaders: Mapping[int, int] | None = None
 ) -> pa.Table:
-    """Which partitions of the state topic, and so which share coordinators, carry the most?
+    """Return the load of the partitions of the state topic, and of the share coordinators.
 
     Parameters
     ----------
     health : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.HEALTH`.
     partitions : int, mapping of topic to int, or None
-        How many partitions the topic has: those without records count as idle. Without it they are
-        left out.
+        The number of partitions of the topic: those without records count as idle. Without it they
+        are left out.
     leaders : mapping of partition to broker, optional
-        Who leads each partition; that broker is the coordinator of all share partitions in it.
+        The leader of each partition, which is the coordinator of all share partitions in it.
 
     Returns
     -------
     pyarrow.Table
-        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers
-        where they are known.
+        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers if
+        leaders are known.
     """
     load = pa.concat_tables([as_table(health).select(_LOAD), _idle(as_table(health), partitions)])
     over = [_spots(load, "partition", load.column("partition"))]
@@ -158,7 +157,7 @@ def coordinator_hot_spots(
 
 
 def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa.Table:
-    """What should not be so in the state topic, named.
+    """Return the problems of the state topic.
 
     Parameters
     ----------
@@ -167,16 +166,16 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
     windows : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.WINDOWS` of the same records.
     partitions : int, mapping of topic to int, or None
-        How many partitions the topic has; without it nothing is found misplaced.
+        The number of partitions of the topic; without it nothing is reported as misplaced.
 
     Returns
     -------
     pyarrow.Table
-        `FINDINGS`: ``misplaced`` (a share partition whose state its coordinator does not look for
-        there), ``non_durable_state`` (a state that Kafka never writes, kept as it is),
-        ``undecodable`` (records that keep Kafka from loading the partition), ``missing`` (offsets
-        that were not among the records), and ``holds_pruning`` (a last snapshot so much older than
-        the partition's last record that it should have been renewed).
+        `FINDINGS`: ``misplaced`` (a share partition in a state partition where its coordinator does
+        not read it), ``non_durable_state`` (a state that Kafka never writes), ``undecodable``
+        (records that Kafka cannot load), ``missing`` (offsets missing between the records), and
+        ``holds_pruning`` (a last snapshot so much older than the partition's last record that it
+        should have been renewed).
     """
     rows = [*_misplaced(windows, partitions), *_non_durable(windows)]
     rows += [
@@ -189,14 +188,14 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
 
 
 def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
-    """``Utils.abs`` of Java's ``String.hashCode``, the sum of unit[i] * 31 ** (n - 1 - i) over UTF-16 units.
+    """Return ``Utils.abs`` of Java's ``String.hashCode`` for non-empty texts.
 
-    No text may be empty.
+    The hash is the sum of unit[i] * 31 ** (n - 1 - i) over the n UTF-16 units.
     """
     units = np.frombuffer("".join(keys.to_pylist()).encode("utf-16-le"), np.uint16).astype(
         np.uint32
     )
-    # What lies beyond 16 bits is two units to Java.
+    # Java encodes code points beyond 16 bits as two units.
     lengths = pc.add(
         pc.utf8_length(keys), pc.count_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")
     ).to_numpy()
@@ -212,7 +211,7 @@ def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
 
 
 def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
-    """How many partitions the state topic of each row has; null where nobody said."""
+    """Return the number of partitions of each row's state topic; null where unknown."""
     if partitions is None or isinstance(partitions, int):
         return pa.array([partitions], pa.int32()).take(pa.array(np.zeros(len(topics), np.int64)))
     return pa.array(list(partitions.values()), pa.int32()).take(
@@ -224,7 +223,7 @@ def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
 
 
 def _idle(health: pa.Table, partitions: Partitions) -> pa.Table:
-    """Partitions that hold no record."""
+    """Return the partitions without records."""
     topics = flat(health.column("topic")).unique()
     counts = zip(topics.to_pylist(), partition_counts(topics, partitions).to_pylist(), strict=True)
     seen = set(
@@ -289,7 +288,7 @@ def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
         _finding(
             "misplaced",
             place,
-            "its coordinator looks for it in partition {belongs}, not in {record_partition}",
+            "its coordinator reads it from partition {belongs}, not from {record_partition}",
         )
         for place in places.to_pylist()
     ]
@@ -321,11 +320,12 @@ def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     if row["rejects"]:
         words = (
-            f"{row['rejects']} records cannot be decoded, and Kafka would not load this partition"
+            f"{row['rejects']} records cannot be decoded; Kafka would fail to load this partition"
         )
         found.append(_finding("undecodable", place, words))
     if row["missing"]:
-        words = f"{row['missing']} offsets from {row['first_offset']} to {row['end_offset'] - 1} were not there"
+        span = f"{row['first_offset']} to {row['end_offset'] - 1}"
+        words = f"{row['missing']} offsets are missing from {span}"
         found.append(_finding("missing", place, words))
     return found
 
@@ -345,7 +345,10 @@ def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
         .append_column("kept", kept)
         .filter(late)
     )
-    words = "its last snapshot is {behind} ms older than the last record, so {kept} records cannot be pruned"
+    words = (
+        "its last snapshot is {behind} ms older than the last record, "
+        "so {kept} records cannot be pruned"
+    )
     return [_finding("holds_pruning", place, words) for place in places.to_pylist()]
 
 

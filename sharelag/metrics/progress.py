@@ -1,6 +1,6 @@
 """Age, rates, forecast and retention of the lag of each share partition.
 
-`sharelag.metrics.age` and `sharelag.metrics.rates` answer the first two; retention is answered
+`sharelag.metrics.age` and `sharelag.metrics.rates` compute the first three; retention is computed
 here.
 """
 
@@ -22,8 +22,8 @@ from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
-#: Kafka's ``group.share.record.lock.duration.ms`` by default: so long a member may work on what it
-#: has acquired.
+#: Kafka's default of ``group.share.record.lock.duration.ms``: how long a member may process an
+#: acquired record.
 PATIENCE = timedelta(seconds=30)
 
 _MS = timedelta(milliseconds=1)
@@ -41,33 +41,33 @@ def progress_arrow(
     patience: timedelta | NDArray[np.float64] = PATIENCE,
     groups: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """Age, rates, drain and retention of every share partition.
+    """Return age, rates, drain and retention of every share partition.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG` at the moment ``as_of``.
     observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED` of the span before. Of a share partition with several states we
-        cannot tell which one the lag is of, so it counts as not observed.
+        `sharelag.schemas.OBSERVED` of the span before. A share partition with several states counts
+        as not observed, because it is unknown which of them the lag belongs to.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals, more
-        of them for ages.
+        `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals,
+        others for ages.
     times : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.TIMES` of `sharelag.metrics.age.oldest_offsets`.
     logs : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LOGS`.
     as_of : datetime
     patience : timedelta, or float64[rows] of milliseconds
-        For how long nothing may be finished before there is no forecast, and a share partition with
-        lag may be called stalled.
+        The time without finished records after which there is no forecast and a share partition
+        with lag can count as stalled.
     groups : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.GROUPS`; the lag of those in which nobody is has no forecast.
+        `sharelag.schemas.GROUPS`; the lag of groups without members has no forecast.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.PROGRESS`, a row a row of the lag table, in its order.
+        `sharelag.schemas.PROGRESS`, one row per row of the lag table, in its order.
     """
     tables = {
         "LAG": lag,
@@ -110,7 +110,7 @@ def progress_arrow(
 
 
 def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
-    """Whether nobody is in the group of each row, as far as that is known."""
+    """Whether each row's group is known to have no members."""
     if groups is None:
         return np.zeros(lag.num_rows, bool)
     schemas.require(groups, schemas.GROUPS, "groups")
@@ -129,9 +129,9 @@ def _unambiguous(observed: Arrow) -> pa.Table:
 
 
 def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
-    """When the oldest unfinished record may be deleted for its age, by the settings of its topic.
+    """Return when retention by time may delete the oldest unfinished record.
 
-    Kafka deletes whole segments, by the time of their youngest record, so it may last longer;
+    Kafka deletes whole segments, by the time of their youngest record, so it may stay longer;
     retention by size (``retention.bytes``) may delete it sooner.
     """
     retention, known = numbers(logs, "retention_ms")
@@ -150,7 +150,7 @@ def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
 
 
 def _lost(lag: Arrow) -> pa.Array:
-    """Unfinished offsets below the log start: all that are unfinished, less those that are still there."""
+    """Return the unfinished offsets below the log start offset."""
     names = (
         "start_offset",
         "end_offset",

@@ -4,13 +4,13 @@
     completion_rate = finished / span                       redelivery_rate = redelivered / span
     drain           = effective lag / (completion_rate - arrival_rate)
 
-A second's offsets, so transaction markers and compacted offsets count as they do in Kafka's lag;
-what retention deleted unread counts as finished once Kafka's start offset has passed it, for the
-state topic does not tell them apart.
+Rates are in offsets per second, so transaction markers and compacted offsets count as they do in
+Kafka's lag. Records that retention deleted unread count as finished once Kafka's start offset has
+passed them, because the state topic does not distinguish them.
 
-The interval for the drain is the one of 95 % confidence for the mean rate of the parts of the span
-(Student's t). Rates are of the past: where nobody is in the group any more, or nothing was finished
-lately, they foretell nothing.
+The interval of the drain time is the 95 % confidence interval of the mean rate over the parts of
+the span (Student's t). Rates describe the past: they allow no forecast for a group that has lost
+its members or finished nothing lately.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from sharelag.schemas.arrow import flat
 
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
-NEVER = "never"  # no fewer arrive than are finished
-STALLED = "stalled"  # nothing was finished for long, although there was something to do
-# nothing was finished lately, although there was something to do: no forecast, and no alarm yet
+NEVER = "never"  # at least as many arrive as are finished
+STALLED = "stalled"  # there is lag, but nothing was finished for a long time
+# there is lag, but nothing was finished lately: no forecast, and no alarm yet
 PAUSED = "paused"
-NOBODY = "nobody"  # there is something to do, and nobody is in the group
+NOBODY = "nobody"  # there is lag, but the group has no members
 UNKNOWN = "unknown"
 DRAINS_OF = {
     DRAINED: "nothing is left to do",
-    DRAINS: "finishes more than arrives",
+    DRAINS: "more is finished than arrives",
     NEVER: "as much arrives as is finished, or more",
-    STALLED: "nothing is finished any more",
-    PAUSED: "nothing was finished lately, so that the rates before foretell nothing",
-    NOBODY: "the group is empty, so that nothing will be finished",
-    UNKNOWN: "not enough is known of what arrived and what was finished",
+    STALLED: "nothing is being finished",
+    PAUSED: "nothing was finished lately, so earlier rates allow no forecast",
+    NOBODY: "the group has no members, so nothing will be finished",
+    UNKNOWN: "too little is known about what arrived and what was finished",
 }
 
 #: The 97.5 % point of Student's t distribution with BINS - 1 degrees of freedom.
 STUDENT_T = 2.262157162798
-#: Rates that differ by less are equal: both are quotients of whole numbers.
+#: Rates that differ by less are equal: both are quotients of integers.
 _SAME = 1e-9
-#: Milliseconds, some 285,000 years: nobody will see the end of it.
+#: Milliseconds, about 285,000 years: the maximum of a drain time.
 _FOREVER = 2.0**53
 
 _Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ _Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Rates:
-    """Offsets a second of each row of a lag table, 0 where not known."""
+    """Offsets per second for each row of a lag table, 0 where unknown."""
 
     observed_ms: NDArray[np.int64]
     observed: _Bools
@@ -68,26 +68,26 @@ class Rates:
     has_arrival: _Bools
     completion: _Floats
     redelivery: _Floats
-    deviation: _Floats  # how far the true completion rate may be off
-    # nothing is missing in the span; otherwise completion and redelivery are at least so much
+    deviation: _Floats  # half-width of the confidence interval of the completion rate
+    # nothing is missing in the span; otherwise completion and redelivery are lower bounds
     whole: _Bools
     last_finished: NDArray[np.int64]  # milliseconds; also before the span
     has_finished: _Bools
 
 
 def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
-    """The rates of each share partition over the span that was observed of it.
+    """Return the rates of each share partition over its observed span.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED`, its rows beside those of the lag table; all null where nothing
-        was observed.
+        `sharelag.schemas.OBSERVED`, in the row order of the lag table; all null where nothing was
+        observed.
     ends : Ends
-        Of the same lag table. Arrivals are counted from the beginning of the span, or the first
-        known end if later.
+        Of the same lag table. Arrivals are counted from the beginning of the span, or from the
+        first known end if that is later.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
@@ -110,7 +110,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
 
 
 def rate_columns(found: Rates) -> dict[str, pa.Array]:
-    """The columns of `sharelag.schemas.PROGRESS` that tell the rates."""
+    """Return the rate columns of `sharelag.schemas.PROGRESS`."""
     return {
         "observed_ms": pa.array(found.observed_ms, mask=~found.observed),
         "arrival_rate": pa.array(found.arrival, mask=~found.has_arrival),
@@ -122,11 +122,11 @@ def rate_columns(found: Rates) -> dict[str, pa.Array]:
 def drain_columns(
     lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | _Floats, is_empty: _Bools
 ) -> dict[str, pa.Array]:
-    """The columns of `sharelag.schemas.PROGRESS` that tell when nothing will be left.
+    """Return the forecast columns of `sharelag.schemas.PROGRESS`.
 
-    Where records may be missing in the span, a drain takes so long at most, and nobody is said to
-    be stalled or never to drain. What never drains at the mean rates has a low end where it may
-    drain at rates that are possible.
+    If records may be missing in the span, the drain time is an upper bound, and nothing counts as
+    stalled or as never draining. A lag that never drains at the mean rates has a lower bound if it
+    may drain at rates within the confidence interval.
 
     Parameters
     ----------
@@ -139,11 +139,11 @@ def drain_columns(
     as_of : int
         Milliseconds.
     patience : int
-        Milliseconds. Stalled is only who was observed, and had something to do, for so long and for
-        a part of the span: a record of a quiet topic that has just come is no alarm. After
+        Milliseconds. A share partition counts as stalled only if it was observed with lag for that
+        long and for a part of the span: a new record of a quiet topic is no alarm. After
         ``patience`` alone there is no forecast.
     is_empty : bool[rows]
-        Known: nobody is in the group.
+        True where the group is known to have no members.
     """
     left, known = numbers(lag, "effective_lag")
     busy = known & (left > 0) & ~old.idle & found.observed
@@ -182,13 +182,13 @@ def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats
     first, has_first = first_time(ends)
     since = np.maximum(begin, first)
     then, has_then = end_at(ends, since)
-    # An end that fell (an unclean election) says nothing of what arrived.
+    # After an end that went back (an unclean election), arrivals are unknown.
     known = ended & timed & has_first & has_then & (asked > since) & (now >= then)
     return np.where(known, now - then, 0) * 1000 / np.where(known, asked - since, 1), known
 
 
 def _parts(observed: Arrow) -> _Floats:
-    """What was finished in each part of the span, a row a share partition; 0 where nothing was observed."""
+    """Return offsets finished in each part of the span; 0 where nothing was observed."""
     column = flat(observed.column("finished_bins"))
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
     parts = np.zeros((len(column), BINS))
@@ -197,7 +197,7 @@ def _parts(observed: Arrow) -> _Floats:
 
 
 def _duration(left: NDArray[np.int64], completion: _Floats, arrival: _Floats) -> _Floats:
-    """Milliseconds until nothing is left at these rates; infinite where that never comes."""
+    """Return milliseconds until nothing is left at these rates; infinite if never."""
     net = completion - arrival
     gains = net > _SAME * completion
     lasts = left * 1000 / np.where(gains, net, 1)

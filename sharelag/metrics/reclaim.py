@@ -1,8 +1,8 @@
-"""Log that could be deleted: what every share group is past, if nobody else reads the topic.
+"""Log that could be deleted: offsets that every share group has finished.
 
-KIP-932 leaves that to the future (log cleaning that knows start offsets): Kafka deletes by
-retention alone, whatever share groups have finished. Consumer groups and other readers of a topic
-are not known here, so the answer is one for topics that only share groups read.
+KIP-932 leaves log cleaning by start offsets to the future: Kafka deletes only by retention,
+whatever share groups have finished. Consumer groups and other readers of a topic are unknown here,
+so the result is valid only for topics that only share groups read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sharelag.schemas.arrow import as_table, one_batch
 #: One topic partition.
 RECLAIMABLE = pa.schema(
     [
-        ("topic", pa.string()),  # null: the topic id is not among the offsets
+        ("topic", pa.string()),  # null: no offsets for the topic id
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("groups", pa.int64()),  # share groups that have a state of it
@@ -27,8 +27,8 @@ RECLAIMABLE = pa.schema(
         (
             "start_offset",
             pa.int64(),
-        ),  # the lowest of theirs; null: that of one of them is not known
-        ("group_id", pa.string()),  # whose that is; of several the first by name
+        ),  # the lowest among them; null: that of one of them is unknown
+        ("group_id", pa.string()),  # the group with that offset; of several the first by name
         ("reclaimable", pa.int64()),  # offsets from the log start to there
         ("as_of", schemas.TIMESTAMP),
     ]
@@ -44,20 +44,19 @@ _AGGREGATES = {
 
 
 def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
-    """The offsets of each topic partition that lie below the start offsets of all its share groups.
+    """Return the offsets of each topic partition below the start offsets of all share groups.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` of all share groups: one that is left out could need what is counted
-        here.
+        `sharelag.schemas.LAG` of all share groups: a missing one could still need these records.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: nothing here tells the
-        sizes of records. Unknown where a group has fetched nothing yet: where it will begin, its
-        ``share.auto.offset.reset`` says.
+        `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: record sizes are unknown.
+        Null if a group has fetched nothing yet: its ``share.auto.offset.reset`` decides where it
+        starts.
     """
     schemas.require(lag, schemas.LAG, "lag")
     table = as_table(lag).sort_by([("start_offset", "ascending"), ("group_id", "ascending")])

@@ -1,12 +1,12 @@
 """Reconcile several measures of the same lag: each difference is a sum of reasons.
 
-    described = lag + ...             Kafka's command, against the same formula over what is persisted
-    naive     = lag + ...             end - start: the lag of a consumer group that had committed the start offset
-    effective = lag + ...             what the batches say is unfinished and still in the log
-    true      = effective + ...       what is a record that is not aborted
+    described = lag + ...        Kafka's command, against the same formula on the persisted state
+    naive     = lag + ...        end - start, as for a consumer group that committed the start
+    effective = lag + ...        unfinished offsets, by the batches, that are still in the log
+    true      = effective + ...  records that are not aborted
 
-The dots are the ``differences`` of the row with that ``number``; where both numbers are known they
-add up exactly.
+The dots are the ``differences`` of the row with that ``number``; if both numbers are known they add
+up exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sharelag.schemas.comparisons import DESCRIBED, DIFFERENCE, RECONCILED, SCAN
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
 
-# Why a number differs from the one it is held against.
+# Why a number differs from the one it is compared with.
 COMPLETE_IN_WINDOW = "complete_in_window"
 COUNT_DIFFERS = "count_differs"
 BELOW_LOG_START = "below_log_start"
@@ -38,16 +38,16 @@ NO_STATE = "no_state"
 NOT_DESCRIBED = "not_described"
 UNKNOWN = "unknown"
 REASONS = {
-    COMPLETE_IN_WINDOW: "offsets at or after the start offset whose delivery is complete, by the broker's count",
-    COUNT_DIFFERS: "the broker's delivery complete count differs from the finished offsets in its batches",
-    BELOW_LOG_START: "records below the log start were deleted unread; Kafka's lag still counts them",
+    COMPLETE_IN_WINDOW: "offsets after the start offset with complete delivery, by the broker",
+    COUNT_DIFFERS: "the delivery complete count differs from the state batches' finished offsets",
+    BELOW_LOG_START: "records below the log start were deleted; Kafka still counts them",
     STALE_END_OFFSET: "the end offset is older than the state",
-    MARKERS_OR_COMPACTED: "offsets without a record: markers of transactions, and what compaction removed",
-    ABORTED: "records of aborted transactions; a read_uncommitted group is given them, a read_committed one is not",
-    ANOTHER_MOMENT: "the two were asked at different moments",
-    NO_STATE: "no state of this share partition was among the records",
-    NOT_DESCRIBED: "Kafka's command printed no row of this share partition",
-    UNKNOWN: "nothing that is known here explains it",
+    MARKERS_OR_COMPACTED: "offsets without a record: transaction markers, or removed by compaction",
+    ABORTED: "records of aborted transactions; only read_uncommitted groups receive them",
+    ANOTHER_MOMENT: "the two were measured at different times",
+    NO_STATE: "the records have no state of this share partition",
+    NOT_DESCRIBED: "Kafka's command printed no row for this share partition",
+    UNKNOWN: "unexplained",
 }
 
 _Numbers = NDArray[np.int64]
@@ -57,24 +57,24 @@ _Flags = NDArray[np.bool_]
 def reconcile_arrow(
     lag: Arrow, described: Arrow | None = None, scanned: Arrow | None = None
 ) -> pa.RecordBatch:
-    """The lag of every share partition in five ways, and why they differ.
+    """Return the lag of every share partition by five definitions, and why they differ.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     described : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.comparisons.DESCRIBED`: what Kafka's command printed.
+        `sharelag.schemas.comparisons.DESCRIBED`: the output of Kafka's command.
     scanned : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.comparisons.SCANNED`, of the same windows and offsets.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.comparisons.RECONCILED`: a row a share partition of ``lag``, and one for
-        each that only Kafka described; sorted by group, topic, partition. The true lag of a
-        read_uncommitted group leaves out the aborted records, which it will be given; the
-        difference says how many.
+        `sharelag.schemas.comparisons.RECONCILED`: one row per share partition of ``lag``, and one
+        for each that only Kafka described; sorted by group, topic, partition. The true lag of a
+        read_uncommitted group excludes aborted records, although the group receives them; the
+        difference has their number.
     """
     schemas.require(lag, schemas.LAG, "lag")
     rows = as_table(lag).select(schemas.LAG.names)
@@ -109,7 +109,7 @@ def reconcile_arrow(
 
 
 class _Known(NamedTuple):
-    """A number a row, zero where it is not known."""
+    """One number per row, 0 where unknown."""
 
     values: _Numbers
     known: _Flags
@@ -119,7 +119,7 @@ class _Known(NamedTuple):
 
 
 class _Difference(NamedTuple):
-    """One reason, in the rows where it holds; its size is null in those where only the reason is known."""
+    """One reason, in the rows where it applies; its size is null if unknown."""
 
     number: str
     reason: str
@@ -128,7 +128,7 @@ class _Difference(NamedTuple):
 
 
 class _Terms:
-    """What the formulas are made of, zero where unknown."""
+    """The terms of the formulas, 0 where unknown."""
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
@@ -138,9 +138,9 @@ class _Terms:
         self.complete = _number(rows, "window_complete")
         self.log_start = _number(rows, "log_start_offset")
         self.naive = _Known(self.end.values - self.start.values, self.end.known & self.start.known)
-        #: How far lag was raised to be zero: the formula had given less.
+        #: How much lag was raised to 0 where the formula is negative.
         self.raised = self.lag.values - (self.naive.values - self.count.values)
-        #: What the window holds beyond the end offset.
+        #: Offsets of the window beyond the end offset.
         self.beyond = np.maximum(_number(rows, "window_end_offset").values - self.end.values, 0)
 
 
@@ -157,8 +157,8 @@ def _effective(t: _Terms) -> list[_Difference]:
     stale = t.beyond - t.raised
     differs = t.count.values - t.complete.values
     rest = t.effective.values - t.lag.values - stale - differs
-    # Only the batches tell how many of the deleted offsets were finished; the lag table has their
-    # sum no more.
+    # Only the batches show how many of the deleted offsets were finished; the lag table does not
+    # have their sum.
     deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
     return [
         _sized(EFFECTIVE, STALE_END_OFFSET, stale, both),
@@ -193,7 +193,7 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     both = lag.known & t.lag.known
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
-    # Where only one of them knows a lag, or a row, there is a reason without a size.
+    # If only one side has a lag, or a row, there is a reason without a size.
     one_sided = there & ours & (lag.known != t.lag.known)
     negative = one_sided & t.lag.known & (t.raised > 0)  # Kafka prints a dash for a lag below zero
     return [
@@ -217,7 +217,7 @@ def _matches(lag: _Known, kafkas: pa.Table) -> pa.Array:
 
 
 def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
-    """The rows, and below them those that only Kafka's command printed."""
+    """Return the rows, followed by those that only Kafka's command printed."""
     place = ("group_id", "topic", "partition")
     only = described.filter(pc.invert(pc.is_in(keys(described, place), keys(lag, place))))
     same = ("group_id", "topic", "partition", "as_of")
@@ -230,7 +230,7 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
 
 
 def _beside(rows: pa.Table, other: Arrow, topic: str) -> pa.Table:
-    """The rows of the other table in the order of ours; null where there is no partner."""
+    """Return the rows of the other table in the order of ours; null without a match."""
     place = ("group_id", topic, "partition")
     return beside(keys(rows, place), other, place)
 
@@ -277,6 +277,6 @@ def _add(table: pa.Table, *names: str) -> _Known:
 
 
 def _differ(one: pa.Table, other: pa.Table, name: str) -> _Flags:
-    """Where both know a value, and not the same."""
+    """Return a mask of rows with two known values that differ."""
     a, b = _number(one, name), _number(other, name)
     return np.asarray(a.known & b.known & (a.values != b.values), bool)

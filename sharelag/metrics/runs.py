@@ -1,4 +1,4 @@
-"""Sums over the runs of many windows at once: how many offsets are in some states."""
+"""Sum over the runs of many windows at once: count the offsets in some states."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TERMINAL = tuple(map(int, TERMINAL_STATES))
 
 
 class Runs:
-    """The runs of all windows end to end.
+    """The runs of all windows, concatenated.
 
     Parameters
     ----------
     column : pyarrow.Array
-        ``runs`` of `sharelag.schemas.WINDOWS`; a null has none.
+        ``runs`` of `sharelag.schemas.WINDOWS`; null means no runs.
     """
 
     def __init__(self, column: pa.Array) -> None:
@@ -35,7 +35,7 @@ class Runs:
         low: NDArray[np.int64] | None = None,
         end: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]:
-        """Offsets in these states in each window, those from ``low`` on and below ``end`` where these are given."""
+        """Count the offsets of each window in these states, in ``low <= offset < end`` if given."""
         first = self.first if low is None else np.maximum(self.first, low[self.window])
         last = self.end if end is None else np.minimum(self.end, end[self.window])
         sizes = np.where(np.isin(self.state, states), np.maximum(last - first, 0), 0)

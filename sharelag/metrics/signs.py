@@ -1,4 +1,4 @@
-"""Signs of trouble in a span of history: what was given back, archived and reset, and when first."""
+"""Signs of trouble in a span of history: releases, archived records, resets, with first times."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ _KEY = ["group_id", "topic_id", "partition"]
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
 _SUMS = ("released", "archived", "finished")
 
-#: What happened to one share partition from a moment on. Times are null where it did not happen.
+#: What happened to one share partition since a moment. Times are null if it did not happen.
 SIGNS = pa.schema(
     [
         ("group_id", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        *[(name, pa.int64()) for name in _SUMS],  # offsets; null where none is known
+        *[(name, pa.int64()) for name in _SUMS],  # offsets; null where unknown
         *[(name, TIMESTAMP) for name in _TIMES],
         ("first_record", TIMESTAMP),
         ("last_record", TIMESTAMP),
-        ("is_born", pa.bool_()),  # its first record created it
+        ("is_born", pa.bool_()),  # created by the first record in the span
         (
             "missing",
             pa.int64(),
-        ),  # records before which others may be missing, or whose changes are not known
+        ),  # records with others possibly missing before them, or with unknown changes
     ]
 )
 
 
 def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
-    """What the history of a span says of each share partition.
+    """Return what happened to each share partition in a span of history.
 
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, those of each in the order of
-        the log.
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
     since : datetime
-        Rows before it do not count.
+        Earlier rows are ignored.
 
     Returns
     -------
     pyarrow.Table
-        `SIGNS`, a row a share partition with records in the span.
+        `SIGNS`, one row per share partition with records in the span.
     """
     schemas.require(history, schemas.HISTORY, "history")
     table = as_table(history).select(schemas.HISTORY.names).cast(schemas.HISTORY)
@@ -74,7 +73,7 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
         ("record_timestamp", "max"),
     ]
     asked = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
-    # With threads the order is another.
+    # Threads would change the order.
     found = table.group_by(_KEY, use_threads=False).aggregate(asked)
     born = pc.and_(
         found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0)
@@ -88,21 +87,20 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
 
 
 def _is_reset(history: pa.Table) -> pa.ChunkedArray:
-    """Where a state was replaced, which is not seen in the first record that is left of a share partition."""
-    # Epoch 0 is the state that a share partition begins with.
+    """Whether a state was replaced; unknown for the first remaining record of a share partition."""
+    # A share partition starts with epoch 0.
     later = pc.greater(history.column("snapshot_epoch"), 0)
     return pc.and_(pc.and_(history.column("replaced"), history.column("follows")), later)
 
 
 def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
-    """Where records may be missing before a row that is later than a moment, or its changes are not known."""
+    """Whether records may be missing before a row of the span, or its changes are unknown."""
     later = pc.greater(history.column("record_timestamp"), pa.scalar(begin))
     exists = pc.not_equal(history.column("record_kind"), "tombstone")
-    # What a share partition did before the first record that is left of it; and where a state is
-    # partial.
+    # Changes are unknown before the first remaining record of a share partition, and while a state
+    # is partial.
     missing = pc.invert(pc.and_(history.column("follows"), history.column("from_snapshot")))
-    # Of a share partition without a start offset nothing was fetched yet, and what is replaced
-    # gives nothing back.
+    # Without a start offset nothing was fetched yet, so replacing the state releases nothing.
     counts = pc.and_not(history.column("start_offset").is_valid(), history.column("replaced"))
     changes = pc.and_(history.column("released").is_valid(), history.column("archived").is_valid())
     found = pc.or_(missing, pc.and_not(counts, changes))

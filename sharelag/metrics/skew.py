@@ -1,15 +1,15 @@
 """Why lag is spread unevenly: data skew, consumer starvation, or assignment skew.
 
-Each of the three names partitions (or members) that differ in something other than lag, and holds
-when the lag crowds there: their part of the lag is larger than their part of the partitions (or
-members) by `EXCESS` or more.
+Each of the three is about partitions (or members) that differ in something other than lag, and
+applies if the lag concentrates there: their share of the lag exceeds their share of the partitions
+(or members) by `EXCESS` or more.
 
-    data_skew        partitions into which more arrived than into the average one
+    data_skew        partitions that received more than the average one
     starvation       partitions with fewer members than the average one
     assignment_skew  members with more partitions than the average one, by two or more
 
-An uneven lag that crowds in none of these is only `uneven`: look at single partitions then, at what
-holds their start offset.
+An uneven lag that does not concentrate in any of these is only `uneven`: then look at single
+partitions and at what blocks their start offset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sharelag.metrics.spread import spread_columns
 from sharelag.schemas import TIMESTAMP, Arrow
 from sharelag.schemas.arrow import flat, one_batch
 
-NO_MEMBERS = "no_members"  # there is lag, and nobody to consume it: no matter of balance
+NO_MEMBERS = "no_members"  # there is lag but no member: not a matter of balance
 STARVATION = "starvation"
 ASSIGNMENT_SKEW = "assignment_skew"
 DATA_SKEW = "data_skew"
@@ -32,57 +32,55 @@ UNEVEN = "uneven"
 EVEN = "even"
 NO_LAG = "no_lag"
 VERDICTS = {
-    NO_MEMBERS: "there is lag and no member: start consumers before balancing anything",
-    STARVATION: "the lag is on partitions that fewer members than average may fetch from",
-    ASSIGNMENT_SKEW: "the lag is with members that have more partitions than the others",
-    DATA_SKEW: "the lag is on partitions into which more records arrive than into the others",
-    UNEVEN: "the lag is uneven, but neither arrivals nor members, as far as known, say why",
+    NO_MEMBERS: "there is lag but no member: start consumers before balancing anything",
+    STARVATION: "the lag is on partitions with fewer members than average",
+    ASSIGNMENT_SKEW: "the lag is on members with more partitions than the others",
+    DATA_SKEW: "the lag is on partitions that receive more records than the others",
+    UNEVEN: "the lag is uneven, but neither known arrivals nor members explain it",
     EVEN: "the lag is spread evenly",
     NO_LAG: "there is no lag",
 }
 
-#: How much larger the part of the lag has to be: one in five offsets would have to move for it to
-#: be even.
+#: Minimum excess of the share of the lag: one in five offsets would have to move to make it even.
 EXCESS = 0.2
-#: How much larger the part of the arrivals has to be for them to be called uneven.
+#: Minimum excess of the share of arrivals that counts as uneven.
 _ARRIVALS_EXCESS = 0.1
 
-#: What the lag of one group crowds around, with the figures that show it. All parts are between 0
-#: and 1.
+#: Where the lag of one group concentrates, with the figures. All shares are between 0 and 1.
 SKEW = pa.schema(
     [
         ("group_id", pa.string()),
         ("verdict", pa.string()),  # one of `VERDICTS`; null: no lag is known
-        ("findings", pa.list_(pa.string())),  # all of the three that hold, the clearest first
+        ("findings", pa.list_(pa.string())),  # those of the three that apply, strongest first
         ("lag", pa.float64()),
         ("lag_gini", pa.float64()),
         ("lag_max_mean", pa.float64()),
         (
             "lag_hoover",
             pa.float64(),
-        ),  # the part of the lag that would have to move for it to be even
+        ),  # the share of the lag that would have to move to make it even
         ("partitions", pa.int64()),
         ("unknown_lags", pa.int64()),
         (
             "busy_partitions",
             pa.float64(),
-        ),  # the part of the partitions with more arrivals than the average one
-        ("busy_arrived", pa.float64()),  # their part of the arrivals
-        ("busy_lag", pa.float64()),  # their part of the lag
-        ("finished_gini", pa.float64()),  # how unevenly work was done
+        ),  # the share of partitions with more arrivals than the average one
+        ("busy_arrived", pa.float64()),  # their share of the arrivals
+        ("busy_lag", pa.float64()),  # their share of the lag
+        ("finished_gini", pa.float64()),  # inequality of finished offsets
         ("members", pa.int64()),
-        ("idle_members", pa.int64()),  # with no partition assigned
-        ("unattended_partitions", pa.int64()),  # with no member
+        ("idle_members", pa.int64()),  # without assigned partitions
+        ("unattended_partitions", pa.int64()),  # without members
         (
             "starved_partitions",
             pa.float64(),
-        ),  # the part of the partitions with fewer members than the average one
+        ),  # the share of partitions with fewer members than the average one
         ("starved_lag", pa.float64()),
         ("max_partitions", pa.int64()),  # of one member
         (
             "loaded_members",
             pa.float64(),
-        ),  # the part of the members with more partitions than the average one
+        ),  # the share of members with more partitions than the average one
         ("loaded_lag", pa.float64()),
         ("as_of", TIMESTAMP),
     ]
@@ -100,18 +98,18 @@ def skew_arrow(
     observed: Arrow | None = None,
     past: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """What the lag of each group crowds around.
+    """Return where the lag of each group concentrates.
 
     Parameters
     ----------
     lag, members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table
-        As for `sharelag.metrics.loads.partition_loads`. Without ``past`` no data skew can be told,
-        without ``members`` no other.
+        As for `sharelag.metrics.loads.partition_loads`. Data skew needs ``past``, the others need
+        ``members``.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `SKEW`, a row a group, sorted by group.
+        `SKEW`, one row per group, sorted by group.
     """
     partitions = partition_loads(lag, members, groups, observed, past)
     if partitions.num_rows == 0:
@@ -171,7 +169,7 @@ class _Groups:
         starved = self._above(-self.members, self.code)
         one = np.where(
             np.isnan(self.lag), np.nan, 1.0
-        )  # parts of what has a lag, so that they can be compared
+        )  # shares among partitions with a lag, so that they are comparable
         return {
             "lag": spread.total,
             "lag_gini": spread.gini,
@@ -215,13 +213,13 @@ class _Groups:
         }
 
     def _above(self, values: _Floats, code: _Ints) -> _Bools:
-        """Which are larger than the mean of their group, by more than rounding."""
+        """Whether values exceed the mean of their group by more than rounding errors."""
         number = np.bincount(code[~np.isnan(values)], minlength=self.size)
         mean = known_sums(values, code, self.size) / np.maximum(number, 1)
         return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
 
     def _part(self, chosen: _Bools, weight: _Floats, told_by: _Floats, code: _Ints) -> _Floats:
-        """Part of the weight that the chosen have, among those of which it is known whether they are chosen."""
+        """Return the share of the weight of the chosen, among those with a known choice."""
         known = ~np.isnan(told_by) & ~np.isnan(weight)
         whole = known_sums(np.where(known, weight, np.nan), code, self.size)
         part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)
@@ -229,7 +227,7 @@ class _Groups:
 
 
 def _findings(crowding: dict[str, _Floats]) -> pa.Array:
-    """The names of those that hold in each group, the clearest first."""
+    """Return the names of those that apply to each group, strongest first."""
     excess = np.stack(list(crowding.values()), axis=1)
     excess = np.where(excess >= EXCESS - 1e-9, excess, -np.inf)  # NaN, too
     order = np.argsort(-excess, axis=1, kind="stable")

@@ -1,16 +1,16 @@
-"""Figures of inequality, for many segments of a column at once.
+"""Measures of inequality, for many segments of a column at once.
 
 For the n known numbers x of a segment, sorted, with mean m and total t:
 
     max_mean    max(x) / m
-    gini        sum over i of (2 i - n - 1) x[i] / (n t), which is the mean absolute difference over 2 m
+    gini        sum over i of (2 i - n - 1) x[i] / (n t); the mean absolute difference over 2 m
     cv          square root of the mean of (x - m) ** 2, over m
     top_share   the largest (top3_share: the three largest together) / t
     jain        t ** 2 / (n times the sum of x ** 2), after R. Jain et al., DEC-TR-301
-    hoover      sum of |x - m| / (2 t): the part that would have to move for all to have the same
+    hoover      sum of |x - m| / (2 t): the part that would have to move to make all equal
 
-All are the same for numbers of another unit or order, and (but for the shares) when every number
-occurs k times over.
+All are invariant under changes of unit and order, and (except the shares) under repetition of all
+numbers.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _Ints = NDArray[np.int64]
 
 
 class Spread(NamedTuple):
-    """The figures of every segment; NaN where they cannot be said."""
+    """The measures of every segment; NaN where undefined."""
 
     items: _Ints  # numbers, known or not
-    unknown: _Ints  # those among them that are not known
-    total: _Floats  # of the known ones, as are mean, min and max; NaN when there are none
+    unknown: _Ints  # unknown ones among them
+    total: _Floats  # of the known ones, as are mean, min and max; NaN if there are none
     mean: _Floats
     min: _Floats
     max: _Floats
-    max_mean: _Floats  # this and the following: NaN when the total is 0, too
+    max_mean: _Floats  # this and the following: NaN also if the total is 0
     gini: _Floats
     cv: _Floats
     top_share: _Floats
@@ -43,12 +43,12 @@ class Spread(NamedTuple):
 
 
 def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
-    """How unevenly the numbers of each segment are spread.
+    """Return how unevenly the numbers of each segment are spread.
 
     Parameters
     ----------
     values : numpy.ndarray of float64, shape (n,)
-        At least 0; NaN where not known.
+        At least 0; NaN where unknown.
     segment : numpy.ndarray of int64, shape (n,)
         Which segment each number belongs to, from 0 to ``segments - 1``, in any order.
     segments : int
@@ -61,11 +61,11 @@ def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
     Raises
     ------
     ValueError
-        When a number is negative or infinite: a share of such a total means nothing.
+        When a number is negative or infinite.
     """
     known = ~np.isnan(values)
     if (values[known] < 0).any() or np.isinf(values).any():
-        raise ValueError("a spread is of numbers that are 0 or more, and finite")
+        raise ValueError("values must be finite and at least 0")
     items = np.bincount(segment, minlength=segments)
     numbers = np.bincount(segment[known], minlength=segments)
     order = np.lexsort((values, segment))
@@ -81,12 +81,11 @@ def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
 
 
 def _figures(values: _Floats, begins: _Ints, numbers: _Ints) -> dict[str, _Floats]:
-    """Figures of segments that are not empty, one after the other, each ascending."""
+    """Return the measures of non-empty, contiguous segments, each ascending."""
     largest = values[begins + numbers - 1]
     which = np.repeat(np.arange(len(numbers)), numbers)
     rank = np.arange(len(values)) - begins[which] + 1
-    # As parts of the largest, so that no square or sum is beyond a float; all 0 where there is
-    # nothing to spread.
+    # Divide by the largest so that squares and sums stay within a float; all 0 without a total.
     unit = np.where(largest > 0, largest, 1.0)
     part = values / unit[which]
 

@@ -32,23 +32,23 @@ _KEPT = (
 
 
 def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
-    """The lag of every share partition at each of some moments.
+    """Return the lag of every share partition at several moments.
 
     Parameters
     ----------
     history : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HISTORY`, sorted as `history_arrow` does.
+        `sharelag.schemas.HISTORY`, in the order of `history_arrow`.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a topic partition and moment; those of other moments are
-        left out.
+        `sharelag.schemas.OFFSETS`, one row per topic partition and moment; other moments are
+        ignored.
     moments : sequence of datetime
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.TIMELINE`, a row a moment and share partition that existed then, sorted by
-        share partition, then moment. Where the end offset of a moment is not known, or records
-        before it are missing, lag is null.
+        `sharelag.schemas.TIMELINE`, one row per moment and share partition that existed then,
+        sorted by share partition, then moment. Lag is null if the end offset at the moment is
+        unknown or earlier records are missing.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):
@@ -69,12 +69,12 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
 def _last_rows(
     table: pa.Table, moments: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each share partition and moment its last row until then, and the moment's number; where there is one."""
+    """Return each share partition's last row up to each moment, and the moment's number."""
     codes = keys(table, [*(name for name in HISTORY_KEY[:-1] if name != "group_id"), "group_id"])
     code = codes.dictionary_encode().indices.to_numpy().astype(np.int64)
     time, _ = numbers(table, "record_timestamp")
     begins = np.flatnonzero(np.diff(code, prepend=-1))
-    # Clocks of brokers may differ: a record counts from when all before it do.
+    # Brokers' clocks may differ: a record counts once all before it do.
     low = min(int(time.min()), int(moments[0]))
     width = max(int(time.max()), int(moments[-1])) - low + 2
     place = np.arange(len(begins), dtype=np.int64).repeat(np.diff(np.append(begins, len(code))))
@@ -122,5 +122,5 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schemas.TIMELINE)
 
 
-#: Why a lag of the past is null, beside the reasons of `sharelag.metrics.lag`.
+#: Why a past lag is null, in addition to the reasons of `sharelag.metrics.lag`.
 RECORDS_MISSING = "records_missing"

@@ -1,12 +1,12 @@
-"""Lag that would be archived if share groups gave records up at an age.
+"""Lag that would be archived if share groups had a record TTL.
 
-KIP-932 leaves such a record TTL to the future; Kafka archives by the delivery limit and by the
+KIP-932 leaves a record TTL to the future; Kafka archives by the delivery count limit and by the
 log's retention.
 
-How old the record at an offset is, we know of few: of those that were asked for, and, from moments
-at which the end of the topic partition is known, that all before it are older. So the answer is a
-number between two that are certain. It takes for granted that times ascend in a log, as brokers' do
-(``message.timestamp.type=LogAppendTime``), and producers' about.
+The age of a record is known for few offsets: for those that were looked up, and, where the end of
+the topic partition at a moment is known, all before it are older. So the result is an estimate
+between two certain bounds. It assumes that timestamps ascend in a log, which is exact with
+``message.timestamp.type=LogAppendTime`` and approximate with producers' timestamps.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from sharelag.schemas.arrow import as_table, beside, flat, keys
 ARCHIVED = pa.schema(
     [
         ("group_id", pa.string()),
-        ("topic", pa.string()),  # null: the topic id is not among the offsets
+        ("topic", pa.string()),  # null: no offsets for the topic id
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         (
             "effective_lag",
             pa.int64(),
-        ),  # unfinished offsets still in the log, of which the following are part
+        ),  # unfinished offsets in the log; the following are part of them
         (
             "archived",
             pa.int64(),
-        ),  # those as old as the TTL or older, about; null: no end of a time before is known
-        ("archived_low", pa.int64()),  # so many at least; null: nothing is known of records so old
-        ("archived_high", pa.int64()),  # so many at most
+        ),  # estimate of those as old as the TTL or older; null: no earlier end is known
+        ("archived_low", pa.int64()),  # lower bound; null: nothing is known about such old records
+        ("archived_high", pa.int64()),  # upper bound
         ("as_of", schemas.TIMESTAMP),
     ]
 )
@@ -55,17 +55,16 @@ _Bools = NDArray[np.bool_]
 def archived_by_ttl(
     lag: Arrow, windows: Arrow, past_offsets: Arrow, times: Arrow, as_of: datetime, ttl: timedelta
 ) -> pa.RecordBatch:
-    """The unfinished offsets of each share partition whose records are as old as a TTL.
+    """Count the unfinished offsets of each share partition that are older than a TTL.
 
     Parameters
     ----------
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG` at the moment ``as_of``.
     windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS` of the same share partitions: what is finished among old offsets
-        is no lag.
+        `sharelag.schemas.WINDOWS` of the same share partitions: finished offsets are not lag.
     past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the answer is
+        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the result is
         exact.
     times : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.TIMES` of any records.
@@ -75,19 +74,17 @@ def archived_by_ttl(
     Returns
     -------
     pyarrow.RecordBatch
-        `ARCHIVED`, a row a row of the lag table, in its order. Null where the effective lag is not
-        known, and where a share partition has several states, of which we cannot tell which one the
-        lag is of.
+        `ARCHIVED`, one row per row of the lag table, in its order. Null where the effective lag is
+        unknown, and where a share partition has several states, so that it is unknown which of them
+        the lag belongs to.
 
     Raises
     ------
     InputError
-        When the TTL is not positive, or a table is another one.
+        When the TTL is not positive, or a table has the wrong columns.
     """
     if ttl <= timedelta():
-        raise InputError(
-            f"a record TTL of {ttl} would archive everything at once: give a positive one"
-        )
+        raise InputError(f"the record TTL must be positive, not {ttl}")
     tables = {"LAG": lag, "WINDOWS": windows, "OFFSETS": past_offsets, "TIMES": times}
     for name, table in tables.items():
         schemas.require(table, getattr(schemas, name), name.lower())
@@ -98,7 +95,7 @@ def archived_by_ttl(
     (low, has_low), (high, has_high) = _bounds(ends, then)
     about, between = end_at(ends, np.full(lag.num_rows, then))
     left = _Left(lag, windows)
-    none = left.known & has_high & (left.below(high) == 0)  # then the others are none as well
+    none = left.known & has_high & (left.below(high) == 0)  # then the others are 0 as well
     bounds = left.known & has_low & has_high
     counts = {
         "effective_lag": (left.all, left.counted),
@@ -118,12 +115,11 @@ def _ends_then(past_offsets: Arrow) -> pa.Table:
 
 
 def _marks(times: Arrow, then: int) -> pa.Table:
-    """Records whose time is known, as ends: the log ended behind an old one by then, and before a young one after."""
+    """Turn records with known times into ends: after an older record, before a younger one."""
     time, timed = numbers(times, "timestamp")
     offset, _ = numbers(times, "offset")  # known where the time is
     old = time <= then
-    # Of one millisecond there may be more records: that one of them is of exactly then does not
-    # bound the others.
+    # Several records can have the same millisecond: one of exactly that time bounds nothing.
     at = np.where(old, np.minimum(time, then - 1), time)
     known = timed & (time >= 0)  # -1: a record without a time
     columns = {name: flat(times.column(name)) for name in ("topic", "topic_id", "partition")}
@@ -137,7 +133,7 @@ def _marks(times: Arrow, then: int) -> pa.Table:
 
 
 def _bounds(ends: Ends, then: int) -> tuple[tuple[_Longs, _Bools], tuple[_Longs, _Bools]]:
-    """The last end known by then, and the first known from then on, of each row's topic partition."""
+    """Return the last end known up to a time and the first known after it, for each row."""
     places = int(max(ends.place.max(initial=-1), ends.rows.max(initial=-1))) + 1
     lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     low, high = np.full(places, lowest), np.full(places, highest)
@@ -151,7 +147,7 @@ def _bounds(ends: Ends, then: int) -> tuple[tuple[_Longs, _Bools], tuple[_Longs,
 
 
 class _Left:
-    """What is unfinished in each share partition, by the batches."""
+    """The unfinished offsets of each share partition, by the batches."""
 
     def __init__(self, lag: Arrow, windows: Arrow) -> None:
         ours, theirs = keys(lag, _KEY), keys(windows, _KEY)
@@ -164,6 +160,6 @@ class _Left:
         self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
 
     def below(self, end: _Longs) -> _Longs:
-        """Unfinished offsets below an end."""
+        """Count unfinished offsets below an end."""
         upto = np.clip(end, self._start, np.maximum(self._end, self._start))
         return upto - self._start - self._runs.sum(TERMINAL, self._start, upto)

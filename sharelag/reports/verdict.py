@@ -24,7 +24,7 @@ from sharelag.tables.reasons import REASONS
 
 FORMAT = 1
 #: A drain for which somebody has to do something, whatever the cause.
-_NEVER = {"stalled": "nothing is finished any more", "grows": "more arrives than is finished"}
+_NEVER = {"stalled": "nothing is being finished", "grows": "more arrives than is finished"}
 _OWN_RULE = {
     "rule": "drain",
     "level": "warning",

@@ -11,7 +11,7 @@ from sharelag.schemas.records import STATE_BATCH, TIMESTAMP
 LAG = pa.schema(
     [
         ("group_id", pa.string()),
-        ("topic", pa.string()),  # null: the topic id is not among the offsets
+        ("topic", pa.string()),  # null: no offsets for the topic id
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         (
@@ -66,7 +66,7 @@ ROLLUP = pa.schema(
 
 _SHARE_PARTITION = [
     ("group_id", pa.string()),
-    ("topic", pa.string()),  # null: the topic id is not among the offsets
+    ("topic", pa.string()),  # null: no offsets for the topic id
     ("topic_id", pa.string()),
     ("partition", pa.int32()),
 ]

@@ -47,11 +47,7 @@ def service(
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
-        why = (
-            "nobody is in the group who could be timed"
-            if rate
-            else "no rate of completion is known"
-        )
+        why = "the group has no members to measure" if rate else "no rate of completion is known"
         assumed.append(f"1 ms of work for each record, since {why}")
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)

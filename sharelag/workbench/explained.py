@@ -50,7 +50,7 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
     }
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
         name = group["group_id"]
-        nobody = "nobody is in the group" if name in emptied else ""
+        nobody = "the group has no members" if name in emptied else ""
         if nobody and emptied[name]:
             nobody += f" since {iso(emptied[name])}"
         state = _state(group, progress[name], nobody)

@@ -209,7 +209,7 @@ def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> Non
 
 def test_a_sum_by_something_else_names_what_there_is(spark: SparkSession) -> None:
     lag = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
-    with pytest.raises(InputError, match="cannot sum up by 'member': choose one of group, topic"):
+    with pytest.raises(InputError, match="cannot sum lag by 'member': choose one of group, topic"):
         sharelag.rollup(lag, by="member")
 
 

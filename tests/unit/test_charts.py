@@ -373,7 +373,7 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
         figure.data[0]
         .hovertext[4]
         .endswith(
-            "lag unknown: no record was fetched yet, so the start offset is not known<br>age unknown"
+            "lag unknown: no record was fetched yet, so the start offset is unknown<br>age unknown"
         )
     )
 
@@ -900,7 +900,7 @@ def test_the_forecast_has_its_interval_or_words() -> None:
     assert list(points.error_x.arrayminus) == [1, 0.5]
     assert (list(never.y), never.x[0]) == ([2], pytest.approx(2 + points.error_x.array[0]))
     words = [note.text for note in figure.layout.annotations]
-    assert words[0] == "stalled: nothing is finished any more"
+    assert words[0] == "stalled: nothing is being finished"
     assert words[1] == "never: as much arrives as is finished, or more (at best in 1m\u00a030s)"
     assert words[2].startswith("? unknown: ")
     assert "at 2026-11-21 03:12:00 UTC" in points.hovertext[0]
@@ -1022,7 +1022,7 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
         "holds 1\u202f234 offsets",
         "holds ? offsets",
     ]
-    assert figure.layout.meta["title"] == "g: nobody is in the group, and 1 other cause"
+    assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"
     assert figure.layout.meta["facts"][1] == (
         "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 cause holds."
     )

@@ -531,7 +531,7 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
         for row in whole.table.to_pylist()
         if row["group_id"] == "analytics" and not row["value"]
     }
-    assert "not judged: no record was fetched yet, so the start offset is not known" in begun
+    assert "not judged: no record was fetched yet, so the start offset is unknown" in begun
     file = tmp_path / "rules.yaml"
     soon = text.replace("critical: 1\n    for: 1m", "critical: 1\n    for: 10s")
     assert soon != text
@@ -575,7 +575,7 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
             None,
             1,
         )
-        assert row["summary"] == "no record was fetched yet, so the start offset is not known"
+        assert row["summary"] == "no record was fetched yet, so the start offset is unknown"
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
     assert outcome(source, "measure: imbalance, warn: 3")["level"] == "ok"
     # Its end is not known either; that it was never fetched is.

@@ -120,7 +120,7 @@ def test_what_is_not_known_is_not_called_right() -> None:
     assert evidence.lag.column("effective_lag").null_count == evidence.lag.num_rows > 0
     text = "\n".join(explained(evidence, explain(evidence, PATIENCE)))
     assert "nothing wrong" not in text
-    assert "not all is known: the end offset of that moment is not known" in " ".join(text.split())
+    assert "not all is known: the end offset at that moment is unknown" in " ".join(text.split())
 
 
 def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
@@ -128,10 +128,10 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     evidence = investigate.gather(CaptureInput(CAPTURE), "local")
     since = {row["group_id"]: iso(row["emptied"]) for row in evidence.groups.to_pylist()}
     state = {group.group: group.state for group in told(evidence, NOTHING)}
-    assert state["billing"].endswith(f", nobody is in the group since {since['billing']}")
+    assert state["billing"].endswith(f", the group has no members since {since['billing']}")
     assert "drains" not in state["billing"]  # the rates seen were of members who are gone
     assert (
-        f"nobody is in the group since {since['analytics']}, but not all is known: "
+        f"the group has no members since {since['analytics']}, but not all is known: "
         in state["analytics"]
     )
     assert state["refunds"].endswith(", nothing wrong")  # nothing waits there
@@ -141,7 +141,7 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
         pa.nulls(len(since), schemas.TIMESTAMP),
     )
     state = {group.group: group.state for group in told(replace(evidence, groups=unseen), NOTHING)}
-    assert state["billing"].endswith(", nobody is in the group")
+    assert state["billing"].endswith(", the group has no members")
     bare = replace(evidence, groups=schemas.GROUPS.empty_table())
     assert not [group.state for group in told(bare, NOTHING) if "nobody" in group.state]
 

@@ -190,7 +190,7 @@ def test_all_records_of_a_key_are_on_one_partition() -> None:
         "record_topic": STATE_TOPIC,
         "record_partition": home + 1,
         "belongs": home,
-        "summary": f"its coordinator looks for it in partition {home}, not in {home + 1}",
+        "summary": f"its coordinator reads it from partition {home}, not from {home + 1}",
     }
     assert (
         named(findings(health_table(wrong), windows(wrong))) == []
@@ -239,7 +239,7 @@ def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     (found,) = findings(health_table(*gap), windows(*gap)).to_pylist()
     assert (found["finding"], found["summary"]) == (
         "missing",
-        "8 offsets from 0 to 9 were not there",
+        "8 offsets are missing from 0 to 9",
     )
     # The records are a second apart, the snapshot is of 5 ms: 600 s later it should have been
     # renewed.

@@ -42,7 +42,7 @@ def test_the_name_of_an_mbean() -> None:
     "text", ["", "kafka.server", "kafka.server:name=x", "kafka.server:type=a,,b=c", ":type=a"]
 )
 def test_what_is_no_name_of_an_mbean(text: str) -> None:
-    with pytest.raises(InputError, match="is no name of an MBean"):
+    with pytest.raises(InputError, match="invalid MBean name"):
         parse_mbean(text)
 
 

@@ -269,7 +269,10 @@ def test_a_state_that_was_created_is_no_reset() -> None:
 
 
 def cause(
-    group: str, since: str | None, severity: str = "critical", words: str = "nobody is in the group"
+    group: str,
+    since: str | None,
+    severity: str = "critical",
+    words: str = "the group has no members",
 ) -> Any:
     one = {"cause": "x", "severity": severity, "summary": words, "advice": None, "since": since}
     return {"group_id": group, "causes": [one], "rules": []}
@@ -311,7 +314,7 @@ def cause(
 )
 def test_what_began_since_then_and_where(causes: list[Any], said: str | None) -> None:
     assert _began({"groups": causes, "rules": []}, BEGIN) == (
-        said and said.format("nobody is in the group")
+        said and said.format("the group has no members")
     )
 
 
@@ -320,5 +323,5 @@ def test_a_cause_that_is_older_elsewhere() -> None:
     said = happened(case, verdict(case))
     # Of clickstream everybody left at 11:44:17.
     assert said.endswith(
-        " From 11:44:32 UTC on, first billing, then 3 more: nobody is in the group."
+        " From 11:44:32 UTC on, first billing, then 3 more: the group has no members."
     )

@@ -88,7 +88,8 @@ def test_groups_whose_rates_are_not_known_are_counted() -> None:
 
 def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
     assert reviewed(scenario("poison")) == (
-        "1 share group finished no less than arrived. poison: some records fail at every delivery, up to the limit."
+        "1 share group finished no less than arrived. "
+        "poison: some records fail at every delivery, up to the delivery limit."
     )
     assert reviewed(scenario("healthy")) == "1 share group finished no less than arrived."
     wrong = "1 of 2 share groups needs attention."
@@ -284,7 +285,7 @@ def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:
     assert [(group["level"], len(group["rules"])) for group in told["groups"]] == [("warning", 0)]
     assert told["level"] == "critical"
     assert told["headline"].startswith(
-        "poison: some records fail at every delivery, up to the limit. The cluster: state: "
+        "poison: some records fail at every delivery, up to the delivery limit. The cluster: state: "
     )
 
 

@@ -340,9 +340,7 @@ def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
 
 def test_a_dash_says_why(demo: Workbench) -> None:
     html = demo.lag("analytics")._repr_html_()
-    assert (
-        'title="no record was fetched yet, so the start offset is not known"><bdi>-</bdi>' in html
-    )
+    assert 'title="no record was fetched yet, so the start offset is unknown"><bdi>-</bdi>' in html
 
 
 def test_long_tables_say_what_is_left_out(demo: Workbench) -> None:
