@@ -352,7 +352,7 @@ def test_what_we_may_not_see_is_unknown(
     assert found == [("O", 4, "delete", -1), ("H", 4, None, None), ("H", 0, None, None)]
     times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
-    assert f"not allowed to read {hidden}" in caplog.text
+    assert f"not authorized to read {hidden}" in caplog.text
     # Who asks to look at the records is told what is missing.
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)
     with pytest.raises(AuthorizationError, match=f"--operation Read .*{hidden}"):

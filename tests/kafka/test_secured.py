@@ -176,7 +176,7 @@ def test_a_mechanism_that_the_listener_does_not_have(secured: KafkaBroker, tmp_p
 
 def test_no_permission_on_the_state_topic(secured: KafkaBroker, tmp_path: Path) -> None:
     line = _the_line(_lag(secured, _file(tmp_path, "bob", USERS["bob"])))
-    assert "not allowed to read __share_group_state" in line
+    assert "not authorized to read __share_group_state" in line
     assert "kafka-acls.sh --add" in line
     assert "--operation Read --operation Describe --topic __share_group_state" in line
 
@@ -202,7 +202,7 @@ def test_no_broker_at_the_address(tmp_path: Path, command: list[str]) -> None:
         begun = time.monotonic()
         done = sharelag(*arguments, "--bootstrap-server", address, "--timeout", "1000")
     assert time.monotonic() - begun < 15
-    assert f"no broker answers at {address} within 1 s" in _the_line(done)
+    assert f"no broker answered at {address} within 1 s" in _the_line(done)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -214,7 +214,7 @@ def test_somebody_who_never_answers(tmp_path: Path) -> None:
         begun = time.monotonic()
         done = sharelag("lag", "--bootstrap-server", address, "--timeout", "2000")
     assert time.monotonic() - begun < 15
-    assert f"no broker answers at {address} within 2 s" in _the_line(done)
+    assert f"no broker answered at {address} within 2 s" in _the_line(done)
 
 
 def test_a_name_that_does_not_resolve() -> None:

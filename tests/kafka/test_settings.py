@@ -269,9 +269,7 @@ def test_what_we_may_not_see_is_null_with_a_warning(
     assert {row["scope"] for row in table.to_pylist()} == {"group", "topic", "broker"}
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == 3
-    assert (
-        "the settings of group 'g' are not known: grant DESCRIBE_CONFIGS on group 'g'" in warnings
-    )
+    assert "the settings of group 'g' are unknown: grant DESCRIBE_CONFIGS on group 'g'" in warnings
     assert {value.source for value in in_force(table, "g").values()} == {"assumed"}
 
 
@@ -296,7 +294,7 @@ def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -
             [{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}]
         )
     assert agreed == {name: (None, "broker"), "x": ("1", "broker")}
-    assert "brokers disagree on group.share.max.size (200, 300)" in caplog.text
+    assert "brokers have different values of group.share.max.size (200, 300)" in caplog.text
     assert _agreed([{name: ("200", "default")}, None]) is None
 
 

@@ -362,7 +362,7 @@ def test_nobody_there(
     begun = time.monotonic()
     with pytest.raises(
         BrokerUnreachableError,
-        match=r"no broker answers at 127\.0\.0\.1:1 within 1 s.*refused.*check",
+        match=r"no broker answered at 127\.0\.0\.1:1 within 1 s.*refused.*check",
     ):
         ask(config)
     assert time.monotonic() - begun < 3

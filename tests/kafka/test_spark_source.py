@@ -193,7 +193,7 @@ _REFUSED = [
     ({"subscribe": "TOPIC", "kafka.no.such.setting": "1"}, "no.such.setting"),
     ({"subscribe": "TOPIC", "kafka.isolation.level": "read_committed"}, "read_uncommitted"),
     ({"subscribe": "TOPIC", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "1000"},
-     "no broker answers at 127.0.0.1:1 within 1 s"),
+     "no broker answered at 127.0.0.1:1 within 1 s"),
 ]  # fmt: skip
 
 

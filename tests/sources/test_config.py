@@ -167,7 +167,10 @@ def test_oauthbearer(credentials: dict[str, str]) -> None:
             {"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET};'},
             "quotation mark is not closed",
         ),
-        ({"sasl.jaas.config": f'{PLAIN} username="a" password="{SECRET}";'}, "comes 'required'"),
+        (
+            {"sasl.jaas.config": f'{PLAIN} username="a" password="{SECRET}";'},
+            "followed by 'required'",
+        ),
         ({"sasl.jaas.config": f'{PLAIN} required username="a" {SECRET};'}, 'name="value" pairs'),
         ({"sasl.jaas.config": f"{PLAIN} required; {SCRAM} required;"}, "exactly one login module"),
         ({"sasl.jaas.config": SECRET}, "must end with a ';'"),
@@ -175,7 +178,7 @@ def test_oauthbearer(credentials: dict[str, str]) -> None:
         ({"sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, 'add username="..."'),
         (
             {"sasl.jaas.config": f'{SCRAM} required username="a" password="{SECRET}";'},
-            "make them agree",
+            "make them match",
         ),
         (
             {"sasl.jaas.config": f'com.example.Own required password="{SECRET}";'},

@@ -143,7 +143,7 @@ def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
         found = list(checks(client_config(address, timeout=1)))
     assert [check.what for check in found] == ["java", "spark", "broker"]
     assert found[-1].verdict == "fail"
-    assert found[-1].found.startswith(f"no broker answers at {address} within 1 s")
+    assert found[-1].found.startswith(f"no broker answered at {address} within 1 s")
     assert found[-1].advice.startswith("check the address")
 
 
@@ -289,7 +289,9 @@ def test_nobody_answers() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         dead = f"127.0.0.1:{nobody.getsockname()[1]}"
-        with pytest.raises(BrokerUnreachableError, match=r"no broker answers.*check the addresses"):
+        with pytest.raises(
+            BrokerUnreachableError, match=r"no broker answered.*check the addresses"
+        ):
             broker_features(client_config(f"{dead}, {dead}", timeout=5))
 
 

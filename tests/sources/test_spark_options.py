@@ -198,7 +198,7 @@ def test_a_pattern_that_matches_nothing() -> None:
 
 def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    with pytest.raises(ConfigError, match="no cluster is named"):
+    with pytest.raises(ConfigError, match="no cluster given"):
         read_options({"subscribe": "t"})
 
 

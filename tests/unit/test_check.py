@@ -470,7 +470,7 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
         (["--rules", str(good), "--capture", str(tmp_path)], "is no whole capture"),
         (
             ["--rules", str(good), "--bootstrap-server", "127.0.0.1:1", "--timeout", "1000"],
-            "no broker answers",
+            "no broker answered",
         ),
     ):
         answer = sharelag("check", *arguments)

@@ -232,9 +232,9 @@ def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
         "no such path": (["lag", "--raw", str(folder / "gone")], "cannot read Parquet from"),
         "no broker": (
             ["lag", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1500"],
-            "no broker answers",
+            "no broker answered",
         ),
-        "no address": (["lag", "--bootstrap-server", "localhost"], "is no broker address"),
+        "no address": (["lag", "--bootstrap-server", "localhost"], "invalid broker address"),
         "no moment": ([*lag, str(capture), "--as-of", "noon"], "invalid time 'noon'"),
         "no properties": (
             ["lag", "--command-config", str(folder / "none")],

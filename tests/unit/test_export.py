@@ -246,7 +246,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         assert time.monotonic() - begun < 3  # so long KEDA waits for an answer
         succeeded = found["kafka_share_group_last_success_timestamp_seconds"]
 
-        cluster.answers.put(BrokerUnreachableError("no broker answers at secret-host:9092"))
+        cluster.answers.put(BrokerUnreachableError("no broker answered at secret-host:9092"))
         assert cluster.asked.acquire(timeout=30)
         failed = get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode()
         found = samples(failed)

@@ -335,6 +335,6 @@ Share group 'it's empty' has no offset information.
 )
 def test_what_is_no_offset_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(
-        InputError, match=f"line {len(text.splitlines())} is no share group offset|line 1 is no"
+        InputError, match=f"line {len(text.splitlines())} has no share group offset|line 1 has no"
     ):
         described_offsets(text)

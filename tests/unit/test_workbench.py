@@ -123,7 +123,7 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
         ("poison", {"engine": "flink"}, "unknown engine 'flink': choose one of auto, local, spark"),
         ("poison", {"as_of": "yesterday"}, "invalid time 'yesterday'"),
         ("poison", {"as_of": datetime(2026, 11, 21)}, "has no time zone: add tzinfo=UTC"),
-        ("broker:99999", {}, "is no broker address"),
+        ("broker:99999", {}, "invalid broker address"),
     ],
 )
 def test_what_cannot_be_opened_says_what_to_give(

@@ -1,4 +1,4 @@
-"""Talking to brokers: one quiet admin client, and every failure in words that say what to do."""
+"""Connections to brokers, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 T = TypeVar("T")
 
-# What librdkafka would print to standard error; whoever wants it gives this logger a handler.
+# Receives what librdkafka would print to standard error; add a handler to see it.
 _LOG = logging.getLogger("sharelag.librdkafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
@@ -40,8 +40,8 @@ _UNREACHABLE = {
 }
 _NO_LEADER = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
 _WRONG_PASSWORD = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-# Together five times as fast as the client's own choice, which waits a second whenever 100,000
-# records lie ready. The user's settings win.
+# Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
+# queued. The user's settings take precedence.
 _PACE = {
     "fetch.message.max.bytes": 4 << 20,
     "fetch.queue.backoff.ms": 10,
@@ -51,11 +51,11 @@ _PACE = {
 
 
 class Connection:
-    """An admin client that remembers what went wrong in the background.
+    """An admin client that records errors from the background.
 
-    librdkafka retries a refused password or a dead address for ever, and tells it only to a
-    callback; what is waited for then merely times out. So while we wait we listen, and the first
-    verdict that cannot change ends the wait.
+    librdkafka retries a refused password or a dead address forever and reports it only to a
+    callback, so requests merely time out. This class polls the callback while it waits and stops at
+    the first permanent error.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -70,7 +70,7 @@ class Connection:
         ----------
         future : concurrent.futures.Future
         what : str
-            What was asked for, for the message: usually a topic.
+            What was requested, for error messages: usually a topic.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Connection:
         """
         deadline = time.monotonic() + self.config.timeout
         while not future.done():
-            # Not poll(0.05): it would sleep on although the answer is there.
+            # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
             self.admin.poll(0)
             self._raise_if_refused(what)
@@ -92,15 +92,14 @@ class Connection:
             raise explain((heard or [error.args[0]])[0], what, self.config) from error
 
     def topic_names(self) -> list[str]:
-        """All topics that we are allowed to see, sorted.
+        """Return all topics that we are authorized to describe, sorted.
 
-        Asking for all of them by no name is the one metadata request that cannot create a topic.
+        Only a metadata request without names can never create a topic.
         """
         deadline = time.monotonic() + self.config.timeout
         while True:
             try:
-                # In slices: a refused password is told to a callback only, and meanwhile this would
-                # wait.
+                # In slices: a refused password is reported only to a callback.
                 return sorted(
                     self.admin.list_topics(
                         timeout=max(0.1, min(1.0, deadline - time.monotonic()))
@@ -119,20 +118,20 @@ class Connection:
             raise explain(wrong, what, self.config)
 
     def results(self, futures: Mapping[Any, Future[T]], what: str) -> dict[Any, T]:
-        """Wait for all answers; the first failure is raised."""
+        """Wait for all answers; raise the first failure."""
         return {key: self.result(future, what) for key, future in futures.items()}
 
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
-    """Make a consumer that reads what it is told to, and leaves no trace on the cluster."""
+    """Make a consumer for assigned partitions that leaves no trace on the cluster."""
     reading: dict[str, Any] = {
-        # Asked for by the client, and never sent: partitions are assigned by hand and nothing is
+        # Required by the client but never sent: partitions are assigned manually and nothing is
         # committed.
         "group.id": "sharelag",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        # A position that was pruned under us must not move silently.
+        # A position that was pruned must not move silently.
         "auto.offset.reset": "error",
         "isolation.level": "read_uncommitted",
     }
@@ -143,26 +142,27 @@ def consumer(config: ClientConfig, **settings: Any) -> Consumer:
 
 
 def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
-    """The first verdict among what was heard that waiting does not change: who we are was not accepted."""
+    """Return the first permanent error: our credentials were refused."""
     return next((error for error in heard if error.code() in _WRONG_PASSWORD), None)
 
 
 def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
-    """Turn a client's error into ours: what happened, and what to do."""
+    """Convert a client error into a `ClusterError` that says what to do."""
     code = error.code()
     if code in _WRONG_PASSWORD:
         return AuthenticationError(
-            f"{config.bootstrap_servers} refused our credentials ({error.str()}): check user, password and "
-            "sasl.mechanism in --command-config"
+            f"{config.bootstrap_servers} refused our credentials ({error.str()}): "
+            "check user, password and sasl.mechanism in --command-config"
         )
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         return AuthorizationError(
-            f"not allowed to read {what}: grant READ and DESCRIBE on it, for example kafka-acls.sh --add "
-            f"--allow-principal User:YOU --operation Read --operation Describe --topic {what}"
+            f"not authorized to read {what}: grant READ and DESCRIBE on it, for example "
+            "kafka-acls.sh --add --allow-principal User:YOU --operation Read "
+            f"--operation Describe --topic {what}"
         )
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
         return AuthorizationError(
-            f"not allowed to ask the cluster for {what}: grant DESCRIBE on the cluster"
+            f"not authorized to ask the cluster for {what}: grant DESCRIBE on the cluster"
         )
     if code in (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -172,36 +172,38 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
         return missing(what)
     if code in _NO_LEADER:
         return NoLeaderError(
-            f"{what} has a partition without a leader ({error.name()}): look at it with kafka-topics.sh --describe "
-            "--unavailable-partitions, and try again"
+            f"{what} has a partition without a leader ({error.name()}): check it with "
+            "kafka-topics.sh --describe --unavailable-partitions, and try again"
         )
     if code in _UNREACHABLE:
         return unreachable(config, error)
-    return ClusterError(f"asking for {what} failed: {error.str()} ({error.name()})")
+    return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
 
 
 def missing(topic: str) -> TopicMissingError:
-    """Say that a topic is not there, and what that means."""
+    """Return the error for a missing topic, with what that means."""
     if topic == STATE_TOPIC:
         return TopicMissingError(
-            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. Consume with one once "
-            "(kafka-console-share-consumer.sh), or check that this is the cluster you mean"
+            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. "
+            "Consume with one (kafka-console-share-consumer.sh), or check that this is the "
+            "right cluster"
         )
     if topic == GROUP_TOPIC:
         return TopicMissingError(
-            f"the cluster has no topic {GROUP_TOPIC}: no group of any kind was ever used on it"
+            f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
         )
     return TopicMissingError(
-        f"the cluster has no topic {topic!r}: check the spelling, and the cluster"
+        f"the cluster has no topic {topic!r}: check the spelling and the cluster"
     )
 
 
 def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
-    """Say that nobody answers."""
+    """Return the error for brokers that do not answer."""
     why = f" ({error.str()})" if error else ""
     return BrokerUnreachableError(
-        f"no broker answers at {config.bootstrap_servers} within {config.timeout:g} s{why}: check the address, that "
-        "the broker runs, and security.protocol in --command-config; --timeout waits longer"
+        f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
+        "check the address, that the broker is running, and security.protocol in "
+        "--command-config; --timeout waits longer"
     )
 
 
@@ -210,5 +212,5 @@ def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
         return kind({**config.librdkafka(), **settings, "logger": _LOG})
     except KafkaException as error:
         raise ConfigError(
-            f"the Kafka client does not accept the settings: {error.args[0].str()}"
+            f"the Kafka client rejected the settings: {error.args[0].str()}"
         ) from error

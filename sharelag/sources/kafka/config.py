@@ -1,4 +1,4 @@
-"""Client settings: Java-style properties, as for Kafka's own commands, in our client's terms."""
+"""Client settings: Java-style properties, as for Kafka's own commands, for librdkafka."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import javaproperties
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.java_settings import to_librdkafka
 
-#: Settings that anybody may see; the value of every other one is masked, so that none we do not
-#: know leaks.
+#: Settings that are safe to print; all others are masked, so that unknown secrets do not leak.
 _PUBLIC = frozenset(
     [
         "bootstrap.servers",
@@ -28,33 +27,33 @@ _PUBLIC = frozenset(
     ]
 )
 _MASK = "********"
-#: Java's name of how long to wait for an answer, for which librdkafka has no setting.
+#: Java's request timeout, which librdkafka does not have.
 _TIMEOUT = "default.api.timeout.ms"
 
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Settings of our Kafka client; printing one shows no secret."""
+    """Settings of our Kafka client; its repr shows no secrets."""
 
-    settings: Mapping[str, Any] = field(repr=False)  # in librdkafka's names
+    settings: Mapping[str, Any] = field(repr=False)  # by librdkafka's names
     timeout: float = 10.0  # seconds to wait for brokers
 
     def librdkafka(self) -> dict[str, Any]:
-        """The settings with their secrets, for the client and nobody else."""
+        """Return the settings with secrets, only for the client."""
         return dict(self.settings)
 
     def public(self) -> dict[str, Any]:
-        """The settings for captures and messages: every value that could be a secret is masked."""
+        """Return the settings for captures and messages, with possible secrets masked."""
         return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
 
     def spark_options(self) -> dict[str, str]:
-        """The settings, with their secrets, as options of our Spark source; `from_spark_options` reads them."""
+        """Return the settings, with secrets, as options for `from_spark_options`."""
         options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
         return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses that were given."""
+        """The bootstrap addresses."""
         return str(self.settings["bootstrap.servers"])
 
     def __repr__(self) -> str:
@@ -67,25 +66,25 @@ def client_config(
     command_properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
 ) -> ClientConfig:
-    """Gather the client's settings.
+    """Collect the client's settings.
 
     Parameters
     ----------
     bootstrap_servers : str, optional
-        ``host:port[,...]``; wins over the file, which wins over ``$KAFKA_BOOTSTRAP_SERVERS``.
+        ``host:port[,...]``; overrides the file, which overrides ``$KAFKA_BOOTSTRAP_SERVERS``.
     command_config : pathlib.Path, optional
         A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL
         with PEM.
     command_properties : mapping, optional
-        Single properties; they win over the file.
+        Single properties; they override the file.
     timeout : float
         Seconds to wait for brokers.
 
     Raises
     ------
     ConfigError
-        When the file cannot be read, a setting is unknown, or in a form our client cannot use
-        (JKS); the message says how to put it.
+        When the file cannot be read, a setting is unknown, or in a form that our client cannot use
+        (JKS); the message says what to write instead.
     """
     properties = _read(command_config) if command_config else {}
     properties |= dict(command_properties or {})
@@ -95,12 +94,12 @@ def client_config(
         or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     )
     if not servers:
-        raise ConfigError("no cluster is named: give --bootstrap-server HOST:PORT")
+        raise ConfigError("no cluster given: use --bootstrap-server HOST:PORT")
     for address in servers.split(","):
         found = re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(\d+)\s*", address)
         if not found or not 0 < int(found[3]) < 1 << 16:
             raise ConfigError(
-                f"{address!r} is no broker address: give HOST:PORT, such as localhost:9092"
+                f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
             )
     settings = {"client.id": "sharelag"} | to_librdkafka(properties)
     _require_known(settings)
@@ -108,13 +107,13 @@ def client_config(
 
 
 def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
-    """The settings among the options of a Spark source: those that begin with ``kafka.``."""
+    """Return the settings among the options of a Spark source: those starting with ``kafka.``."""
     properties = {
         name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")
     }
     if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
         raise ConfigError(
-            "kafka.isolation.level is always read_uncommitted here: leave the option out"
+            "kafka.isolation.level is always read_uncommitted here: remove the option"
         )
     if _TIMEOUT in properties:
         timeout = _seconds(properties[_TIMEOUT])
@@ -134,15 +133,15 @@ def _read(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
     except javaproperties.InvalidUEscapeError as error:
-        raise ConfigError(f"{path} is no Java properties file: {error}") from error
+        raise ConfigError(f"{path} is not a Java properties file: {error}") from error
 
 
 def _require_known(settings: Mapping[str, str]) -> None:
-    """Ask librdkafka itself which settings it has: it knows more than 150, and more with each version."""
+    """Let librdkafka check the settings: it has more than 150, and more with each version."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # Nobody to connect to and nobody to be: TLS files are opened, but no token is fetched.
+    # Without address and credentials: TLS files are opened, but no token is fetched.
     asked = {
         name: value
         for name, value in settings.items()
@@ -156,5 +155,5 @@ def _require_known(settings: Mapping[str, str]) -> None:
         why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
         why = why.replace("configuration property", "client setting")
         raise ConfigError(
-            f"{why}: check its spelling and value in --command-config, or leave it out"
+            f"{why}: check its spelling and value in --command-config, or remove it"
         ) from None

@@ -1,8 +1,8 @@
-"""Read what ``kafka-share-groups.sh --describe --offsets`` printed.
+"""Parse the output of ``kafka-share-groups.sh --describe --offsets``.
 
-``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH with
-``--verbose`` only, LAG since Kafka 4.2 (KIP-1226), a dash for what is not known. Topics have no
-blanks and group ids may, so lines are taken apart from the right.
+``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH only with
+``--verbose``, LAG since Kafka 4.2 (KIP-1226), a dash for unknown values. Topic names have no
+blanks but group ids can, so lines are split from the right.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NOTHING = re.compile(r"Share group '.*' has no offset information\.")
 
 
 def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
-    """The rows that the command printed, of one group or of many.
+    """Parse the rows of one or more groups.
 
     Parameters
     ----------
     text : str
-        Its output, whole, with the headers.
+        The complete output, with headers.
     as_of : datetime, optional
-        When it was printed; the output does not say.
+        When it was printed; the output does not include it.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
     Raises
     ------
     InputError
-        A line is neither a header nor a row under one, such as an error of the command.
+        A line is neither a header nor a row under one, such as an error message of the command.
     """
     return pa.Table.from_pylist(
         [row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED
@@ -70,8 +70,8 @@ def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
         words = line.rsplit(None, len(header) - 1) if header else []
         if not header or len(words) != len(header) or not all(_is_number(w) for w in words[2:]):
             raise InputError(
-                f"line {number} is no share group offset: {line!r}. Give the whole output of kafka-share-groups.sh "
-                "--describe --offsets, with its headers"
+                f"line {number} has no share group offset: {line!r}. Give the complete output "
+                "of kafka-share-groups.sh --describe --offsets, with its headers"
             )
         yield {_COLUMNS[name]: _value(name, word) for name, word in zip(header, words, strict=True)}
 

@@ -1,7 +1,7 @@
 """The Kafka version, and whether share groups are on, from one ApiVersions request.
 
-librdkafka keeps that answer to itself. It is the one request that a broker answers before anybody
-has authenticated, so a socket and the message classes of kafka-python do.
+librdkafka does not expose that response. It is the only request that a broker answers before
+authentication, so a socket and the message classes of kafka-python are enough.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from sharelag.version import __version__
 
 _VERSION = 3
 _UNSUPPORTED_VERSION = 35
-#: Keys of the requests that tell what share groups can do (KIP-932, KIP-1226).
+#: Keys of the requests that show what share groups support (KIP-932, KIP-1226).
 WRITE_SHARE_GROUP_STATE = 85
 
 
 @dataclass(frozen=True)
 class Features:
-    """What a broker says about itself."""
+    """The supported APIs and finalized features of a broker."""
 
     apis: dict[int, int]  # request key: highest version
-    finalized: dict[str, int]  # feature: level the cluster runs
+    finalized: dict[str, int]  # feature: finalized level
 
     @property
     def share_version(self) -> int:
-        """Level of the feature ``share.version``; 0 where share groups are off."""
+        """Level of the feature ``share.version``; 0 if share groups are disabled."""
         return self.finalized.get("share.version", 0)
 
     @property
     def has_share_state(self) -> bool:
-        """Whether brokers write ``__share_group_state`` at all (4.0 and later)."""
+        """Whether brokers write ``__share_group_state`` (4.0 and later)."""
         return WRITE_SHARE_GROUP_STATE in self.apis
 
     @property
     def has_complete_count(self) -> bool:
-        """Whether brokers write the delivery complete count, without which Kafka knows no lag (4.2 and later)."""
+        """Whether brokers write the delivery complete count, needed for lag (4.2 and later)."""
         return self.apis.get(WRITE_SHARE_GROUP_STATE, -1) >= 1
 
 
@@ -52,7 +52,7 @@ def broker_features(config: ClientConfig) -> Features:
     Raises
     ------
     ClusterError
-        When none answers, or not in Kafka's language.
+        When no broker answered, or the answer is not Kafka's protocol.
     """
     failures = []
     for address in config.bootstrap_servers.split(","):
@@ -67,7 +67,7 @@ def broker_features(config: ClientConfig) -> Features:
             raise ClusterError(
                 f"{address} does not answer as a Kafka broker: check host and port"
             ) from error
-    raise BrokerUnreachableError(f"no broker answers ({'; '.join(failures)}): check the addresses")
+    raise BrokerUnreachableError(f"no broker answered ({'; '.join(failures)}): check the addresses")
 
 
 def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
@@ -116,7 +116,7 @@ def _parse(response: bytes) -> Features:
     said = ApiVersionsResponse.decode(response, version=_VERSION, header=True)
     if said.error_code == _UNSUPPORTED_VERSION:
         raise ClusterError(
-            "the broker is older than Kafka 2.4, and share groups came with 4.0: update the cluster"
+            "the broker is older than Kafka 2.4; share groups need 4.0: upgrade the cluster"
         )
     if said.error_code or said.api_keys is None:
         raise ValueError(f"error {said.error_code}")

@@ -1,8 +1,7 @@
-"""Reading offset ranges of a topic with confluent-kafka, a batch of columns at a time.
+"""Read offset ranges of a topic with confluent-kafka, one batch of columns at a time.
 
-The end of a range need not be a record: it can be a transaction marker, or compacted away. So a
-partition is done when a record at or after its end has been seen, or when the broker says that the
-log ends there.
+The end of a range can be a transaction marker or a compacted offset. So a partition is done when a
+record at or after its end has been read, or when the broker reports the end of the log.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from sharelag.sources.kafka.config import ClientConfig
 Ranges = Mapping[int, tuple[int, int]]
 
 _LOG = logging.getLogger(__name__)
-_ASKED = 2_000  # messages; more at once are slower, they no longer fit the processor's caches
-# What is handed on is larger, since every batch has its price for whoever decodes it.
+_ASKED = 2_000  # messages; more at once are slower, as they exceed the CPU caches
+# Batches are larger, since decoding has a cost per batch.
 _BATCH_ROWS = 20_000
 _BATCH_BYTES = 32 << 20
-_WAIT = 0.1  # seconds; a batch that is not full is handed over after that
+_WAIT = 0.1  # seconds; a batch that is not full is yielded after that
 
 
 def read_ranges(
@@ -52,11 +51,10 @@ def read_ranges(
     client = consumer(config, error_cb=heard.append)
     try:
         client.assign([Partition(topic, p, ranges[p][0]) for p in reading.open_ends])
-        waited = 0.0  # only our own waiting: whoever takes the batches may take his time
+        waited = 0.0  # only our own waiting, not the time of the caller
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
-            # No more than there can be, or the client would wait for more although the last one is
-            # there.
+            # At most the remaining number, or the client would wait although the last one arrived.
             messages = client.consume(min(_ASKED, reading.left()), timeout=_WAIT)
             waited = 0.0 if messages else waited + _WAIT
             gathered += reading.take(client, messages)
@@ -73,7 +71,7 @@ def read_ranges(
 
 @dataclass
 class _Reading:
-    """How far each partition has come."""
+    """The progress of each partition."""
 
     config: ClientConfig
     topic: str
@@ -84,22 +82,20 @@ class _Reading:
     positions: dict[int, int] = field(init=False)  # partition: next offset
     logs_end: dict[int, int] = field(
         default_factory=dict
-    )  # partition: where the broker says that its log ends
-    pruned_from: dict[int, int] = field(
-        default_factory=dict
-    )  # partition: where a lost range begins
+    )  # partition: end of its log, as reported by the broker
+    pruned_from: dict[int, int] = field(default_factory=dict)  # partition: start of a lost range
 
     def __post_init__(self) -> None:
         self.open_ends = {p: end for p, (first, end) in self.ranges.items() if end > first}
         self.positions = {p: self.ranges[p][0] for p in self.open_ends}
 
     def left(self) -> int:
-        """How many offsets are still to come, at most."""
+        """Maximum number of remaining offsets."""
         return sum(end - self.positions[p] for p, end in self.open_ends.items())
 
     def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
-        """Make columns of the records, and heed what is said among them."""
-        # Calls into the client are what reading costs: each message is asked for each thing once.
+        """Make columns of the records, and handle the errors among them."""
+        # Calls into the client dominate the cost: call each accessor once per message.
         records, told = [], []
         for message in messages:
             if (error := message.error()) is None:
@@ -107,13 +103,13 @@ class _Reading:
             else:
                 told.append((error, message))
         batches = [self._rows(client, records)] if records else []
-        # What is said of a partition is said after its records: it tells where they end.
+        # Handle errors of a partition after its records: they tell where the records end.
         for error, message in told:
             self._heed(client, error, message)
         return batches
 
     def give_up(self, last_heard: KafkaError | None) -> None:
-        """Nothing has come for long: the log ends before the range does, or nobody answers."""
+        """Raise after a timeout: the log ends before the range, or no broker answered."""
         if self.open_ends.keys() - self.logs_end.keys():
             raise unreachable(self.config, last_heard)
         for partition, end in self.open_ends.items():
@@ -150,7 +146,7 @@ class _Reading:
                 client.incremental_unassign([Partition(self.topic, partition)])
                 client.incremental_assign([Partition(self.topic, partition, OFFSET_BEGINNING)])
         elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for a coordinator of its group although it never joins one: no
+            # The client looks for the coordinator of its group although it never joins it: no
             # permission needed.
             raise explain(error, self.topic, self.config)
 
@@ -161,7 +157,7 @@ class _Reading:
             client.incremental_unassign([Partition(self.topic, partition)])
 
     def _goes_on(self, partition: int, at: int) -> None:
-        """Note what was lost before the first offset that came again; without a loss there is nothing to note."""
+        """Record the range lost before this offset, if any."""
         first = self.pruned_from.pop(partition, at)
         end = min(at, self.ranges[partition][1])
         if end > first:
@@ -171,9 +167,9 @@ class _Reading:
         where = f"{self.topic} partition {partition}: {what}"
         if self.fail_on_data_loss:
             raise DataLossError(
-                f"{where}; start from earliest, or set failOnDataLoss to false to go on without them"
+                f"{where}; start from earliest, or set failOnDataLoss to false to skip them"
             )
-        _LOG.warning("%s; going on with what is left", where)
+        _LOG.warning("%s; continuing with the remaining records", where)
 
 
 def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
@@ -193,8 +189,8 @@ def _columns(
         pa.array(partitions),
         pa.array(offsets),
         pa.array(times[:, 1], pa.int64(), mask=unknown).view(schemas.TIMESTAMP),
-        # Spark's numbers for the kind of a timestamp are one less than librdkafka's: not there,
-        # create, append.
+        # Spark's numbers for the timestamp type are one less than librdkafka's: none, create,
+        # append.
         pa.array(times[:, 0] - 1).cast(pa.int32()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)

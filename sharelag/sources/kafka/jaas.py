@@ -1,6 +1,6 @@
-"""Parse ``sasl.jaas.config``, in which Kafka's Java clients keep user and password.
+"""Parse ``sasl.jaas.config``, where Kafka's Java clients have user and password.
 
-Source of the grammar: ``org.apache.kafka.common.security.JaasConfig``, which reads with Java's
+Source of the grammar: ``org.apache.kafka.common.security.JaasConfig``, which uses Java's
 ``StreamTokenizer``: ``LoginModuleClass controlFlag key=value key="value" ... ;``
 """
 
@@ -27,32 +27,32 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 class JaasEntry(NamedTuple):
     """One login module."""
 
-    module: str  # the class's name without its package
+    module: str  # class name without the package
     options: dict[str, str]
 
 
 def parse_jaas(text: str) -> JaasEntry:
-    """Read the one login module of a ``sasl.jaas.config``.
+    """Parse the login module of a ``sasl.jaas.config``.
 
     Parameters
     ----------
     text : str
-        As in a Java client's properties, after the properties file's own escapes are undone.
+        As in a Java client's properties, after the escapes of the properties file are resolved.
 
     Raises
     ------
     ConfigError
-        The text cannot be read. The message quotes none of it: it holds a password.
+        The text is invalid. The message does not quote it, because it contains a password.
     """
     tokens = _tokens(text)
     marks = [token for token in tokens if token.is_mark]
     if len(tokens) < 3 or marks[-1:] != [tokens[-1]] or tokens[-1].text != ";":
         raise _unreadable("it must end with a ';'")
     if sum(mark.text == ";" for mark in marks) > 1:
-        raise _unreadable("it must hold exactly one login module")
+        raise _unreadable("it must have exactly one login module")
     module, flag, *options = tokens[:-1]
     if module.is_mark or flag.text.lower() not in _FLAGS:
-        raise _unreadable("after the login module comes 'required'")
+        raise _unreadable("the login module must be followed by 'required'")
     names, equals, values = options[0::3], options[1::3], options[2::3]
     if (
         len(options) % 3
@@ -97,6 +97,7 @@ def _unescape(found: re.Match[str]) -> str:
 
 def _unreadable(why: str) -> ConfigError:
     return ConfigError(
-        f"sasl.jaas.config cannot be read: {why}. Write it as: "
-        'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
+        f"sasl.jaas.config cannot be parsed: {why}. Write it as: "
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="..." password="...";'
     )

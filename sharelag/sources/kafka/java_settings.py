@@ -1,6 +1,6 @@
-"""Java client settings in librdkafka's terms: users bring the properties files of Kafka's own commands.
+"""Translate Java client settings, as in the properties files of Kafka's commands, to librdkafka's.
 
-Names that are neither in a table here nor ignored are handed to librdkafka, which knows its own.
+Names that are neither in a table here nor ignored are passed to librdkafka, which checks them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.jaas import parse_jaas
 
-#: Another name, the same meaning.
+#: Java name -> librdkafka name, with the same meaning.
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.partition.fetch.bytes": "fetch.message.max.bytes",
@@ -27,9 +27,8 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-#: They tell a Java process how to go about it, or how to produce or to share work within a group,
-#: and change nothing in what is read here: uncommitted, from given offsets, as no member of any
-#: group.
+#: Ignored: they configure a Java process, producing or group membership, and do not affect reading
+#: uncommitted records from given offsets without a group.
 _IGNORED = frozenset(
     [
         "acks",
@@ -88,10 +87,10 @@ _IGNORED_PREFIXES = (
     "log4j.",
     "metrics.",
     "partitioner.",
-    "sasl.kerberos.",  # the mechanism itself is refused
+    "sasl.kerberos.",  # the mechanism itself is rejected
     "sasl.login.",
     "transaction",
-    # How a Java client checks the tokens it got; the broker checks them anyway.
+    # How a Java client validates its tokens; the broker validates them anyway.
     "sasl.oauthbearer.clock.",
     "sasl.oauthbearer.expected.",
     "sasl.oauthbearer.header.",
@@ -100,17 +99,19 @@ _IGNORED_PREFIXES = (
     "sasl.oauthbearer.scope.claim.",
     "sasl.oauthbearer.sub.claim.",
 )
-#: Not for us, and leaving them out would mean something else.
+#: Rejected, because ignoring them would change the meaning.
 _REFUSED = {
-    "config.providers": "put the values themselves into the file, or pass them with --command-property",
-    "sasl.client.callback.handler.class": "use user name and password, or OAUTHBEARER with a token endpoint",
-    "plugin.library.paths": "no library is loaded on behalf of a settings file",
+    "config.providers": "write the values into the file, or pass them with --command-property",
+    "sasl.client.callback.handler.class": (
+        "use user name and password, or OAUTHBEARER with a token endpoint"
+    ),
+    "plugin.library.paths": "settings files cannot load libraries",
     "ssl.engine.factory.class": "use ssl.truststore.type=PEM and ssl.keystore.type=PEM or PKCS12",
 }
-#: Smallest and largest value in librdkafka, where Java allows others: a file that serves Kafka's
-#: commands serves here.
+#: Smallest and largest value in librdkafka where Java allows others, so that files for Kafka's
+#: commands work here.
 _LIMITS = {
-    "connections.max.idle.ms": (0, 2**31 - 1),  # -1 in Java is never, which is 0 here
+    "connections.max.idle.ms": (0, 2**31 - 1),  # "never" is -1 in Java and 0 here
     "fetch.max.bytes": (1_000_000, 2**31 - 513),
     "metadata.max.age.ms": (1, 86_400_000),
     "retry.backoff.max.ms": (1, 300_000),
@@ -119,11 +120,11 @@ _LIMITS = {
     "socket.receive.buffer.bytes": (
         0,
         100_000_000,
-    ),  # -1 in Java is the system's choice, which is 0 here
+    ),  # the system's default is -1 in Java and 0 here
     "socket.send.buffer.bytes": (0, 100_000_000),
     "socket.timeout.ms": (10, 300_000),
 }
-#: Blanks at their ends belong to them; Java trims every other value.
+#: Leading and trailing blanks are significant; Java trims every other value.
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _JWT_RETRIEVERS = (
@@ -145,17 +146,17 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     Parameters
     ----------
     properties : Mapping of str to str
-        Java's names, librdkafka's, or both.
+        Java's names, librdkafka's names, or both.
 
     Returns
     -------
     dict of str to str
-        librdkafka's names only; what means nothing to a reader is left out.
+        Only librdkafka's names, without settings that do not affect reading.
 
     Raises
     ------
     ConfigError
-        A setting exists only in Java, or contradicts another. No message holds a secret.
+        A setting exists only in Java, or contradicts another. No message contains a secret.
     """
     left = {
         name: value if name in _VERBATIM else value.strip() for name, value in properties.items()
@@ -163,7 +164,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     _refuse(left)
     done: dict[str, str] = {}
     for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
-        done |= translate(left)  # each takes what it understands out of `left`
+        done |= translate(left)  # each removes its settings from `left`
     for name, value in left.items():
         if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES):
             done[_RENAMED.get(name, name)] = value
@@ -184,16 +185,17 @@ def _refuse(properties: Mapping[str, str]) -> None:
     handler = properties.get("sasl.login.callback.handler.class", "")
     if handler and not handler.endswith(_OWN_LOGIN_HANDLERS):
         raise ConfigError(
-            "sasl.login.callback.handler.class names a class that only Java can load: use SCRAM, PLAIN, or "
-            "OAUTHBEARER with sasl.oauthbearer.token.endpoint.url"
+            "sasl.login.callback.handler.class names a class that only Java can load: use SCRAM, "
+            "PLAIN, or OAUTHBEARER with sasl.oauthbearer.token.endpoint.url"
         )
     if (
         properties.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
         not in _JWT_RETRIEVERS
     ):
         raise ConfigError(
-            "sasl.oauthbearer.jwt.retriever.class names a class that only Java can load: tokens are fetched with "
-            "client credentials or a JWT assertion from sasl.oauthbearer.token.endpoint.url"
+            "sasl.oauthbearer.jwt.retriever.class names a class that only Java can load: tokens "
+            "are fetched with client credentials or a JWT assertion from "
+            "sasl.oauthbearer.token.endpoint.url"
         )
 
 
@@ -201,7 +203,7 @@ def _refuse(properties: Mapping[str, str]) -> None:
 
 
 def _sasl(left: dict[str, str]) -> dict[str, str]:
-    if "sasl.mechanisms" in left:  # librdkafka's other name for it
+    if "sasl.mechanisms" in left:  # librdkafka's alias
         left.setdefault("sasl.mechanism", left.pop("sasl.mechanisms"))
     for name in ("security.protocol", "sasl.mechanism"):
         if name in left:
@@ -209,16 +211,18 @@ def _sasl(left: dict[str, str]) -> dict[str, str]:
     mechanism = left.get("sasl.mechanism", "")
     if left.get("security.protocol", "").startswith("SASL_") and not mechanism:
         raise ConfigError(
-            "security.protocol asks for SASL but sasl.mechanism is not set: set PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512 or OAUTHBEARER, whichever the broker's listener has"
+            "security.protocol requires SASL but sasl.mechanism is not set: set PLAIN, "
+            "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, as the broker's listener does"
         )
     if mechanism == "GSSAPI":
         raise ConfigError(
-            "sasl.mechanism=GSSAPI (Kerberos) is not built into this client: use SCRAM, PLAIN, OAUTHBEARER or TLS"
+            "sasl.mechanism=GSSAPI (Kerberos) is not built into this client: "
+            "use SCRAM, PLAIN, OAUTHBEARER or TLS"
         )
     if mechanism and mechanism not in _MECHANISMS:
         raise ConfigError(
-            f"sasl.mechanism={mechanism} is not known: use {', '.join(_MECHANISMS)}; check --command-config"
+            f"unknown sasl.mechanism={mechanism}: use {', '.join(_MECHANISMS)}; "
+            "check --command-config"
         )
     done = _login(mechanism, left.pop("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
@@ -234,11 +238,13 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
         return _oauth_login(options)
     if module not in ("PlainLoginModule", "ScramLoginModule"):
         raise ConfigError(
-            f"the login module {module} of sasl.jaas.config works in Java clients only: use SCRAM or PLAIN"
+            f"the login module {module} of sasl.jaas.config works only in Java clients: "
+            "use SCRAM or PLAIN"
         )
     if (module == "PlainLoginModule") != (mechanism == "PLAIN"):
         raise ConfigError(
-            f"sasl.jaas.config has a {module} but sasl.mechanism is {mechanism or 'not set'}: make them agree"
+            f"sasl.jaas.config has a {module} but sasl.mechanism is {mechanism or 'not set'}: "
+            "make them match"
         )
     if missing := [name for name in ("username", "password") if name not in options]:
         raise ConfigError(
@@ -259,10 +265,10 @@ def _oauth_login(options: Mapping[str, str]) -> dict[str, str]:
 
 def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
     if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
-        return {}  # librdkafka's own unsecured tokens, asked for by name
+        return {}  # librdkafka's own unsecured tokens, requested by name
     if "sasl.oauthbearer.token.endpoint.url" not in left:
         raise ConfigError(
-            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, where tokens are fetched: add it"
+            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
         )
     retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
     if retriever == "JwtBearerJwtRetriever":
@@ -275,7 +281,7 @@ def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
 
 def _truststore(left: dict[str, str]) -> dict[str, str]:
     location, kind = _store(left, "truststore")
-    left.pop("ssl.truststore.password", None)  # certificates in PEM are no secret
+    left.pop("ssl.truststore.password", None)  # PEM certificates are not secret
     if not location or kind == "PEM":
         return {"ssl.ca.location": location} if location else {}
     path = shlex.quote(location)
@@ -285,8 +291,9 @@ def _truststore(left: dict[str, str]) -> dict[str, str]:
         else f"keytool -list -rfc -keystore {path} > truststore.pem"
     )
     raise ConfigError(
-        f"ssl.truststore.location is a {kind} store, which only Java reads: convert it with `{command}`, then set "
-        "ssl.truststore.location=truststore.pem and ssl.truststore.type=PEM"
+        f"ssl.truststore.location is a {kind} store, which only Java reads: "
+        f"convert it with `{command}`, then set ssl.truststore.location=truststore.pem "
+        "and ssl.truststore.type=PEM"
     )
 
 
@@ -295,23 +302,23 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
     if not location:
         return {}
     if kind == "PEM":
-        # Java keeps the key and its certificates in one file; librdkafka takes the same file twice.
+        # Java has the key and its certificates in one file; pass it to librdkafka twice.
         left.pop("ssl.keystore.password", None)
         return {"ssl.key.location": location, "ssl.certificate.location": location}
     if kind == "PKCS12":
         return {"ssl.keystore.location": location}
     raise ConfigError(
-        "ssl.keystore.location is a JKS store, which only Java reads: convert it with `keytool -importkeystore "
-        f"-srckeystore {shlex.quote(location)} -destkeystore keystore.p12 -deststoretype PKCS12`, then set "
+        "ssl.keystore.location is a JKS store, which only Java reads: convert it with "
+        f"`keytool -importkeystore -srckeystore {shlex.quote(location)} "
+        "-destkeystore keystore.p12 -deststoretype PKCS12`, then set "
         "ssl.keystore.location=keystore.p12 and ssl.keystore.type=PKCS12"
     )
 
 
 def _store(left: dict[str, str], which: str) -> tuple[str, str]:
-    """Where a store is, and its kind: what is in the file, whatever its name or ``ssl.*.type`` says.
+    """Return the location of a store and its type by content, whatever ``ssl.*.type`` says.
 
-    keytool writes PKCS12 since Java 9, into files that people go on to call ``.jks``; and Java
-    reads them.
+    Since Java 9 keytool writes PKCS12, often into files named ``.jks``, and Java reads them.
     """
     location = left.pop(f"ssl.{which}.location", "")
     left.pop(f"ssl.{which}.type", None)

@@ -1,4 +1,4 @@
-"""Logs of the cluster: how far they can be read, how long they are kept, where they ended before."""
+"""Logs of the cluster: last stable offsets, retention, and past end offsets."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _TOPICS_A_REQUEST = 500
 
 
 def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
-    """Last stable offsets and retention of topics.
+    """Return last stable offsets and retention of topics.
 
     Parameters
     ----------
     config : ClientConfig
     topics : mapping of name to id
-        As `sharelag.sources.kafka.topics.topic_ids` gives them.
+        As returned by `sharelag.sources.kafka.topics.topic_ids`.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.LOGS`, a row a partition. Settings that we may not see (DESCRIBE_CONFIGS
-        on the topic) are null, and so is the offset of a partition whose leader does not answer.
+        `sharelag.schemas.LOGS`, one row per partition. Settings are null without DESCRIBE_CONFIGS
+        on the topic, and so is the offset of a partition whose leader does not answer.
     """
     connection = Connection(config)
     partitions = kafka.partitions_of(connection, list(topics))
@@ -66,7 +66,7 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
 
 
 def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings in force of each topic that lets us see them."""
+    """Return the effective settings of each topic that we are authorized to describe."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         asked = [
@@ -89,7 +89,7 @@ def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, 
 
 
 class _Then(NamedTuple):
-    """One end offset of the past."""
+    """One past end offset."""
 
     servers: str
     topic_id: str
@@ -97,9 +97,8 @@ class _Then(NamedTuple):
     milliseconds: int
 
 
-#: Answers that stay true: the first record later than the moment has been seen, and nothing is ever
-#: written before it. The answer outlives the record: when retention deletes it, the cluster forgets
-#: what we still know.
+#: Final answers: the first record after the moment exists, and nothing is ever written before it.
+#: They stay valid when retention deletes that record and the cluster can no longer answer.
 _ENDS: dict[_Then, int] = {}
 _ENDS_KEPT = 500_000
 
@@ -107,29 +106,28 @@ _ENDS_KEPT = 500_000
 def past_offsets(
     config: ClientConfig, topics: Mapping[str, str], moments: Sequence[datetime]
 ) -> pa.Table:
-    """Where logs ended at some moments of the past.
+    """Return the end offsets of logs at past moments.
 
     Parameters
     ----------
     config : ClientConfig
     topics : mapping of name to id
     moments : sequence of datetime
-        With a time zone. Taken to the millisecond, each once.
+        With a time zone. Rounded down to the millisecond; duplicates are ignored.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition and moment, which stands in ``as_of``. The end
-        offset is that of the first record later than the moment, or the present end when none is
-        later. It is null when records next to it were deleted since, or the leader does not answer.
-        Log starts and leader epochs of the past are not known. Where timestamps do not ascend (set
-        by producers) or offsets were compacted, the end is an estimate.
+        `sharelag.schemas.OFFSETS`, one row per partition and moment, with the moment in ``as_of``.
+        The end offset is that of the first record after the moment, or the current end if there is
+        none. It is null if adjacent records were deleted since, or the leader does not answer. Past
+        log starts and leader epochs are unknown. If timestamps do not ascend (set by producers) or
+        offsets were compacted, the end is an estimate.
 
     Notes
     -----
-    Each moment is one ListOffsets request a leader. Answers are remembered by topic id, partition
-    and moment once a later record exists, since it never changes then; a moment with none yet is
-    asked again.
+    Each moment is one ListOffsets request per leader. Answers are cached by topic id, partition and
+    moment once a later record exists, since they no longer change then.
     """
     if any(moment.tzinfo is None for moment in moments):
         raise InputError("a moment has no time zone: add one, such as datetime.UTC")
@@ -157,8 +155,8 @@ def _ask_ends(
     connection: Connection, asked: Mapping[tuple[Partition, int], _Then]
 ) -> dict[_Then, int | None]:
     partitions = list(dict.fromkeys(p for p, _ in asked))
-    # The present ends first: a record that comes in between is later than all moments. The log
-    # starts last: a record that was found and then deleted is no evidence of what stood before it.
+    # Current ends first: a record that arrives in between is later than all moments. Log starts
+    # last: a record that was found and then deleted is no evidence of what was before it.
     now = milliseconds(datetime.now(UTC))
     latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     end = {p: kafka.answered(connection, future) for p, future in latest.items()}

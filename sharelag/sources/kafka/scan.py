@@ -1,7 +1,7 @@
-"""Read the offsets that are lag, and count what they hold: records, aborted ones, or nothing.
+"""Read the offsets that count as lag, and count their records, aborted records and empty offsets.
 
-Kafka's lag counts offsets. Some hold no record that anybody will be given: markers of transactions,
-records that compaction removed, and, for a read_committed group, records of aborted transactions.
+Kafka's lag counts offsets. Some have no record to deliver: transaction markers, records that
+compaction removed, and, for a read_committed group, records of aborted transactions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TERMINAL = tuple(map(int, TERMINAL_STATES))
 
 
 def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -> pa.Table:
-    """Read all that is not finished, and count what is there.
+    """Read all unfinished offsets and count their records.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     windows : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.WINDOWS`.
     offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS`, one row a topic partition.
+        `sharelag.schemas.OFFSETS`, one row per topic partition.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.comparisons.SCANNED`, a row a window, in their order. ``unfinished`` is
-        the effective lag of the same windows and offsets.
+        `sharelag.schemas.comparisons.SCANNED`, one row per window, in their order. ``unfinished``
+        is the effective lag of the same windows and offsets.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
 
     Notes
     -----
-    Costs the backlog once, however many groups share it, and a second time where offsets without a
-    record show that transactions may have ended in it, or where much was written since. Memory does
-    not grow with it. What retention deletes while we read counts as no record.
+    Reads the backlog once, however many groups share it, and a second time if offsets without a
+    record show that transactions may have ended in it, or if much was written since. Memory does
+    not grow with the backlog. Records deleted during the scan count as missing.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
@@ -91,22 +91,22 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
 
 @dataclass
 class _Share:
-    """The offsets of one share partition that are not finished, as ranges, and what was seen there."""
+    """The unfinished offsets of one share partition, as ranges, and the records found there."""
 
-    columns: dict[str, Any]  # as they are known before anything is read
-    known: bool  # whether the ranges are
+    columns: dict[str, Any]  # known before anything is read
+    known: bool  # whether the ranges are known
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     seen: int = 0  # records below the last stable offset
-    undecided: int = 0  # those beyond
-    committed: int | None = None  # of those seen; null: not read a second time, so all of them
+    undecided: int = 0  # records beyond it
+    committed: int | None = None  # of those seen; None: not read a second time, so all of them
 
     @property
     def size(self) -> int:
         return int((self.ends - self.starts).sum())
 
     def among(self, offsets: NDArray[np.int64]) -> int:
-        """How many of these ascending offsets are in the ranges."""
+        """Count these ascending offsets within the ranges."""
         if not offsets.size:
             return 0
         near = slice(
@@ -117,7 +117,7 @@ class _Share:
         return int(inside.sum())
 
     def counts(self, log: _Log | None) -> dict[str, Any]:
-        """The columns that reading has filled."""
+        """Return the columns with the results of reading."""
         records = self.seen if self.committed is None else self.committed
         deleted = (
             int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
@@ -134,25 +134,25 @@ class _Share:
 
 @dataclass
 class _Log:
-    """One topic partition, and how far it has been read."""
+    """One topic partition and its read progress."""
 
     shares: list[_Share] = field(default_factory=list)
     start: int = 0
     stable: int = 0
     end: int = 0
-    is_cut: bool = False  # whether we stop before the log does
-    records: int = 0  # of all offsets read without isolation
+    is_cut: bool = False  # whether reading stops before the end of the log
+    records: int = 0  # read without isolation, at any offset
 
     @property
     def first(self) -> int:
-        """The first offset that anybody has not finished."""
+        """The first offset that some group has not finished."""
         return max(self.start, min(int(share.starts[0]) for share in self.shares))
 
     def bound(self, start: int, stable: int, end: int) -> None:
-        """Take note of where the log begins, is stable and ends, and choose where reading ends.
+        """Set log start, last stable offset and end, and choose where reading ends.
 
-        Where the log ends, because then we see whether it has markers of the transactions that
-        wrote our records; unless that is further than to read ours twice.
+        Read to the end of the log, which shows whether there are markers of the transactions that
+        wrote our records, unless reading our records twice is shorter.
         """
         self.start, self.stable, self.end = start, stable, end
         wanted = max(int(share.ends[-1]) for share in self.shares)
@@ -161,11 +161,11 @@ class _Log:
 
     @property
     def may_have_aborted(self) -> bool:
-        """Whether some offsets hold no record, or are not known, so that transactions may have ended there."""
+        """Whether some offsets have no record or are unknown: they may be transaction markers."""
         return self.is_cut or self.records < self.end - self.first
 
     def until(self, isolation: str) -> int:
-        """Where reading ends: beyond the last stable offset, nothing is known to be committed."""
+        """Return where reading ends: read_committed consumers stop at the last stable offset."""
         return min(self.stable, self.end) if isolation == "read_committed" else self.end
 
     def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
@@ -208,7 +208,7 @@ def _share(
     firsts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> _Share:
-    """What is left of a share partition without its finished ranges."""
+    """Return a share partition without its finished ranges."""
     known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
     low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
     end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
@@ -229,7 +229,7 @@ def _share(
 
 
 def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Place, _Log]:
-    """Ask where the logs begin, are stable, and end; give those whose leaders answer."""
+    """Fetch log starts, last stable offsets and ends; return logs whose leaders answer."""
     connection = Connection(config)
     there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
     wanted = [p for p in there if (p.topic, p.partition) in logs]
@@ -255,7 +255,7 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Plac
 
 
 def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> None:
-    """Show every log what a consumer of this isolation is given of it."""
+    """Read every log as a consumer with this isolation level."""
     ends = {
         place: log.until(isolation)
         for place, log in logs.items()
@@ -288,7 +288,7 @@ def _take(
     ends: Mapping[_Place, int],
     isolation: str,
 ) -> dict[_Place, int]:
-    """Count a batch of records, and tell how far each log has come with it."""
+    """Count a batch of records and return the new position of each log."""
     upto: dict[_Place, int] = {}
     found: dict[_Place, list[int]] = {}
     for message in messages:
@@ -298,7 +298,7 @@ def _take(
         elif error.code() == KafkaError._PARTITION_EOF:
             upto[place] = message.offset()
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for a coordinator of its group although it never joins one: no
+            # The client looks for the coordinator of its group although it never joins it: no
             # permission needed.
             raise explain(error, place[0], config)
     for place, numbers in found.items():

@@ -1,4 +1,4 @@
-"""Settings of groups, topics and brokers, as the brokers tell them."""
+"""Settings of groups, topics and brokers, from the brokers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sharelag.sources.kafka.config import ClientConfig
 _Row: TypeAlias = dict[str, str | None]
 #: Value and source by name.
 _Values: TypeAlias = dict[str, tuple[str | None, str]]
-#: The same, or None where we may not see them.
+#: The same, or None if we are not authorized.
 _Told: TypeAlias = _Values | None
 
-#: What decides how long a topic's records stay, and whether all of them do.
+#: The topic settings about retention and compaction.
 TOPIC_SETTINGS = (
     "cleanup.policy",
     "message.timestamp.type",
@@ -47,21 +47,21 @@ _LOG = logging.getLogger(__name__)
 
 
 def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
-    """The settings in force for groups, topics and the brokers.
+    """Return the effective settings of groups, topics and the brokers.
 
     Parameters
     ----------
     config : ClientConfig
     groups, topics : iterable of str
-        Their names. A topic that is gone has no rows; a group that nobody made has the brokers'
+        Their names. A deleted topic has no rows; a group that does not exist has the brokers'
         settings.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null where it is
-        secret, where we may not see it (a warning tells which permission is missing), and where
-        brokers disagree.
+        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null if it is
+        secret, if we are not authorized (a warning names the missing permission), or if brokers
+        disagree.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 
     Notes
     -----
-    Values of groups are those they work with: clamped by the brokers' bounds, as
-    `sharelag.model.settings.effective` does. Brokers before 4.3 tell some of them for the broker
-    only.
+    Group values are the effective ones, clamped to the brokers' bounds as in
+    `sharelag.model.settings.effective`. Brokers before 4.3 describe some of them only as broker
+    settings.
     """
     connection = Connection(config)
     brokers = _agreed(_of_brokers(connection))
@@ -97,7 +97,7 @@ def _of_brokers(connection: Connection) -> list[_Told]:
     described = connection.result(
         connection.admin.describe_cluster(request_timeout=connection.config.timeout), "the cluster"
     )
-    # librdkafka takes one broker a request.
+    # librdkafka accepts one broker per request.
     return [
         told
         for node in described.nodes
@@ -108,10 +108,10 @@ def _of_brokers(connection: Connection) -> list[_Told]:
 def _described(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str]
 ) -> Iterator[tuple[str, _Told]]:
-    """Name and settings of everything that is there; settings are None where we may not see them."""
+    """Return name and settings of each existing entity; settings are None if not authorized."""
     wanted = sorted(
         {name for name in names if name}
-    )  # nothing is called "", and the client does not ask for it
+    )  # "" is no valid name, and the client does not accept it
     for begin in range(0, len(wanted), _ENTITIES_A_REQUEST):
         resources = [
             ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]
@@ -126,11 +126,11 @@ def _described(
                     _told(connection.result(future, f"the settings of {scope} {resource.name!r}")),
                 )
             except TopicMissingError:
-                continue  # deleted since we learned its name
+                continue  # deleted since it was listed
             except AuthorizationError:
                 what = "the cluster" if scope == "broker" else f"{scope} {resource.name!r}"
                 _LOG.warning(
-                    "the settings of %s %r are not known: grant DESCRIBE_CONFIGS on %s",
+                    "the settings of %s %r are unknown: grant DESCRIBE_CONFIGS on %s",
                     scope,
                     resource.name,
                     what,
@@ -150,7 +150,7 @@ def _told(entries: Mapping[str, Any]) -> _Values:
 
 
 def _agreed(brokers: list[_Told]) -> _Told:
-    """What all brokers have in common; a value that they disagree on is null."""
+    """Return the settings of all brokers; a value that they disagree on is null."""
     seen = [told for told in brokers if told is not None]
     if not seen or len(seen) < len(brokers):
         return None
@@ -159,7 +159,7 @@ def _agreed(brokers: list[_Told]) -> _Told:
         values = {told.get(name, (None, ""))[0] for told in seen}
         if len(values) > 1:
             _LOG.warning(
-                "brokers disagree on %s (%s): no value is shown",
+                "brokers have different values of %s (%s): the value is unknown",
                 name,
                 ", ".join(sorted(map(str, values))),
             )
@@ -168,7 +168,7 @@ def _agreed(brokers: list[_Told]) -> _Told:
 
 
 def _in_force(told: _Values, brokers: _Told) -> _Values:
-    """What a group works with, from what is stored for it and what its brokers have."""
+    """Return the effective settings of a group from its own and its brokers' values."""
     stored = {
         name: value
         for name, (value, source) in told.items()
@@ -188,12 +188,12 @@ def _in_force(told: _Values, brokers: _Told) -> _Values:
         elif setting.broker in (brokers or {}):
             found[name] = (brokers or {})[
                 setting.broker
-            ]  # brokers before 4.3 know it for themselves only
+            ]  # brokers before 4.3 have it only as a broker setting
     return found
 
 
 def _rows(scope: str, entity: str | None, told: _Told, names: Iterable[str]) -> Iterator[_Row]:
-    """A row a setting. What a broker does not tell although we may see it, it does not have, or keeps to itself."""
+    """Yield one row per setting; a broker that omits a setting does not have or expose it."""
     for name in names:
         if told is None or name in told:
             value, source = (None, None) if told is None else told[name]

@@ -1,4 +1,4 @@
-"""Timestamps of records, read with as little as a fetch can bring."""
+"""Timestamps of records, read with minimal fetches."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _HIDDEN = {
     KafkaError._UNKNOWN_TOPIC,
 }
 
-#: For one record a partition: what the broker sends beyond it is thrown away.
+#: Settings to read one record per partition: what the broker sends beyond it is discarded.
 _FRUGAL = {
-    "fetch.message.max.bytes": 32 << 10,  # of a partition; a larger log batch comes alone
-    "fetch.max.bytes": 4 << 20,  # of an answer
+    "fetch.message.max.bytes": 32 << 10,  # per partition; a larger record batch comes alone
+    "fetch.max.bytes": 4 << 20,  # per response
     "queued.min.messages": 1,
-    "fetch.queue.backoff.ms": 0,  # else the client rests after every log batch
+    "fetch.queue.backoff.ms": 0,  # otherwise the client pauses after every record batch
     "fetch.wait.max.ms": 50,
     "auto.offset.reset": "earliest",  # positions below the log start
 }
@@ -45,29 +45,29 @@ _FRUGAL = {
 def record_times(
     config: ClientConfig, positions: pa.Table, read_committed: bool = False
 ) -> pa.Table:
-    """When the first record at or after each position was produced.
+    """Return the timestamp of the first record at or after each position.
 
     Parameters
     ----------
     config : ClientConfig
     positions : pyarrow.Table
         Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have
-        several; rows with a null are left out.
+        several; rows with a null are ignored.
     read_committed : bool
-        Only records that a read_committed group gets: none of aborted transactions, none from the
-        first open one on.
+        Only records that a read_committed group receives: none of aborted transactions, none after
+        the first open one starts.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.TIMES`, a row a position, in their order. Below the log start, the first
-        record there is; with none at or after the position, whatever the reason (the end, only
-        transaction markers), the offset is null. A position that could not be read (topic gone or
-        hidden from us, no leader) has no row.
+        `sharelag.schemas.TIMES`, one row per position, in their order. Below the log start it is
+        the first record; without a record at or after the position (end of the log, only
+        transaction markers) the offset is null. A position that could not be read (topic deleted or
+        not authorized, no leader) has no row.
 
     Notes
     -----
-    One fetch of 32 KiB a partition, or one log batch where that is larger.
+    One fetch of 32 KiB per partition, or one record batch if that is larger.
     """
     asked = (
         positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
@@ -120,7 +120,7 @@ def _one_round(
     heard: Sequence[KafkaError],
     pending: dict[tuple[str, int], int],
 ) -> dict[_Position, _First]:
-    """The first record of each partition from its position on; ``pending`` is empty afterwards."""
+    """Return the first record of each partition from its position on; empties ``pending``."""
     found: dict[_Position, _First] = {}
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
     for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
@@ -143,13 +143,13 @@ def _hidden(
     pending: Mapping[tuple[str, int], int],
     config: ClientConfig,
 ) -> list[tuple[str, int]]:
-    """The partitions that are not to be read, if that is what the error says."""
+    """Return the partitions that cannot be read because of this error."""
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return []  # the client looks for a coordinator of its group although it never joins one
+        return []  # the client looks for the coordinator of its group although it never joins it
     if error.code() not in _HIDDEN:
         raise explain(error, place[0], config)
-    _LOG.warning("%s; going on without its timestamps", explain(error, place[0], config))
-    # An error of the whole topic names no partition.
+    _LOG.warning("%s; continuing without its timestamps", explain(error, place[0], config))
+    # An error of a whole topic has no partition.
     return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
 
 
@@ -163,12 +163,12 @@ def until_done(
     is_done: Callable[[], bool],
     at_once: int,
 ) -> Iterator[list[Message]]:
-    """What an assigned consumer delivers until somebody says that it is enough.
+    """Yield what an assigned consumer delivers until the caller has enough.
 
     Raises
     ------
     ClusterError
-        Our credentials were refused, or nothing has come for the timeout.
+        The credentials were refused, or nothing arrived within the timeout.
     """
     waited = 0.0
     while not is_done():

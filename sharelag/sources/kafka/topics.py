@@ -27,23 +27,23 @@ _TOPICS_A_REQUEST = 500
 def read_topic(
     config: ClientConfig, topic: str, ranges: Ranges | None = None, fail_on_data_loss: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Read a topic from its beginning to where it ends now, or some ranges of it.
+    """Read a topic from its beginning to its current end, or some ranges of it.
 
     Parameters
     ----------
     config : ClientConfig
     topic : str
     ranges : mapping of partition to (first offset, end offset), optional
-        Without it, all that is there now.
+        Default: everything up to the current end.
     fail_on_data_loss : bool
-        Whether to fail when records of the ranges are pruned before they were read. Share-group
-        state is pruned all the time, and what is pruned is superseded.
+        Whether to fail when records of the ranges are pruned before they are read. The share group
+        state is pruned continuously, and pruned records are superseded.
 
     Yields
     ------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; the records of a partition come in their order. Transaction markers
-        and compacted offsets are not among them.
+        `sharelag.schemas.RAW`; the records of a partition are in log order, without transaction
+        markers and compacted offsets.
 
     Raises
     ------
@@ -56,9 +56,9 @@ def read_topic(
 
 
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
-    """First and end offset of every partition of a topic, as they are now.
+    """Return the current first and end offset of every partition of a topic.
 
-    A topic that was just created gets its leaders within moments; until then it is asked again.
+    Retries for a moment if the topic was just created and has no leaders yet.
     """
     try:
         return _offset_ranges(Connection(config), topic)
@@ -89,12 +89,12 @@ def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, i
 
 
 def record_count(config: ClientConfig, topic: str = STATE_TOPIC) -> int:
-    """How many offsets a topic spans; an upper bound of its records."""
+    """Return the number of offsets of a topic, an upper bound of its records."""
     return sum(end - first for first, end in offset_ranges(config, topic).values())
 
 
 def cluster_id(config: ClientConfig) -> str:
-    """Kafka's id of the cluster."""
+    """Return the cluster id."""
     connection = Connection(config)
     found = connection.result(
         connection.admin.describe_cluster(request_timeout=config.timeout), "the cluster"
@@ -103,12 +103,12 @@ def cluster_id(config: ClientConfig) -> str:
 
 
 def topic_names(config: ClientConfig) -> list[str]:
-    """All topics that we are allowed to see, sorted."""
+    """Return all topics that we are authorized to describe, sorted."""
     return Connection(config).topic_names()
 
 
 def topic_ids(config: ClientConfig) -> dict[str, str]:
-    """Ids of all topics that we are allowed to see, by name; Kafka's internal ones are not among them."""
+    """Return topic ids by name, without internal topics and topics we may not describe."""
     connection = Connection(config)
     described = descriptions(connection, connection.topic_names())
     return {
@@ -117,7 +117,7 @@ def topic_ids(config: ClientConfig) -> dict[str, str]:
 
 
 def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
-    """First offset at or after a time (milliseconds) in each partition; the end where no record is so late."""
+    """Return each partition's first offset at or after a time in ms, else its end offset."""
     connection = Connection(config)
     at = {
         Partition(topic, partition): OffsetSpec.for_timestamp(moment)
@@ -134,22 +134,22 @@ def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]
 def list_offsets(
     config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None
 ) -> pa.Table:
-    """Log start and end offsets of topics.
+    """Return log start and end offsets of topics.
 
     Parameters
     ----------
     config : ClientConfig
     topics : mapping of name to id
-        As `topic_ids` gives them.
+        As returned by `topic_ids`.
     at : datetime, optional
-        As of when. Kafka finds the first record at or after a time, so an end offset of the past is
-        that of the records written before; log starts of the past are not known.
+        A past moment. Kafka finds the first record at or after a time, so a past end offset is that
+        of the records written before; past log starts are unknown.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition. Ends are high watermarks (read_uncommitted).
-        A partition whose leader does not answer has null offsets.
+        `sharelag.schemas.OFFSETS`, one row per partition. Ends are high watermarks
+        (read_uncommitted). A partition whose leader does not answer has null offsets.
     """
     connection = Connection(config)
     partitions = partitions_of(connection, list(topics))
@@ -182,14 +182,13 @@ def list_offsets(
 
 
 def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> int | None:
-    """The end offset at a time, from the first record that is not older; null where that may have been deleted."""
+    """Return a past end offset from the first later record; None if that may have been deleted."""
     if start is None or end is None or then is None:
         return None
     found = (
         end.offset if then.offset < 0 else then.offset
-    )  # no record is so late: all there are had been written
-    # What the log begins with now says nothing of where it ended before: older records may have
-    # been deleted.
+    )  # no later record: everything was written before
+    # The current log start says nothing about the past end: older records may have been deleted.
     return None if found <= start.offset and start.offset > 0 and is_past else int(found)
 
 
@@ -197,7 +196,7 @@ def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> 
 
 
 def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
-    """The descriptions of those topics that are still there when they are asked for."""
+    """Return the descriptions of the topics that still exist."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         for name, future in _describe(
@@ -206,12 +205,12 @@ def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any
             try:
                 found[name] = connection.result(future, name)
             except TopicMissingError:
-                continue  # deleted since we learned its name
+                continue  # deleted since it was listed
     return found
 
 
 def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partition]:
-    """All partitions of those topics that are still there."""
+    """Return all partitions of the topics that still exist."""
     described = descriptions(connection, topics)
     return [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
 
@@ -229,7 +228,7 @@ def ask_offsets(
     specs: Mapping[Partition, OffsetSpec],
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[Partition, Any]:
-    """Ask for one offset of each partition; the answers are futures. READ_COMMITTED ends at the last stable offset."""
+    """Request one offset per partition, as futures; READ_COMMITTED gives the last stable offset."""
     if not specs:
         return {}
     answers: dict[Partition, Any] = connection.admin.list_offsets(
@@ -239,7 +238,7 @@ def ask_offsets(
 
 
 def answered(connection: Connection, future: Any) -> Answer:
-    """One partition's answer; None when its leader has none, or does not answer (others just did)."""
+    """Return one partition's answer; None if its leader has none or does not answer."""
     try:
         return connection.result(future, "offsets")
     except AuthenticationError:
