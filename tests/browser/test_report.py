@@ -462,7 +462,7 @@ def truncated(folder: Path) -> None:
 FAILURES = {
     "unknown group": (whole, {"group": ["nobody"]}, "nobody"),
     "empty": (empty, {}, "no share-group state records"),
-    "truncated": (truncated, {}, "is no Parquet file"),
+    "truncated": (truncated, {}, "is not a Parquet file"),
     "nothing there": (shutil.rmtree, {}, "no capture"),
     "a moment after": (
         whole,

@@ -414,7 +414,7 @@ def test_what_cannot_be_followed(
     assert not folder.exists()
     produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
     _follow(broker, folder, topic)
-    with pytest.raises(InputError, match="name the same topics"):
+    with pytest.raises(InputError, match="give the same topics"):
         follow(config, folder, topics=[topic, f"{topic}-gone"])
     (folder / "checkpoint").rename(tmp_path / "checkpoint")
     with pytest.raises(InputError, match=r"checkpoint of the archive .* is gone"):

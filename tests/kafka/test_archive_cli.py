@@ -101,4 +101,4 @@ def test_it_is_neither_overwritten_nor_mixed(
         "capture", str(tmp_path), "--follow", "--until-now", "--bootstrap-server", servers
     )
     assert other.returncode == 1
-    assert "holds something else" in other.stderr
+    assert "is not an archive and not empty" in other.stderr

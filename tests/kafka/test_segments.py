@@ -81,14 +81,14 @@ def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_told(
         0 < pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows < count
     )
     segment.write_bytes(whole[:-5] + bytes(5))
-    with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is damaged"):
+    with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is corrupt"):
         list(read_segments(folder, STATE_TOPIC))
 
 
 def test_what_is_no_log_directory_is_told(tmp_path: Path) -> None:
     for folder, message in (
-        (tmp_path / "gone", "there is no folder"),
-        (tmp_path, "holds no topic partitions"),
+        (tmp_path / "gone", "no folder"),
+        (tmp_path, "has no topic partitions"),
     ):
         answer = sharelag("lag", "--segments", str(folder))
         assert (answer.returncode, len(answer.stderr.splitlines())) == (1, 1)

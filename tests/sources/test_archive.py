@@ -385,7 +385,7 @@ def test_offsets_as_every_input_gives_them(folder: Path) -> None:
     source = ArchiveInput(folder)
     assert source.offsets(["x"]).num_rows == 0
     assert source.as_of() is None
-    assert source.describe() == "archive of cluster that holds nothing yet"
+    assert source.describe() == "archive of cluster (still empty)"
     _sample(folder, 10, {("x", 0): 100, ("gone", 0): 5})
     _sample(folder, 20, {("x", 0): 120})
     assert source.offsets(["x", "gone"]).to_pylist()[0]["end_offset"] == 120
@@ -417,12 +417,16 @@ def test_what_an_archive_tells_of_itself(folder: Path) -> None:
 
 
 def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
-    yield "something else", lambda f: (f / "data").write_text("mine"), "holds something else"
-    yield "a file", lambda f: (f.rmdir(), f.write_text("")), "holds something else"
+    yield (
+        "something else",
+        lambda f: (f / "data").write_text("mine"),
+        "is not an archive and not empty",
+    )
+    yield "a file", lambda f: (f.rmdir(), f.write_text("")), "is not an archive and not empty"
     yield (
         "a capture",
         lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}),
-        "holds a capture",
+        "is a capture",
     )
     yield (
         "another cluster",
@@ -432,7 +436,7 @@ def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
     yield (
         "other topics",
         lambda f: begin(f, "cluster", {"t": [0]}, CONFIG),
-        "an archive of t: name the same topics",
+        "an archive of t: give the same topics",
     )
     yield (
         "another format",
@@ -472,14 +476,14 @@ def test_no_archive_to_read(tmp_path: Path) -> None:
         ArchiveInput.size,
         lambda a: a.offsets([]),
     ):
-        with pytest.raises(InputError, match="there is no archive at"):
+        with pytest.raises(InputError, match="no archive at"):
             ask(ArchiveInput(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="there is no archive at"):
+    with pytest.raises(InputError, match="no archive at"):
         compact(tmp_path / "nowhere")
 
 
 def test_a_damaged_file_is_told(folder: Path) -> None:
     _add(folder, 0, _raw(0, 5))
     views.current(folder).files("records")[0].write_bytes(b"no parquet")
-    with pytest.raises(InputError, match="is no Parquet file"):
+    with pytest.raises(InputError, match="is not a Parquet file"):
         ArchiveInput(folder).size()

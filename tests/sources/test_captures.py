@@ -186,9 +186,9 @@ PART = "records/part-0.parquet"
         (_about(format=2), ["capture format 2", "reads 1", "newer sharelag"]),
         (
             _text("offsets.parquet", "no"),
-            ["offsets.parquet is no Parquet file", "capture it again"],
+            ["offsets.parquet is not a Parquet file", "capture it again"],
         ),
-        (_text(PART, "no"), ["part-0.parquet is no Parquet file", "capture it again"]),
+        (_text(PART, "no"), ["part-0.parquet is not a Parquet file", "capture it again"]),
         (
             _table("offsets.parquet", OFFSETS.drop_columns(["end_offset"])),
             ["end_offset: expected int64, got no such"],
@@ -217,7 +217,7 @@ def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: 
 def test_a_capture_cut_short(capture: Path) -> None:
     part = capture / PART
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(InputError, match="no Parquet file"):
+    with pytest.raises(InputError, match="not a Parquet file"):
         read_capture(capture)
 
 
@@ -225,7 +225,7 @@ def test_a_capture_cut_short(capture: Path) -> None:
 def test_no_folder(tmp_path: Path, kind: str) -> None:
     if kind == "file":
         (tmp_path / "capture").write_text("")
-    with pytest.raises(InputError, match="make one with `sharelag capture`"):
+    with pytest.raises(InputError, match="create one with `sharelag capture`"):
         read_capture(tmp_path / "capture")
 
 
@@ -281,7 +281,9 @@ def test_an_overwrite_that_fails_while_renaming_keeps_the_old_one(
 
 def test_an_existing_capture_needs_overwrite(capture: Path) -> None:
     before = _tree(capture)
-    with pytest.raises(InputError, match="exists already: name another folder, or add --overwrite"):
+    with pytest.raises(
+        InputError, match="exists already: choose another folder, or add --overwrite"
+    ):
         _write(capture)
     assert _tree(capture) == before
     _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
@@ -303,7 +305,7 @@ def test_what_is_no_capture_is_never_replaced(tmp_path: Path, overwrite: bool, k
         (folder / "capture.json").write_text("{}")
         (folder / "chapter-1.txt").write_text("years of work")
     before = _tree(tmp_path)
-    with pytest.raises(InputError, match=r"exists already: name another folder$"):
+    with pytest.raises(InputError, match=r"exists already: choose another folder$"):
         _write(folder, overwrite)
     assert _tree(tmp_path) == before
     assert folder.exists()

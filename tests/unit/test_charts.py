@@ -146,7 +146,7 @@ CAUSES = pa.Table.from_pylist(
             "severity": "critical",
             "held": 1234,
             "since": NOW - timedelta(minutes=10),
-            "summary": "Nobody is in the group.",
+            "summary": "The group has no members.",
         }
         | {"advice": "Start a member.", "evidence": [{"name": "partitions", "value": "0,1"}]},
     ],

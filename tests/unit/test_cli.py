@@ -219,7 +219,7 @@ def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
     (folder / "empty").mkdir()
     lag = ["lag", "--capture"]
     return {
-        "no such capture": ([*lag, str(folder / "none")], "there is no capture at"),
+        "no such capture": ([*lag, str(folder / "none")], "no capture at"),
         "no capture": (
             [*lag, str(folder / "empty")],
             "capture.json, offsets.parquet, records is missing",

@@ -206,7 +206,7 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     told = groups(whole)
     # To one group records came, and nobody fetched any; to the other nothing was ever sent.
     assert (told["analytics"]["level"], told["refunds"]["level"]) == ("warning", "ok")
-    assert told["analytics"]["why"].startswith("nothing was finished yet")
+    assert told["analytics"]["why"].startswith("records arrived, but none is")
     assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [
         ("lag", "warning")
     ]
@@ -289,7 +289,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
     assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
     assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
-    assert figure.layout.annotations[0].text.startswith("nobody: the group is empty")
+    assert figure.layout.annotations[0].text.startswith("nobody: the group has no members")
     # Who works, but has not for longer than a lock lasts, has no forecast either.
     steady = [Write(ago, 7000 - 2 * ago) for ago in range(3010, 0, -60)]
     for writes, words in ((steady, "in "), (steady[:-1], "paused"), (steady[:-8], "stalled")):
@@ -344,7 +344,7 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
 
 def test_what_is_wrong_in_many_groups_is_told_once() -> None:
     told = verdict(read(capture=str(CAPTURE), engine="local"))
-    shown, advice = story.causes(told).html, "start consumers of the group"
+    shown, advice = story.causes(told).html, "start consumers; kafka-share-groups.sh"
     assert (shown.count("the group has no members"), shown.count(advice)) == (1, 1)
     worst, deleted, never = troubles(told["groups"])
     alone = ["notifications", "billing", "shipping", "clickstream", "fraud-check"]
@@ -356,7 +356,7 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
         "records were deleted before the group finished them",
     )
     # How bad that is says the report itself, and what to do the cause.
-    assert (never["level"], never["title"][:24]) == ("warning", "nothing was finished yet")
+    assert (never["level"], never["title"][:25]) == ("warning", "records arrived, but none")
     rule = {
         "rule": "big",
         "level": "critical",

@@ -167,8 +167,8 @@ def test_a_cluster_that_does_not_answer_is_a_sentence_and_no_stack_trace() -> No
 
 def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
     bench = sharelag.open(tmp_path / "gone", engine="local")
-    assert "there is no capture at" in repr(bench)
-    assert "there is no capture at" in bench._repr_mimebundle_()["text/html"]
+    assert "no capture at" in repr(bench)
+    assert "no capture at" in bench._repr_mimebundle_()["text/html"]
 
 
 # ---- what is answered ----------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""What was saved of a cluster: captures, archives, a broker's segments."""
+"""Saved data of a cluster: captures, archives, a broker's segments."""

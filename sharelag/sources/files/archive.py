@@ -1,15 +1,16 @@
-"""Archives: what the topics held, also what Kafka has pruned since. `sharelag.sources.spark.follow` writes them.
+"""Archives: topic records, including those that Kafka has pruned since.
 
-    capture.json                                  of which cluster, which topics, by what: no secrets
-    data/records/source=TOPIC/day=DAY/*.parquet   raw records, with the columns of Spark's own Kafka source
-    data/gaps/*.parquet                           ranges of offsets that were pruned before they could be read
-    data/offsets/day=DAY/*.parquet                log start and end offset of every topic partition, again and again
-    checkpoint/                                   Spark's: how far the job has come
+`sharelag.sources.spark.follow` writes them.
 
-``data`` is a link that one step moves (`sharelag.sources.files.views`), so whoever opens
-``data/records`` with pyarrow, Spark or anything else sees every record once, at any instant. A day
-is that of the archiving, not of the record: so files, in the order of their paths, are in the order
-of the log whatever clocks say.
+    capture.json                                  cluster, topics, versions; no secrets
+    data/records/source=TOPIC/day=DAY/*.parquet   raw records, as Spark's own Kafka source has them
+    data/gaps/*.parquet                           offset ranges that were pruned before being read
+    data/offsets/day=DAY/*.parquet                repeated samples of log start and end offsets
+    checkpoint/                                   Spark's checkpoint of the job
+
+``data`` is a link that is moved in one step (`sharelag.sources.files.views`), so every reader of
+``data/records``, such as pyarrow or Spark, always sees every record exactly once. A day is that of
+archiving, not of the record, so that files sorted by path are in log order whatever the clocks say.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 RECORDS, GAPS, OFFSETS = "records", "gaps", "offsets"
 
-#: A range of offsets that was pruned before it could be read; touching ranges are one.
+#: A range of offsets that was pruned before it could be read; adjacent ranges are merged.
 GAP = pa.schema(
     [
         ("topic", pa.string()),
@@ -49,32 +50,32 @@ GAP = pa.schema(
     ]
 )
 
-# Records to gather for a row group: Parquet is slow to read in smaller ones.
+# Records per row group: Parquet with smaller ones is slow to read.
 _ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 100_000, 32 << 20
 
 
 @dataclass(frozen=True)
 class ArchiveInput(RecordsOnly):
-    """An archive; each question is answered by what it holds when it is asked."""
+    """An archive; each request reads its current contents."""
 
     folder: Path
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        """Raw records of a topic (`sharelag.schemas.RAW`); those of one partition come in the order of the log."""
+        """Yield raw records of a topic (`sharelag.schemas.RAW`), each partition in log order."""
         for path in self._files(f"{RECORDS}/source={topic}"):
             yield from _open(path).iter_batches(50_000, columns=schemas.RAW.names)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Read the same as a Spark DataFrame."""
+        """Return the same records as a Spark DataFrame."""
         paths = self._files(f"{RECORDS}/source={topic}")
         if not paths:
             return spark.createDataFrame([], schemas.spark_schema(schemas.RAW))
         return spark.read.parquet(*map(str, paths)).select(schemas.RAW.names)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        """`sharelag.schemas.OFFSETS` of these topics; those that were never seen are not in it.
+        """Return `sharelag.schemas.OFFSETS` of these topics, without those never sampled.
 
-        Offsets of a moment between two samples are null where the samples differ, and so is their
+        Offsets at a moment between two samples are null if the samples differ, and so is their
         ``as_of``.
         """
         newest, last = self._newest(topic_ids)
@@ -82,10 +83,10 @@ class ArchiveInput(RecordsOnly):
             return newest
         if isinstance(as_of, datetime):
             return samples.without_moments(self.past_offsets(topic_ids, [as_of]))
-        return samples.without_offsets(newest)  # offsets of the state topic tell no time
+        return samples.without_offsets(newest)  # offsets of the state topic have no time
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """Offsets at moments of the past.
+        """Return offsets at past moments.
 
         Parameters
         ----------
@@ -95,16 +96,16 @@ class ArchiveInput(RecordsOnly):
         Returns
         -------
         pyarrow.Table
-            `sharelag.schemas.OFFSETS`, a row a moment and partition that was ever sampled;
-            ``as_of`` is the moment. An offset is known where the samples before and after the
-            moment agree, for it only grows; it is null where they differ, and before the first and
-            after the last sample.
+            `sharelag.schemas.OFFSETS`, one row per moment and sampled partition; ``as_of`` is the
+            moment. An offset is known if the samples before and after the moment agree, because
+            offsets only grow; it is null if they differ, and before the first and after the last
+            sample.
         """
         tables = [of_topics(_open(path).read(), topic_ids) for path in self._files(OFFSETS)]
         return samples.at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
 
     def gaps(self) -> pa.Table:
-        """Ranges of offsets that were pruned before they could be read, as `GAP`; sorted, touching ones as one."""
+        """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
         self.info()
         rows = pa.concat_tables(
             [_open(p).read() for p in self._files(GAPS)] or [GAP.empty_table()]
@@ -137,45 +138,41 @@ class ArchiveInput(RecordsOnly):
         ).cast(GAP)
 
     def version(self) -> Hashable:
-        """The view of the archive: another one after each commit."""
+        """Return the version of the archive, which changes with each commit."""
         return str(views.current(self.folder).folder)
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions the topic had when the archive was begun."""
+        """Return the number of partitions of a topic when the archive was created."""
         return len(self.info().topics.get(topic, ())) or None
 
     def size(self) -> int:
-        """How many records of the state topic there are."""
+        """Return the number of records of the state topic."""
         return sum(
             _open(path).metadata.num_rows for path in self._files(f"{RECORDS}/source={STATE_TOPIC}")
         )
 
     def as_of(self) -> datetime | None:
-        """When the end offsets were last asked; None before the first time."""
+        """Return the time of the last sample of end offsets; None before the first."""
         return self._newest([])[1]
 
     def describe(self) -> str:
-        """Where the records come from and as of when."""
+        """Return the source of the records and their time as text."""
         moment = self.as_of()
-        upto = (
-            f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-            if moment
-            else "that holds nothing yet"
-        )
+        upto = f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment else "(still empty)"
         return f"archive of {self.info().cluster_id} {upto}"
 
     def info(self) -> ArchiveInfo:
-        """What the archive is of.
+        """Return the metadata of the archive.
 
         Raises
         ------
         InputError
-            When there is no archive, or one of a format that this version does not know.
+            When there is no archive, or its format is not supported.
         """
         info = read_info(self.folder)
         if info is None:
             raise InputError(
-                f"there is no archive at {self.folder}: make one with `sharelag capture --follow`"
+                f"no archive at {self.folder}: create one with `sharelag capture --follow`"
             )
         return info
 
@@ -184,7 +181,7 @@ class ArchiveInput(RecordsOnly):
         return views.current(self.folder).files(table)
 
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
-        """The last sample, and when it was taken. A topic that is not in it is not there any more."""
+        """Return the last sample and its time; topics missing from it have been deleted."""
         paths = self._files(OFFSETS)[-1:]
         table = _open(paths[0]).read() if paths else schemas.OFFSETS.empty_table()
         last = pc.max(table.column("as_of"))
@@ -193,23 +190,23 @@ class ArchiveInput(RecordsOnly):
 
 
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
-    """Merge small files, whether or not a job is adding to the archive.
+    """Merge small files, also while a job is writing to the archive.
 
     Parameters
     ----------
     folder : pathlib.Path
     target_bytes : int
-        Files of this size are left alone, and merged ones are about as large.
+        Files of this size are not merged; merged files are about as large.
 
     Returns
     -------
     int
-        How many files were merged into fewer.
+        The number of files that were merged.
 
     Raises
     ------
     InputError
-        When there is no archive, or it cannot be written.
+        When there is no archive, or it is not writable.
     """
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):
@@ -230,14 +227,14 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
                 merged
             )
             drop += [str(path.relative_to(view.folder)) for path in group]
-        # Nobody else drops files, so all are still there.
+        # Only this function drops files, so all still exist.
         done = bool(add) and views.commit(folder, add, drop)
         shutil.rmtree(scratch)
         return len(drop) if done else 0
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write one file, holding no more than a row group at a time."""
+    """Write one file with at most one row group in memory."""
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
@@ -252,7 +249,7 @@ def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatc
 
 
 def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
-    """Neighbours, each below the target size, that are to become one file."""
+    """Return lists of consecutive small files to be merged into one each."""
     groups: list[list[Path]] = [[]]
     size = 0
     for path in view.files(""):
@@ -275,9 +272,9 @@ def _open(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{path} was merged with others while it was waited for: read the archive again"
+            f"{path} was merged with other files meanwhile: read the archive again"
         ) from error
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"{path} is no Parquet file ({str(error).splitlines()[0]}): restore it"
+            f"{path} is not a Parquet file ({str(error).splitlines()[0]}): restore it"
         ) from error

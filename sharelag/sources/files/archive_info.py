@@ -1,4 +1,4 @@
-"""An archive's capture.json, written once when it is begun: what it is of, and whether it may be continued."""
+"""An archive's capture.json: its metadata, written at creation, and whether it can be continued."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _ABOUT = "capture.json"
 
 @dataclass(frozen=True)
 class ArchiveInfo:
-    """What an archive is of."""
+    """The metadata of an archive."""
 
     cluster_id: str
     topics: Mapping[
         str, Sequence[int]
-    ]  # where each partition began when the archive did; empty: no such topic then
+    ]  # first offset of each partition at creation; empty: the topic did not exist
     options: Mapping[str, Any]
     tool_version: str = __version__
 
 
 def is_archive(folder: Path) -> bool:
-    """Whether a folder holds an archive, rather than a capture or something else."""
+    """Whether a folder is an archive."""
     try:
         return bool(json.loads((folder / _ABOUT).read_text(encoding="utf-8")).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):
@@ -37,60 +37,61 @@ def is_archive(folder: Path) -> bool:
 
 
 def read_info(folder: Path) -> ArchiveInfo | None:
-    """What an archive is of; None where a new one can be begun.
+    """Return the metadata of an archive; None if a new one can be created.
 
     Raises
     ------
     InputError
-        When the folder holds something else, or an archive of another format.
+        When the folder has other contents, or an archive with another format.
     """
     path = folder / _ABOUT
     if not path.exists():
         if folder.exists() and (
             not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())
         ):
-            raise InputError(f"{folder} holds something else than an archive: name another folder")
+            raise InputError(f"{folder} is not an archive and not empty: choose another folder")
         return None
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about.get("kind") != KIND:
             raise InputError(
-                f"{folder} holds a capture, which cannot be continued: name another folder"
+                f"{folder} is a capture, which cannot be continued: choose another folder"
             )
         if about["format"] != FORMAT:
             raise InputError(
-                f"{path} is of archive format {about['format']}, this version knows {FORMAT}: use a newer sharelag"
+                f"{path} has archive format {about['format']}, but this version reads {FORMAT}: "
+                "use a newer sharelag"
             )
         topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
         return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path} does not describe an archive ({error!r}): name another folder"
+            f"{path} does not describe an archive ({error!r}): choose another folder"
         ) from error
 
 
 def begin(
     folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig
 ) -> ArchiveInfo:
-    """Begin an archive, or make sure that the one that is there can be continued.
+    """Create an archive, or check that the existing one can be continued.
 
     Parameters
     ----------
     folder : pathlib.Path
     cluster_id : str
     topics : mapping of name to first offsets
-        The first offset of every partition now.
+        The current first offset of every partition.
     config : ClientConfig
 
     Returns
     -------
     ArchiveInfo
-        As it was written when the archive was begun.
+        As written at creation.
 
     Raises
     ------
     InputError
-        When the folder holds something else, or an archive of another cluster or of other topics.
+        When the folder has other contents, or an archive of another cluster or other topics.
     """
     found = read_info(folder)
     if found is None:
@@ -101,11 +102,13 @@ def begin(
         half.replace(folder / _ABOUT)
     if found.cluster_id != cluster_id:
         raise InputError(
-            f"{folder} is an archive of cluster {found.cluster_id}, this is {cluster_id}: name another folder"
+            f"{folder} is an archive of cluster {found.cluster_id}, not of {cluster_id}: "
+            "choose another folder"
         )
     if found.topics.keys() != topics.keys():
         raise InputError(
-            f"{folder} is an archive of {', '.join(found.topics)}: name the same topics, or another folder"
+            f"{folder} is an archive of {', '.join(found.topics)}: "
+            "give the same topics or choose another folder"
         )
     return found
 

@@ -1,13 +1,17 @@
-"""Saving and loading everything that one investigation needs, as a folder of Parquet files.
+"""Save and load everything that an investigation needs, as a folder of Parquet files.
 
-records/*.parquet     raw records of __share_group_state, and the share groups' of __consumer_offsets
-offsets.parquet       log start and end offset of every topic partition
-past_offsets.parquet  where they ended at earlier moments         (this and what follows may be missing:
-logs.parquet          last stable offsets and retention            captures of older versions, or somebody
-times.parquet         when the oldest unfinished records are of    who was not allowed to ask)
-committed_times.parquet   the same of those that read_committed groups get
-settings.parquet      of groups, topics and brokers
-capture.json          of which cluster, as of when, by what: no secrets
+    records/*.parquet         raw records: all of __share_group_state, and those of share groups of
+                              __consumer_offsets
+    offsets.parquet           log start and end offset of every topic partition
+    past_offsets.parquet      end offsets at earlier moments
+    logs.parquet              last stable offsets and retention
+    times.parquet             timestamps of the oldest unfinished records
+    committed_times.parquet   the same for read_committed groups
+    settings.parquet          settings of groups, topics and brokers
+    capture.json              cluster, time, versions; no secrets
+
+All tables after ``offsets.parquet`` may be missing, in captures of older versions or of users
+without the necessary permissions.
 """
 
 from __future__ import annotations
@@ -33,11 +37,10 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 
-#: Takes the folder of the records; gives every other table of the capture by its file's name, and
-#: what it is of.
+#: Takes the folder of the records; returns the other tables by file name, and the metadata.
 _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
-#: Of the folder's layout; a reader refuses others.
+#: Version of the folder's layout; readers reject others.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
 EXTRAS = {
@@ -51,52 +54,52 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class CaptureInfo:
-    """What a capture is of."""
+    """The metadata of a capture."""
 
     cluster_id: str
-    as_of: datetime  # when the end offsets were asked
-    topics: Mapping[str, int]  # partitions of the topics in records/
+    as_of: datetime  # time of the end offsets
+    topics: Mapping[str, int]  # number of partitions of the topics in records/
     options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
     tool_version: str = __version__
 
 
 @dataclass(frozen=True)
 class Capture:
-    """A capture that was found to be whole."""
+    """A complete capture."""
 
     info: CaptureInfo
     records_paths: list[str]
     offsets: pa.Table  # sharelag.schemas.OFFSETS
-    extras: Mapping[str, pa.Table]  # those of EXTRAS, empty where not captured
+    extras: Mapping[str, pa.Table]  # the tables of EXTRAS, empty if not captured
 
 
 def write_capture(
     folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish, overwrite: bool = False
 ) -> CaptureInfo:
-    """Write a capture all at once: until everything is there, there is nothing at ``folder``.
+    """Write a capture atomically: ``folder`` appears when the capture is complete.
 
     Parameters
     ----------
     folder : pathlib.Path
     records : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, written as they come.
+        `sharelag.schemas.RAW`, written as they arrive.
     finish : callable
-        Called after the last record with the folder that they are in; returns the tables by name,
+        Called after the last record with the folder of the records; returns the tables by name,
         ``offsets`` and any of `EXTRAS`, and the `CaptureInfo`.
     overwrite : bool
-        Replace a capture that is there.
+        Replace an existing capture.
 
     Raises
     ------
     InputError
-        When the folder is in the way, or cannot be written.
+        When the folder exists or cannot be written.
     """
     check_place(folder, overwrite)
     try:
         return _write(folder, records, finish)
     except OSError as error:
         raise InputError(
-            f"cannot write a capture to {folder} ({error.strerror or error}): check the place"
+            f"cannot write a capture to {folder} ({error.strerror or error}): check the path"
         ) from error
 
 
@@ -107,7 +110,7 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
     try:
         half.mkdir(mode=0o755)
         (half / "records").mkdir()
-        # Bytes of keys repeat from record to record, values do not: zstd makes a quarter of either.
+        # Key bytes repeat across records, values do not: zstd compresses both to a quarter.
         with pq.ParquetWriter(
             half / "records" / "part-0.parquet", schemas.RAW, compression="zstd"
         ) as writer:
@@ -138,18 +141,17 @@ def read_capture(folder: Path) -> Capture:
     Raises
     ------
     InputError
-        When a file is missing, has wrong columns, or is of a format that this version does not
-        know.
+        When a file is missing, has wrong columns, or has an unsupported format.
     """
     if not folder.is_dir():
-        raise InputError(f"there is no capture at {folder}: make one with `sharelag capture`")
+        raise InputError(f"no capture at {folder}: create one with `sharelag capture`")
     missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
     paths = sorted(map(str, folder.glob("records/*.parquet")))
     if not missing and not paths:
         missing = ["records/*.parquet"]
     if missing:
         raise InputError(
-            f"{folder} is no whole capture, {', '.join(missing)} is missing: capture it again"
+            f"{folder} is not a complete capture, {', '.join(missing)} is missing: capture it again"
         )
     info = _from_json(folder / "capture.json")
     for path in paths:
@@ -171,16 +173,16 @@ def _table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
-    """Refuse a folder that a capture must not replace: whatever else lies in it is somebody's work."""
+    """Reject a folder that a capture must not replace, because it may be somebody's work."""
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     is_capture = there >= _CONTENTS and there <= _CONTENTS | {f"{name}.parquet" for name in EXTRAS}
     if folder.exists() and not (overwrite and is_capture):
-        advice = "name another folder" + (", or add --overwrite" if is_capture else "")
+        advice = "choose another folder" + (", or add --overwrite" if is_capture else "")
         raise InputError(f"{folder} exists already: {advice}")
 
 
 def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
-    """All state records, or the share groups' records of the groups' topic."""
+    """Yield all state records, or the share group records of ``__consumer_offsets``."""
     for batch in kafka.read_topic(config, topic):
         kept = of_share_groups(batch)
         if kept.num_rows:
@@ -188,7 +190,7 @@ def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
 
 
 def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Of the groups' topic only the share groups' records: others' commits are not our business."""
+    """Return only the share group records of ``__consumer_offsets``."""
     kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
     ours = pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds)
     return batch.filter(pc.or_(pc.not_equal(batch.column("topic"), GROUP_TOPIC), ours))
@@ -199,7 +201,7 @@ def _read(path: str, how: Any) -> Any:
         return how(path)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(
-            f"{path} is no Parquet file ({str(error).splitlines()[0]}): capture it again"
+            f"{path} is not a Parquet file ({str(error).splitlines()[0]}): capture it again"
         ) from error
 
 
@@ -219,7 +221,8 @@ def _from_json(path: Path) -> CaptureInfo:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about["format"] != FORMAT:
             raise InputError(
-                f"{path} is of capture format {about['format']}, this version reads {FORMAT}: use a newer sharelag"
+                f"{path} has capture format {about['format']}, but this version reads {FORMAT}: "
+                "use a newer sharelag"
             )
         topics = {name: topic["partitions"] for name, topic in about["topics"].items()}
         as_of = datetime.fromisoformat(about["as_of"])

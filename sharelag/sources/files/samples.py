@@ -1,4 +1,4 @@
-"""End offsets between two samples: known where both agree, since offsets only grow."""
+"""End offsets between two samples: known if both agree, since offsets only grow."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 
-# Milliseconds up to the year 2248: a partition's number and a time fit into one int64.
+# Milliseconds up to the year 2248, so that a partition number and a time fit into one int64.
 _TIMES = 1 << 43
 
 
 def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
-    """Offsets at some moments.
+    """Return offsets at some moments.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.OFFSETS`, a row a partition and moment, ``as_of`` being the moment. An
-        offset is null where the samples before and after differ, and before the first and after the
+        `sharelag.schemas.OFFSETS`, one row per partition and moment, with the moment in ``as_of``.
+        An offset is null if the samples before and after differ, and before the first and after the
         last one.
     """
-    # A leader that did not answer tells nothing.
+    # Ignore samples of leaders that did not answer.
     samples = samples.filter(samples.column("end_offset").is_valid())
     samples = samples.sort_by([(name, "ascending") for name in ("topic_id", "partition", "as_of")])
     if samples.num_rows == 0 or not moments:
@@ -60,7 +60,7 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
 
 
 def without_moments(offsets: pa.Table) -> pa.Table:
-    """The same, with no ``as_of`` where the end offset is not known: so a lag tells that it was not known then."""
+    """Clear ``as_of`` where the end offset is null, so that the lag's reason is the moment."""
     moments = pc.if_else(
         offsets.column("end_offset").is_valid(),
         offsets.column("as_of"),
@@ -70,7 +70,7 @@ def without_moments(offsets: pa.Table) -> pa.Table:
 
 
 def without_offsets(offsets: pa.Table) -> pa.Table:
-    """The same partitions, at a moment of which nothing is known."""
+    """Return the same partitions at a moment with unknown offsets."""
     for name in ("log_start_offset", "end_offset", "as_of"):
         nulls = pa.nulls(len(offsets), schemas.OFFSETS.field(name).type)
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, nulls)

@@ -1,8 +1,7 @@
-"""A broker's log directory, read without the broker: for forensics and backups.
+"""Read a broker's log directory without the broker, for forensics and backups.
 
-Beside the segments a broker keeps small files that make the picture whole: the topic id of each
-partition (``partition.metadata``), log starts and high watermarks (``*-checkpoint``, written every
-few seconds).
+Besides the segments it reads the topic id of each partition (``partition.metadata``), log starts
+and high watermarks (``*-checkpoint``, written every few seconds).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-#: Records a batch of columns.
+#: Records per batch.
 _BATCH = 50_000
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -30,16 +29,16 @@ Place = tuple[str, int]
 
 
 def partitions(folder: Path) -> dict[Place, Path]:
-    """Folders of the topic partitions in a broker's log directory, by topic and partition.
+    """Return the folders of the topic partitions in a broker's log directory.
 
     Raises
     ------
     InputError
-        When it is none.
+        When the folder is not a log directory.
     """
     if not folder.is_dir():
         raise InputError(
-            f"there is no folder {folder}: give a broker's log directory (log.dirs in its properties)"
+            f"no folder {folder}: give a broker's log directory (log.dirs in its properties)"
         )
     found = {
         (match["topic"], int(match["partition"])): path
@@ -48,7 +47,7 @@ def partitions(folder: Path) -> dict[Place, Path]:
     }
     if not any(any(path.glob("*.log")) for path in found.values()):
         raise InputError(
-            f"{folder} holds no topic partitions: give a broker's log directory, the one with topic-0/"
+            f"{folder} has no topic partitions: give a broker's log directory, with topic-0/"
         )
     return found
 
@@ -64,14 +63,14 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     Yields
     ------
     pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, each partition in its order, from its log start offset on: what the
-        broker would still give. Control records are left out, and a batch that was only half
-        written ends a partition.
+        `sharelag.schemas.RAW`, each partition in log order from its log start offset on, as the
+        broker would return them. Control records are left out, and an incompletely written batch
+        ends a partition.
 
     Raises
     ------
     InputError
-        When the folder is no log directory, or a batch is damaged.
+        When the folder is not a log directory, or a batch is corrupt.
     """
     starts = _checkpoint(folder / LOG_STARTS)
     for (name, partition), path in partitions(folder).items():
@@ -85,26 +84,25 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
     Raises
     ------
     InputError
-        When the folder does not hold that partition, or a batch is damaged.
+        When the folder does not have that partition, or a batch is corrupt.
     """
     found = partitions(folder)
     if (topic, partition) not in found:
         raise InputError(
-            f"{folder} holds no {topic}-{partition}: the folder has to be there for all Spark workers"
+            f"{folder} has no {topic}-{partition}: all Spark workers need access to the folder"
         )
     start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
     yield from _partition(found[topic, partition], topic, partition, start)
 
 
 def segment_offsets(folder: Path) -> pa.Table:
-    """Log start and end offsets as the broker last noted them.
+    """Return log start and end offsets from the broker's checkpoint files.
 
     Returns
     -------
     pyarrow.Table
         `sharelag.schemas.OFFSETS`. ``end_offset`` is the high watermark of the checkpoint, which a
-        running broker writes every five seconds and a stopped one at the end; ``as_of`` is when
-        that file was written.
+        broker writes every five seconds and at shutdown; ``as_of`` is the time of that file.
     """
     starts, ends = _checkpoint(folder / LOG_STARTS), _checkpoint(folder / HIGH_WATERMARKS)
     noted = folder / HIGH_WATERMARKS
@@ -114,7 +112,7 @@ def segment_offsets(folder: Path) -> pa.Table:
             "topic": topic,
             "topic_id": _topic_id(path),
             "partition": partition,
-            # The checkpoint names only log starts that are not the first segment's own.
+            # The checkpoint has only log starts that differ from the first segment's offset.
             "log_start_offset": starts.get((topic, partition), _first_offset(path)),
             "end_offset": ends.get((topic, partition)),
             "as_of": as_of,
@@ -145,7 +143,7 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
             batch = records.next_batch()
             if not batch.validate_crc():
                 raise InputError(
-                    f"{segment}: the batch after offset {at} is damaged (its checksum is wrong)"
+                    f"{segment}: the batch after offset {at} is corrupt (wrong checksum)"
                 )
             at = batch.next_offset
             if batch.is_control_batch or at <= start:
@@ -182,7 +180,7 @@ def _columns(columns: list[list[Any]], topic: str, partition: int) -> pa.RecordB
 
 
 def _checkpoint(path: Path) -> dict[Place, int]:
-    """A broker's checkpoint file: a version, a count, and lines of topic, partition and offset."""
+    """Parse a checkpoint file: a version, a count, and lines of topic, partition and offset."""
     if not path.exists():
         return {}
     lines = path.read_text(encoding="utf-8").splitlines()[2:]

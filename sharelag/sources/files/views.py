@@ -1,14 +1,13 @@
-"""Views of a folder, so that files appear all at once or not at all: folders of links, and one link to the last.
+"""Views of a folder, so that files appear atomically: folders of hard links and one symbolic link.
 
     data -> .views/000000000042     what readers open; moved to the next view in one step
-    .views/000000000041/...         earlier ones, for readers that are still at it
-    .staging/...                    what is being written; no reader looks there
+    .views/000000000041/...         earlier views, for readers that still use them
+    .staging/...                    files being written; readers do not look there
 
-A view is never changed. Whoever adds or replaces files makes the next one, of the files that stay
-and the new ones, and then moves the link. So a process may be killed at any instant: the link leads
-to a whole view, and what no view holds is removed by whoever comes next. Any reader of folders
-follows a link; a list of the valid files, as Spark's file sink keeps one, is understood by Spark
-alone, and a reader of the plain folder would take what was left half done for records.
+A view never changes. Every change creates the next view, of the remaining and the new files, and
+then moves the link. So a process can be killed at any time: the link points to a complete view, and
+the next process removes files that are in no view. Any reader of folders follows a link, while only
+Spark understands the file list of Spark's file sink, and other readers would read incomplete files.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pathlib import Path
 from sharelag.errors import InputError
 
 DATA, VIEWS, STAGING = "data", ".views", ".staging"
-#: Seconds that a view stays after the next one came: longer than anybody takes to read one.
+#: Seconds that a replaced view is kept: longer than reading one takes.
 KEEP = 900.0
 _NOTE = "view.json"
 
@@ -36,18 +35,18 @@ _NOTE = "view.json"
 class View:
     """One state of the folder."""
 
-    folder: Path | None  # null: nothing was committed yet
+    folder: Path | None  # None: nothing was committed yet
     number: int = 0
     batch: int = -1  # the last micro-batch in it
     day: str = ""  # of the last commit, UTC
 
     def files(self, table: str) -> list[Path]:
-        """The files of one table, in the order of their paths, which is that of their rows."""
+        """Return the files of one table sorted by path, which is the order of their rows."""
         return sorted((self.folder / table).rglob("*.parquet")) if self.folder else []
 
 
 def current(archive: Path) -> View:
-    """The last view; its files stay for `KEEP` seconds after it was replaced."""
+    """Return the current view; its files are kept for `KEEP` seconds after it is replaced."""
     try:
         folder = archive / VIEWS / (archive / DATA).readlink().name
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
@@ -64,27 +63,27 @@ def commit(
     day: str = "",
     keep: float = KEEP,
 ) -> bool:
-    """Make the next view.
+    """Create the next view.
 
     Parameters
     ----------
     archive : pathlib.Path
     add : mapping of path in the view to file
-        The files must lie in the archive, as hard links do not reach other file systems.
+        The files must be in the archive, because hard links do not cross file systems.
     drop : collection of str
         Paths in the view that the new files replace.
     batch : int
-        The micro-batch that the new files are of; -1 for none.
+        The micro-batch of the new files; -1 for none.
     day : str
         The day of the commit, UTC.
     keep : float
-        Seconds that replaced views stay.
+        Seconds to keep replaced views.
 
     Returns
     -------
     bool
-        False when there is nothing to do: that micro-batch had been committed, or a file to drop is
-        gone.
+        False when there is nothing to do: the micro-batch was already committed, or a file to drop
+        is gone.
 
     Raises
     ------
@@ -108,8 +107,8 @@ def commit(
             _make(archive, f"{before.number + 1:012d}", {**stay, **add}, note)
         except OSError as error:
             raise InputError(
-                f"cannot write to the archive {archive} ({error.strerror or error}): it needs space, and a file system "
-                "with hard links"
+                f"cannot write to the archive {archive} ({error.strerror or error}): "
+                "it needs space and a file system with hard links"
             ) from error
         _remove_old(archive, before.number + 1, keep)
         return True
@@ -117,8 +116,8 @@ def commit(
 
 @contextmanager
 def locked(path: Path, wait: float = math.inf) -> Iterator[bool]:
-    """Hold a lock that ends with this process, however it ends; tell whether it was got within so many seconds."""
-    import fcntl  # not on Windows, where archives can be read all the same
+    """Hold a lock that ends with this process; yield whether it was acquired in time."""
+    import fcntl  # not on Windows, where archives can still be read
 
     until = time.monotonic() + wait
     with path.open("a") as file:
@@ -136,7 +135,7 @@ def locked(path: Path, wait: float = math.inf) -> Iterator[bool]:
 
 
 def staging(archive: Path, who: str) -> Path:
-    """An empty folder for files to come; what an earlier process of the same kind left there is removed."""
+    """Return an empty staging folder, without files that an earlier process left."""
     folder = archive / STAGING / who
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -145,7 +144,7 @@ def staging(archive: Path, who: str) -> Path:
 
 def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str, object]) -> None:
     folder = archive / VIEWS / name
-    shutil.rmtree(folder, ignore_errors=True)  # from one who was killed before it moved the link
+    shutil.rmtree(folder, ignore_errors=True)  # from a process killed before it moved the link
     folder.mkdir(parents=True)
     made = {folder}
     for relative, path in files.items():
@@ -163,8 +162,8 @@ def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str
 
 
 def _remove_old(archive: Path, newest: int, keep: float) -> None:
-    """Remove the views that were replaced long ago; a file goes with the last view that has it."""
-    # A view was replaced when the one after it was made.
+    """Remove views that were replaced long ago; a file is removed with its last view."""
+    # A view was replaced when the next one was created.
     views = sorted(
         path
         for path in (archive / VIEWS).iterdir()
@@ -176,7 +175,7 @@ def _remove_old(archive: Path, newest: int, keep: float) -> None:
 
 
 def _flush(path: Path) -> None:
-    # The checkpoint must not be ahead of the records, even when the power fails.
+    # The checkpoint must not be ahead of the records, even after a power failure.
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
