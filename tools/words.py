@@ -1,7 +1,7 @@
 """Find phrases that a native engineer would not write, in the texts that people read.
 
-``python tools/words.py`` prints each with its place, and fails when there is one. ``--all`` looks
-for those of `LATER`, too.
+``python tools/words.py`` prints each with its place, and fails when there is one: those of
+`PHRASES` in any text, those of `LATER` in pages. ``--all`` looks for both in all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PHRASES = {
     r"\bnothing heeds\b": "nothing uses",
     r"\bthereof\b": "of it",
 }
-#: Phrases that some texts still have.
+#: Phrases that no page has; some help texts, errors and notebooks still do.
 LATER = {
     r"(?<!there )\bis no (?!longer\b|more\b)": "is not a ...",
     r"(?<!there )\bare no (?!longer\b|more\b)": "are not ...",
@@ -54,11 +54,12 @@ def texts() -> Iterator[Text]:
     yield from _notebooks()
 
 
-def found(phrases: dict[str, str] = PHRASES) -> Iterator[tuple[str, str, str]]:
+def found(everywhere: bool = False) -> Iterator[tuple[str, str, str]]:
     """Place, phrase and what to write instead."""
     for text in texts():
         words = " ".join(text.words.split())
-        for pattern, instead in phrases.items():
+        is_strict = everywhere or text.place.endswith(".md")
+        for pattern, instead in (PHRASES | LATER if is_strict else PHRASES).items():
             for hit in re.finditer(pattern, words, re.IGNORECASE):
                 around = words[max(hit.start() - 40, 0) : hit.end() + 30]
                 yield text.place, f"... {around} ...", instead
@@ -118,7 +119,7 @@ def _notebooks() -> Iterator[Text]:
 
 def main(arguments: list[str]) -> int:
     """Print what was found."""
-    hits = list(found(PHRASES | LATER if "--all" in arguments else PHRASES))
+    hits = list(found(everywhere="--all" in arguments))
     for place, phrase, instead in hits:
         print(f"{place}: {phrase}\n    write: {instead}")
     return int(bool(hits))

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,16 @@ def test_python_names_what_exists(name: str) -> None:
 def test_files_it_names_exist(name: str) -> None:
     room = r"`((?:sharelag|tests|docs|tools|notebooks|data|widgets|benchmarks)/[\w./-]*)`"
     assert not [path for path in re.findall(room, text_of(name)) if not (ROOT / path).exists()]
+
+
+def test_files_of_the_architecture_exist() -> None:
+    """Files are named without their room there, so they may be anywhere."""
+    git = ["git", "ls-files"]
+    known = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names = {path.rpartition("/")[2] for path in known}
+    named = re.findall(r"`[\w/.]*?(\w+\.py)", text_of("ARCHITECTURE.md"))
+    assert len(named) > 100
+    assert sorted(set(named) - names) == []
 
 
 def test_every_page_is_found_from_the_first() -> None:
