@@ -120,7 +120,6 @@ def ours(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
-@pytest.mark.row("FND-03")
 def test_every_row_is_kafkas(worked: KafkaBroker) -> None:
     answer = sharelag("lag", "--bootstrap-server", worked.bootstrap_servers, "-o", "json")
     assert answer.returncode == 0, answer.stderr
@@ -144,7 +143,6 @@ def test_people_see_the_same_lines(worked: KafkaBroker) -> None:
     assert [line[2] for line in lines[1:]] == [str(n) for n in range(12)]  # numbers, not texts
 
 
-@pytest.mark.row("CLI-06")
 def test_describe_without_a_sub_action_is_that_of_offsets(worked: KafkaBroker) -> None:
     plain, offsets, verbose = (
         described_offsets(worked.share_groups("--describe", "--group", "live-mixed", *more))

@@ -138,7 +138,6 @@ def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: Kafk
     assert {run["delivery_count"] for run in window(orders, "rows-error")["batches"]} == {1}
 
 
-@pytest.mark.row("CLT-03", "CLT-07")
 def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBroker) -> None:
     settings = {
         "bootstrap.servers": orders.bootstrap_servers,
@@ -156,7 +155,6 @@ def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBr
         ]
 
 
-@pytest.mark.row("FND-01", "FND-09", "CLT-08")
 def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) -> None:
     """Not the broker, nor Kafka's command, nor what we read of the groups; and its records have no delivery count."""
     servers = orders.bootstrap_servers

@@ -19,7 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sharelag.errors import InputError, SetupError
-from sharelag.whatif import ASSIGNORS, assign, register
+from sharelag.whatif import ASSIGNORS, Member, Scenario, Topic, assign, register, simulate
 from sharelag.whatif import contract as rules
 from sharelag.whatif.assignors.drain import predicted_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
@@ -71,7 +71,12 @@ def test_every_partition_to_every_subscriber() -> None:
     assert answer["m2"] == {"T1": [0, 1], "T2": [0, 1, 2, 3]}
     assert [sum(map(len, topics.values())) for topics in answer.values()] == [2, 6, 4]
     assert (counts(answer, "T1"), counts(answer, "T2")) == ([2] * 2, [2] * 4)
-    assert len(pairs(assign("all-to-all", members(3), {"t": {"partitions": 4}}))) == 12
+    same = assign("all-to-all", members(3), {"t": {"partitions": 4}})
+    assert (len(pairs(same)), counts(same)) == (12, [3] * 4)
+    scenario = Scenario(
+        (Topic("t", 4),), tuple(Member(name) for name in "abc"), assignor="all-to-all"
+    )
+    assert simulate(scenario).assignments.column("pairs").to_pylist()[-1] == 12
 
 
 @pytest.mark.row("FND-02")
@@ -79,6 +84,16 @@ def test_more_members_than_partitions_leave_nobody_idle() -> None:
     group, topics = members(5), {"t": {"partitions": 2}}
     answer = figures(group, topics, assign("all-to-all", group, topics))
     assert (answer.pairs, answer.idle) == (10, ())
+    scenario = Scenario(
+        (Topic("t", 2, backlog=10_000),),
+        tuple(Member(name) for name in "abcde"),
+        assignor="all-to-all",
+    )
+    result = simulate(scenario)
+    last = result.assignments.to_pylist()[-1]
+    assert (last["members"], last["pairs"], last["idle"]) == (5, 10, 0)
+    assert result.members.column("partitions").to_pylist() == [2] * 5
+    assert result.summary.column("idle_members").to_pylist() == [0]
 
 
 @pytest.mark.row("ASG-03")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
 from sharelag.model import SharePartition, StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import split_last_key, whole_keys, window_items
+from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests import generators
 from tests.unit.test_wire import raw
 
@@ -114,14 +117,48 @@ def test_a_tombstone_removes_and_a_later_snapshot_begins_anew() -> None:
 
 
 @pytest.mark.row("WIN-06")
-def test_a_reset_discards_batches_and_counts() -> None:
+def test_a_reset_discards_batches_and_counts(tmp_path: Path) -> None:
     reset = (20, *encode_record(SHARE_SNAPSHOT, row(100, [], state_epoch=4, snapshot_epoch=1)))
     window = replay([*walk_records(8), reset])[KEY]
     assert (window.start_offset, window.batches, window.state_epoch) == (100, (), 4)
     assert window.delivery_complete_count == 0
-    assert (
-        121 - window.start_offset - window.delivery_complete_count == 21
-    )  # the lag that Kafka will print
+    opened = sharelag.open(_capture(tmp_path / "reset", [*walk_records(8), reset]), engine="local")
+    (line,) = opened.lag().table.to_pylist()
+    assert (line["start_offset"], line["window_end_offset"], line["lag"]) == (100, 100, 21)
+    changes = opened.history().table.column("replaced").to_pylist()
+    assert (sum(map(bool, changes)), changes[-1]) == (1, True)
+
+
+@pytest.mark.row("FND-03")
+def test_groups_on_one_topic_are_independent(tmp_path: Path) -> None:
+    """A acknowledges 100 to 109; B does nothing."""
+    pairs = [
+        encode_record(kind, row(start, [], group_id=group))
+        for kind, group, start in (
+            (SHARE_SNAPSHOT, "A", 100),
+            (SHARE_SNAPSHOT, "B", 100),
+            (SHARE_UPDATE, "A", 110),
+        )
+    ]
+    opened = sharelag.open(
+        _capture(tmp_path / "two", [(n, *pair) for n, pair in enumerate(pairs)]), engine="local"
+    )
+    lines = {line["group_id"]: line for line in opened.lag().table.to_pylist()}
+    assert {group: line["start_offset"] for group, line in lines.items()} == {"A": 110, "B": 100}
+    assert {group: line["lag"] for group, line in lines.items()} == {"A": 11, "B": 21}
+
+
+def _capture(folder: Path, records: list[tuple[int, bytes, bytes | None]]) -> Path:
+    """Write a capture of these records of one state partition; the topic's end offset is 121."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    ends = {"topic": "t", "topic_id": KEY.topic_id, "partition": 0, "as_of": now}
+    ends |= {"log_start_offset": 0, "end_offset": 121, "leader_epoch": 0}
+    offsets = pa.Table.from_pylist([ends], schema=schemas.OFFSETS)
+    info = CaptureInfo("cluster", now, {STATE_TOPIC: 1})
+    write_capture(
+        folder, [raw([record[1:] for record in records])], lambda _: ({"offsets": offsets}, info)
+    )
+    return folder
 
 
 def test_state_of_another_cluster_stays_apart() -> None:

@@ -159,7 +159,6 @@ def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_comm
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
 
 
-@pytest.mark.row("ACK-10")
 def test_what_failed_for_good_and_what_failed_for_now_are_two_numbers() -> None:
     behaviour = Behaviour(0.6, release=0.3, reject=0.1)
     scenario = ten(
@@ -354,7 +353,6 @@ def test_fillers_leave_no_holes() -> None:
     assert filled["effective_lag"] == holes["effective_lag"] == 10
 
 
-@pytest.mark.row("FUT-06")
 def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
     """One that keeps the writes, one that refuses them, one that forgets them: what is live is the same."""
     kept: list[Write] = []

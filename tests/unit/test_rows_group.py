@@ -112,7 +112,6 @@ def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
 # ---- group records ----
 
 
-@pytest.mark.row("FND-01")
 def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() -> None:
     """Records of a classic group, a consumer group, a share group, and of a kind that nobody knows."""
 
@@ -217,6 +216,10 @@ def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     # The session of b ends 45 s after its last heartbeat; each of the others is a heartbeat, and
     # its way there.
     assert seen == [(0, 0), (1, 1), (1001, 2), (5001, 3), (46_001, 4), (60_001, 5), (60_002, 6)]
+    made = simulate(CHANGING).assignments  # with each next heartbeat
+    assert made.column("assignment_epoch").to_pylist() == [1, 2, 3, 4, 5, 6]
+    times = [round(time) for time in made.column("time_ms").to_pylist()]
+    assert times == [0, 1000, 5000, 50_000, 60_000, 65_000]
 
 
 @pytest.mark.row("MET-02")

@@ -353,7 +353,6 @@ def test_a_lock_ends_at_its_duration() -> None:
     assert share.state_of(0) == AVAILABLE
 
 
-@pytest.mark.row("LCK-03")
 def test_at_the_limit_a_fetch_gets_nothing_until_the_start_offset_moves() -> None:
     share, batches = SharePartition(0, Limits(max_record_locks=200)), log(0, 300, 1)
     assert share.acquire("c", 0, batches, 500) == [(0, 199, 1)]

@@ -508,7 +508,6 @@ def test_a_restarted_member_is_a_new_one() -> None:
     assert sum(life["deliveries"] for life in lives) == 110
 
 
-@pytest.mark.row("GRP-01")
 def test_members_join_and_leave_by_heartbeats() -> None:
     scenario = Scenario(
         (Topic("t", 2, backlog=1000),),
@@ -531,18 +530,46 @@ def test_members_join_and_leave_by_heartbeats() -> None:
     assert b["unassigned_ms"] == 1
 
 
+@pytest.mark.row("LCK-03")
+def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
+    """201 members take a record each; the last one waits until the first has accepted its record."""
+    slow = [
+        Member(f"m{n}", max_poll_records=1, service=Service(500_000), join_ms=100)
+        for n in range(200)
+    ]
+    scenario = Scenario(
+        (Topic("t", 1, backlog=300, batch_records=1),),
+        (Member("first", max_poll_records=1, service=Service(10_000)), *slow),
+        settings=Settings(Limits(max_record_locks=200, lock_duration_ms=600_000), max_size=300),
+        assignor="all-to-all",
+        duration_ms=12_000,
+        step_ms=1000,
+    )
+    result = simulate(scenario)
+    seen = [
+        (row["start_offset"], row["window_end_offset"], row["in_flight"])
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] >= 6000
+    ]
+    assert seen == [(0, 200, 200)] * 5 + [(1, 201, 200)] * 2
+    assert sum(result.deliveries.column("deliveries").to_pylist()) == 201
+
+
 @pytest.mark.row("GRP-12")
 def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
     scenario = Scenario(
         (Topic("t", 2),),
-        (Member("silent"), Member("b")),
-        settings=Settings(heartbeat_interval_ms=10, assignment_interval_ms=0),
-        faults=(Fault(1, "hang", "silent"),),
+        (Member("silent"), Member("b", join_ms=1)),
+        settings=Settings(assignment_interval_ms=0),
+        faults=(Fault(0.5, "hang", "silent"),),
         duration_ms=60_000,
     )
+    defaults = scenario.settings
+    assert defaults.session_timeout_ms == 9 * defaults.heartbeat_interval_ms == 45_000
     made = simulate(scenario).assignments.to_pylist()
     assert [one["members"] for one in made] == [1, 2, 1]
-    assert 45_000 <= made[-1]["time_ms"] <= 45_012
+    # The next heartbeat of b, 1 ms later, gets the partitions of the removed member.
+    assert 45_001 <= made[-1]["time_ms"] <= 45_002
     assert made[-1]["pairs"] == 2
 
 
