@@ -15,7 +15,7 @@ import jinja2
 from sharelag.durations import duration
 from sharelag.reports.alike import alike, ranges
 from sharelag.tables.level import LEVELS
-from sharelag.workbench.show import THIN_SPACE, cell, lines, terminal
+from sharelag.workbench.show import MISSING, THIN_SPACE, cell, lines, terminal
 
 #: How an executed notebook tells its verdict to who reads it.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
@@ -167,12 +167,12 @@ def environment() -> jinja2.Environment:
 
 def number(value: float | None) -> str:
     """A number with thin spaces between its thousands; a dash where it is not known."""
-    return "-" if value is None else f"{value:,}".replace(",", THIN_SPACE)
+    return MISSING if value is None else f"{value:,}".replace(",", THIN_SPACE)
 
 
 def when(moment: str | None) -> str:
     """An ISO time for people, to the second; the zone is always UTC."""
-    return "-" if moment is None else f"{moment[:10]} {moment[11:19]} UTC"
+    return MISSING if moment is None else f"{moment[:10]} {moment[11:19]} UTC"
 
 
 def _signed(value: int | None) -> str:
@@ -182,7 +182,7 @@ def _signed(value: int | None) -> str:
 
 
 def _duration(milliseconds: float | None) -> str:
-    return "-" if milliseconds is None else duration(milliseconds)
+    return MISSING if milliseconds is None else duration(milliseconds)
 
 
 def _long(value: object) -> str:
@@ -191,4 +191,4 @@ def _long(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    return "-" if value is None else terminal(str(value))
+    return MISSING if value is None else terminal(str(value))

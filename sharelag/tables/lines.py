@@ -20,7 +20,7 @@ from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.schemas import Arrow
 from sharelag.tables.columns import Format, format_of, heading_of
-from sharelag.tables.words import MISSING, number, terminal
+from sharelag.tables.words import MISSING, lag_sum, number, terminal
 
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
@@ -105,7 +105,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
             else None
         )
     if name == "lag" and row.get("unknown_lags"):
-        value = f"{MISSING if value is None else number(value, thousands)} (+{row['unknown_lags']} unknown)"
+        value = lag_sum(value, row["unknown_lags"], thousands)
     if name == "measure" and value == "finished":
         value = "finished/hour"
     form = format_of(name)

@@ -26,6 +26,12 @@ def number(value: float, thousands: str = "") -> str:
     return text.replace(",", thousands)
 
 
+def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
+    """The lag of many share partitions, and of how many it is not known."""
+    known = MISSING if lag is None else number(lag, thousands)
+    return f"{known} (+{unknown} unknown)" if unknown else known
+
+
 def terminal(text: str) -> str:
     """Escape what would act on a terminal instead of being read: control and direction characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

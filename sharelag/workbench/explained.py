@@ -20,7 +20,7 @@ from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
 from sharelag.tables.presentation import Told, ToldCause
 from sharelag.tables.reasons import REASONS
-from sharelag.tables.words import terminal
+from sharelag.tables.words import lag_sum, terminal
 
 #: What of each share partition is told.
 _DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
@@ -87,10 +87,9 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
 
 def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -> str:
     ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
-    lag = "-" if group["lag"] is None else f"{group['lag']:,}"
-    unknown = f" (+{group['unknown_lags']} unknown)" if group["unknown_lags"] else ""
+    lag = lag_sum(group["lag"], group["unknown_lags"])
     count = group["partitions"]
-    parts = [f"lag {lag}{unknown} in {count} share partition{'s' * (count != 1)}"]
+    parts = [f"lag {lag} in {count} share partition{'s' * (count != 1)}"]
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
     if not nobody and (drain := _drain(progress)):

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from sharelag.tables.reasons import NOTES, REASONS
-from sharelag.workbench.show import THIN_SPACE
+from sharelag.tables.words import MISSING, THIN_SPACE
 
 #: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the
 #: template.
@@ -90,4 +90,4 @@ def _told(row: Mapping[str, Any]) -> list[str]:
 
 
 def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}".replace(",", THIN_SPACE)
+    return MISSING if value is None else f"{value:,}".replace(",", THIN_SPACE)

@@ -243,7 +243,7 @@ def test_names_cannot_act() -> None:
 
 def test_numbers_and_lists_read_well() -> None:
     assert [text.number(value) for value in (None, float("nan"), 0, 1234567, 2.5)] == [
-        "unknown", "unknown", "0", "1\u202f234\u202f567", "2.5",
+        "not known", "not known", "0", "1\u202f234\u202f567", "2.5",
     ]  # fmt: skip
     assert (
         text.counted(1, "delivery", "deliveries") + text.counted(2, "delivery", "deliveries")
@@ -373,7 +373,8 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
         figure.data[0]
         .hovertext[4]
         .endswith(
-            "lag unknown: no record was fetched yet, so the start offset is unknown<br>age unknown"
+            "lag not known: no record was fetched yet, so the start offset is unknown"
+            "<br>age not known"
         )
     )
 

@@ -13,6 +13,7 @@ from sharelag.metrics.lag import ROLLUP_KEYS, rollup_arrow
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.tables.reasons import REASONS
+from sharelag.tables.words import NOT_KNOWN
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.workbench.charts.palette import KINDS, Theme, marker
@@ -179,7 +180,7 @@ def _without_size(chosen: pa.Table) -> list[tuple[int, str]]:
         pc.and_(pc.equal(chosen.column("part"), "unread"), pc.is_null(chosen.column("offsets")))
     )
     return [
-        (one["row"], REASONS.get(one["lag_reason"] or "", "not known")) for one in found.to_pylist()
+        (one["row"], REASONS.get(one["lag_reason"] or "", NOT_KNOWN)) for one in found.to_pylist()
     ]
 
 

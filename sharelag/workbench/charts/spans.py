@@ -12,6 +12,7 @@ from sharelag import schemas
 from sharelag.model.settings import each_in_force
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
+from sharelag.tables.words import NOT_KNOWN
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
 from sharelag.workbench.charts.palette import KINDS, WARN, Theme, marker
@@ -151,7 +152,7 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
 
 def _told(row: dict[str, Any]) -> tuple[str, ...]:
     of = (
-        "unknown"
+        NOT_KNOWN
         if row["limit"] is None or row["span"] is None
         else text.percent(row["span"], row["limit"])
     )

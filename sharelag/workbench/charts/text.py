@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sharelag.durations import duration
-from sharelag.workbench import show
+from sharelag.tables import words
+from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THIN_SPACE
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
@@ -52,7 +53,7 @@ def name(text: str | None, width: int | None = LABEL) -> str:
         Longer names lose their middle; None keeps all of it.
     """
     if text is None:
-        return "unknown"
+        return NOT_KNOWN
     shown = "".join(_visible(c) for c in text)
     if width is not None and len(shown) > width:
         shown = f"{shown[: width // 2]}…{shown[-(width - width // 2 - 1) :]}"
@@ -73,8 +74,8 @@ def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None 
 def number(value: float | None) -> str:
     """A number with thin spaces between thousands, of three digits if it is small and not whole."""
     if value is None or value != value:
-        return "unknown"
-    return show.number(value, show.THIN_SPACE)
+        return NOT_KNOWN
+    return words.number(value, THIN_SPACE)
 
 
 def counted(value: float, word: str, plural: str = "") -> str:
@@ -92,16 +93,12 @@ def percent(part: float, of: float) -> str:
 
 def span(milliseconds: float | None) -> str:
     """A span of time, or that it is not known."""
-    return "unknown" if milliseconds is None else duration(milliseconds).replace(" ", _NO_BREAK)
+    return NOT_KNOWN if milliseconds is None else duration(milliseconds).replace(" ", _NO_BREAK)
 
 
 def moment(at: datetime | None) -> str:
     """A time in UTC, to the second."""
-    return (
-        "a time that is not known"
-        if at is None
-        else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    )
+    return NO_MOMENT if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def axis_time(at: datetime) -> str:
