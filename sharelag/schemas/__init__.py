@@ -128,7 +128,8 @@ def require(table: Any, schema: pa.Schema, what: str) -> None:
     if wrong:
         raise InputError(
             f"{what}: {len(wrong)} of {len(wanted)} columns do not fit: " + "; ".join(wrong) + ". "
-            f"Expected the columns {', '.join(wanted)}; rename or cast yours before handing the table over."
+            f"Expected the columns {', '.join(wanted)}; rename or cast yours before handing "
+            "the table over."
         )
 
 
@@ -148,7 +149,7 @@ def _spark_types(schema: pa.Schema) -> dict[str, str]:
 
 
 def _plain(kind: pa.DataType) -> str:
-    """One name for the spellings of a type that we treat alike: large and view variants, timestamp units."""
+    """One name for types that are treated alike: large and view variants, units of timestamps."""
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""What people ask for: lag and its sums, age and rates, causes, imbalance, the health of the state topic."""
+"""Answers: lag and its sums, age and rates, causes, imbalance, health of the state topic."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
 def rows_by_group(
     table: Arrow, names: Sequence[str] = ()
 ) -> defaultdict[str, list[dict[str, Any]]]:
-    """The rows of each group as mappings, in their order: some columns, or all; nothing of a group that has none."""
+    """The rows of each group as mappings, in their order; a group without rows has none."""
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in table.select(list(names) or table.schema.names).to_pylist():
         groups[row["group_id"]].append(row)
@@ -90,7 +90,7 @@ def without_timestamps(rows: Arrow) -> pa.Table:
 
 
 def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a Spark task returns them: timestamps in microseconds, and null for the columns that are missing.
+    """Rows as a Spark task returns them: timestamps in microseconds, null for missing columns.
 
     Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes
     null.

@@ -1,4 +1,4 @@
-"""What other ways of asking say about the same lag: Kafka's own command, and the records themselves."""
+"""The same lag from elsewhere: Kafka's own command, and the records themselves."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
-    """A value of a row for people: ``-`` where it is not known, names without what acts on a terminal.
+    """A value of a row for people: ``-`` where it is not known, names escaped for a terminal.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 
 
 def terminal(text: str) -> str:
-    """Escape what would act on a terminal instead of being read: control and direction characters."""
+    """Escape what would act on a terminal: control and direction characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

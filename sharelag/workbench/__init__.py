@@ -1,7 +1,7 @@
-"""One line to a picture: ``sharelag.open(...)`` gives a `Workbench`, and each question a `Result` that shows itself.
+"""The workbench: ``sharelag.open(...)`` gives a `Workbench`, each question a `Result`.
 
-bench = sharelag.open("incident-42")       # or "broker:9092", an archive, Parquet files, a broker's log directory
-bench.lag()                                # a table that says as of when, in which unit, and what is not known
+bench = sharelag.open("incident-42")       # or "broker:9092", an archive, Parquet files ...
+bench.lag()                                # a table with its moment, units and what is not known
 bench.explain("billing").figure()          # a chart
 bench.at("2026-11-21T03:10:00Z").lag()     # the same at another moment
 

@@ -90,7 +90,7 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
 
 
 def _with_oldest(sums: pa.Table, aged: pa.Table, by: str) -> pa.Table:
-    """The sums, with the age of the oldest record in each; null where one of the ages is, which may be the oldest."""
+    """The sums with the age of the oldest record in each; null where one of the ages is null."""
     names = ROLLUP_KEYS[by]
     oldest = aged.group_by(names).aggregate(
         [("age_ms", "max", pc.ScalarAggregateOptions(skip_nulls=False))]
@@ -146,7 +146,8 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
         )
     return replace(
         base,
-        title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by record",
+        title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by "
+        "record",
         table=table,
         columns=views.HISTORY.columns,
         means=views.HISTORY.means,

@@ -1,4 +1,4 @@
-"""`Workbench`: everything that can be asked of an input. Each question is worked out once; its answer is kept."""
+"""`Workbench`: every question about an input. Each is worked out once, and its answer kept."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Workbench:
     # ---- another one -----------------------------------------------------------------------------
 
     def at(self, moment: str | Moment) -> Workbench:
-        """The same at another moment: a time with its zone, or offsets of the state topic's partitions."""
+        """The same at another moment: a time with its zone, or offsets of the state topic."""
         return replace(
             self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
         )
@@ -84,7 +84,7 @@ class Workbench:
         return fresh
 
     def close(self) -> None:
-        """Take what Spark keeps of this workbench out of its cache; a later question reads again."""
+        """Take this workbench's tables out of Spark's cache; a later question reads again."""
         for name in ("reading", "frames"):
             if name in self._once:
                 self._once(name, self._read).close()
@@ -108,7 +108,7 @@ class Workbench:
         return self._on_spark().frames
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query over these tables by their names; see `sharelag.pipeline.frames.Frames.sql`."""
+        """Run a query over these tables; see `sharelag.pipeline.frames.Frames.sql`."""
         return self.frames.sql(query, args)
 
     @property
@@ -136,7 +136,7 @@ class Workbench:
         return answers.of_group(gathered, group)
 
     def lag(self, group: str | None = None, by: str | None = None) -> Result:
-        """The lag of every share partition and what it consists of, or its sums by ``"group"`` or ``"topic"``."""
+        """The lag of every share partition, or its sums by ``"group"`` or ``"topic"``."""
         sums = None if by is None else self._ask(("lag", by), lambda: self.reading.rollup(by))
         return answers.lag(self.evidence(group), by, self._base(), answers.only(sums, group))
 
@@ -194,7 +194,7 @@ class Workbench:
         return self._ask(question, lambda: self.reading.windows_at(keys, moments))
 
     def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
-        """What a function says of whole histories; asked once under this name. See `Reading.over_history`."""
+        """A function over whole histories, run once under this name. See `Reading.over_history`."""
         return self._ask(
             ("over history", question), lambda: self.reading.over_history(each, schema)
         )
@@ -244,7 +244,7 @@ class Workbench:
         return answers.progress(self.evidence(group), self._base())
 
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
-        """How unevenly load is spread, over ``"partition"``, ``"topic"`` or ``"member"``; all of them if not said."""
+        """How unevenly load is spread over ``"partition"``, ``"topic"`` or ``"member"``, or all."""
         evidence = self.evidence(group)
         table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
         return answers.imbalance(
@@ -286,7 +286,7 @@ class Workbench:
         return answers.diff(table, replace(self._base(), unknown=self._rejected()))
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
-        """A simulation that begins where a group is; see `sharelag.whatif.from_cluster.scenario_from`."""
+        """A simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
 
     def describe(self) -> str:
@@ -346,7 +346,7 @@ class Workbench:
     def _frame(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
     ) -> Callable[[], DataFrame] | None:
-        """The DataFrame of a result; none where its table, which did not come from Spark, is all there is."""
+        """The DataFrame of a result; None where its table did not come from Spark."""
         is_whole = self.reading.engine == "local" and not left_out
         return None if is_whole else lambda: made(self._on_spark())
 
@@ -361,7 +361,10 @@ class Workbench:
         if group is not None and group not in there:
             found = f"there are {', '.join(there)}" if there else "no share group has any"
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
-                found = "check the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
+                found = (
+                    "check the spelling, and that the group has consumed "
+                    "(kafka-share-groups.sh --list)"
+                )
             raise InputError(
                 f"there is no state of share group {group!r} in {self.describe()}: {found}"
             )

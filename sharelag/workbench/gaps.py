@@ -28,6 +28,7 @@ def of_evidence(evidence: Evidence, is_past: bool) -> tuple[str, ...]:
         )
     if evidence.gaps.num_rows:
         said.append(
-            f"what happened in {evidence.gaps.num_rows:,} places of the state topic, whose records are missing"
+            f"what happened in {evidence.gaps.num_rows:,} places of the state topic, whose "
+            "records are missing"
         )
     return tuple(said)

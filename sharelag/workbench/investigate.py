@@ -1,4 +1,4 @@
-"""Answers about a share group that is behind: everything known of it, from one reading of the input.
+"""Answers about a share group that is behind, from one reading of the input.
 
 Each answer works for now and for any moment of the record, on either engine.
 """
@@ -169,7 +169,7 @@ def _lags(begun: Reading, moments: Sequence[datetime], every: timedelta) -> Each
 
 
 def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
-    """The lag of every share partition at some moments whose end offsets are known, as `TIMELINE`."""
+    """The lag of every share partition at moments with known end offsets, as `TIMELINE`."""
     each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
     return begun.over_history(each, schemas.TIMELINE)
 
@@ -183,7 +183,7 @@ def trend(
     by: str | None = None,
     over: timedelta | None = None,
 ) -> Answer:
-    """How unevenly lag was spread over partitions and topics at regular moments, as `sharelag.schemas.IMBALANCE`."""
+    """How unevenly lag was spread over partitions and topics over time, as `IMBALANCE`."""
     answer = timeline(source, every, engine, as_of, choice, over=over)
     table = answer.table
     moments = pc.unique(table.column("as_of")).to_pylist()
@@ -227,7 +227,8 @@ def reconcile_of(begun: Reading, described: str | None = None, true: bool = Fals
     """The same of a reading."""
     if true and (begun.as_of is not None or not hasattr(begun.source, "config")):
         raise InputError(
-            "only the logs of a running cluster can be read, as of now: name it with --bootstrap-server"
+            "only the logs of a running cluster can be read, as of now: name it with "
+            "--bootstrap-server"
         )
     told = None if described is None else described_offsets(described)
     if told is not None and begun.choice.groups:
@@ -249,7 +250,7 @@ def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
 
 
 def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
-    """The same of a reading's input, by another reading where this one is not of all groups as of now."""
+    """The same of a reading's input; by another reading if this one is of chosen groups."""
     whole = begun.whole()
     try:
         table = whole.table("health")
@@ -263,7 +264,7 @@ def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
 def known_moments(
     past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta
 ) -> list[datetime]:
-    """The moments themselves; of an input that noted the ends at others, the last of those before each."""
+    """The moments; for an input that noted the ends at others, the last of those before each."""
     noted = np.sort(
         np.array(
             [

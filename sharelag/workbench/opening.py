@@ -1,4 +1,4 @@
-"""`sharelag.open`: a cluster, a capture, an archive, Parquet files, a log directory, or a sample."""
+"""`sharelag.open`: a cluster, capture, archive, Parquet files, log directory or sample."""
 
 from __future__ import annotations
 

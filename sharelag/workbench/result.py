@@ -1,4 +1,4 @@
-"""An answer that shows itself: a table, as of when, what its columns mean, and what is not known."""
+"""An answer that shows itself: a table with its moment, meanings, and what is not known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Draw = Callable[[Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One answer. In a notebook it is a table with its moment, units and gaps; printed, the same as text.
+    """One answer: a table with its moment, units and gaps, in a notebook and as text.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
-    """Records in the shape of Kafka's formatters, then rejects, in the order of the log within each.
+    """Records in the shape of Kafka's formatters, then rejects, each in the order of the log.
 
     With ``columns`` every row has the same keys, as a table needs.
     """

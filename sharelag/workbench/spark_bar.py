@@ -44,7 +44,7 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
 
 
 class _Line:
-    """A line of a notebook's output: a widget would leave a dead view in what is saved, and in pages."""
+    """A line of a notebook's output; a widget would leave a dead view in saved notebooks."""
 
     def __init__(self, words: str) -> None:
         self._words, self.n, self.total = words, 0, None

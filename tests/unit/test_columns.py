@@ -1,4 +1,4 @@
-"""Is each column defined once, and does everything that people are shown have a heading and a meaning?"""
+"""Each column is defined once; everything shown has a heading and a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the page of the tables have every column of every table, with its type and its meaning, and link nowhere?"""
+"""The page of the tables has every column with its type and meaning."""
 
 from __future__ import annotations
 

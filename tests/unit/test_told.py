@@ -1,4 +1,4 @@
-"""Are comparisons, searches and moves told as they are, as tables and as a chart, with what is not known?"""
+"""Comparisons, searches and moves as tables and charts, with what is not known."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def test_a_difference_is_a_point_with_its_interval() -> None:
     assert points.error_x.arrayminus[0] == pytest.approx((more["difference"] - more["low"]) / 1000)
     assert figure.layout.meta["title"] == "age p95: more better than now"
     assert figure.layout.meta["facts"] == [
-        "Simulated. Variant less baseline, in seconds, with intervals of 95 % together; left of 0 is better.",
+        (
+            "Simulated. Variant less baseline, in seconds, with intervals of 95 % together; left "
+            "of 0 is better."
+        ),
         "Nothing is unknown.",
         "3 runs of each, with the same seeds.",
     ]

@@ -1,4 +1,4 @@
-"""Does one line open anything, and does each answer show the same numbers as its table, as HTML and as text?"""
+"""One line opens any input; each answer shows the numbers of its table as HTML and text."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_samples_are_named_with_what_happens_in_them() -> None:
 def test_no_client_setting_is_ever_shown() -> None:
     given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     given["sasl.jaas.config"] = (
-        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="u" password="{SECRET}";'
     )
     bench = sharelag.open("127.0.0.1:1", properties=given, timeout=1, engine="local")
     shown = repr(bench) + repr(bench.source) + "".join(bench._repr_mimebundle_().values())

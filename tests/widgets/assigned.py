@@ -1,4 +1,4 @@
-"""An assignment to edit, with names that would like to be more than text, and a what-if that waits to be let go."""
+"""An assignment to edit, with hostile names, and a what-if that waits to be released."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def differs(assignment: dict[str, dict[str, list[int]]]) -> Difference:
 
 
 class Gate:
-    """An `on_run` of four steps that goes no further than it is let, so that a test sees each state for sure."""
+    """An `on_run` of four steps, each of which waits for the test."""
 
     def __init__(self) -> None:
         self._go, self._there = threading.Semaphore(0), threading.Semaphore(0)

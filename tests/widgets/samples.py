@@ -1,4 +1,4 @@
-"""Windows and lag of made-up share partitions: every state, gaps, and names that would like to be more than text."""
+"""Windows and lag of made-up share partitions: every state, gaps, and hostile names."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def moving(moments: int = 40, partitions: int = 2, seed: int = 1) -> pa.Table:
 
 
 def lag(rows: int = 400, groups: int = 5, seed: int = 3) -> pa.Table:
-    """`schemas.LAG` with an age and a verdict beside it; the keys of `moving` are among the rows."""
+    """`LAG` with an age and a verdict beside it; the keys of `moving` are among the rows."""
     random, made = Random(seed), []
     for row in range(rows):
         group = row * groups // rows

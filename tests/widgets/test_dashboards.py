@@ -1,4 +1,4 @@
-"""Do dashboards follow their controls, each other and time, and stay readable when something goes wrong?"""
+"""Dashboards follow their controls, each other and time, and say what went wrong."""
 
 from __future__ import annotations
 

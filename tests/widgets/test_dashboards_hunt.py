@@ -1,4 +1,4 @@
-"""Does the hunt for poison list every offset that may not get through, and mark the one that was picked?"""
+"""The hunt for poison lists every offset that may be stuck, and marks the picked one."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
     listed = {row["first_offset"]: row["why"] for row in hunt.found.to_pylist()}
     assert listed == {10: PINS, 14: OFTEN, 16: GIVEN_UP, 18: OFTEN}
     assert hunt.table.header.notes[0].startswith(
-        "3 offsets delivered at least 2 times and not acknowledged; 1 start offset waits for an offset listed here; "
+        "3 offsets delivered at least 2 times and not acknowledged; 1 start offset waits for "
+        "an offset listed here; "
     )
     hunt.least.value = 10
     assert hunt.found.column("first_offset").to_pylist() == [16, 10]

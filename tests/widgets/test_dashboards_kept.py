@@ -1,4 +1,4 @@
-"""Does looking go on while a dashboard is read again, drawn in another theme, or linked to another?"""
+"""A dashboard keeps its view when it is refreshed, drawn in another theme, or linked."""
 
 from __future__ import annotations
 

@@ -183,7 +183,8 @@ def test_words_where_no_picture_is() -> None:
     view = editor()
     view.assignment = BASE | {"member-3": {"orders": [4]}, "member-0": {}}
     assert view.summary() == (
-        "Assignment of payments: 4 members, 10 partitions, 5 pairs of them; 6 partitions without a member, "
+        "Assignment of payments: 4 members, 10 partitions, 5 pairs of them; 6 partitions "
+        "without a member, "
         "1 members without a partition; edited: 1 pairs added, 4 taken away"
     )
     bundle, _ = view._repr_mimebundle_()

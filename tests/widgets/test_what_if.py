@@ -1,4 +1,4 @@
-"""Does the what-if lab stay true to one group as of one moment, and keep what people made by hand?"""
+"""The what-if lab stays with one group as of one moment, and keeps edits made by hand."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def began(bench: Workbench) -> str:
 
 
 def having(known: Evidence, **assigned: list[int] | None) -> pa.Table:
-    """Its members by their ids' first letters, with these partitions of the topic; null is not known."""
+    """Members by the first letter of their ids, with partitions of the topic; null: not known."""
     rows = known.members.to_pylist()
     topic_id = known.lag.column("topic_id")[0].as_py()
     for row in rows:

@@ -1,4 +1,4 @@
-"""The other side of `columns.pack`, written on its own: what a browser would read out of the bytes."""
+"""The other side of `columns.pack`, written independently: what a browser reads."""
 
 from __future__ import annotations
 

@@ -35,11 +35,14 @@ OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int]
 #: Takes the name of a choice and the assignment as it is; gives the one to load.
 OnLoad: TypeAlias = Callable[[str, Assignment], Mapping[str, Mapping[str, Iterable[int]]]]
 
-_EMPTY = "There is no partition to assign: the table has no rows. Is the group's name right, and has it fetched?"
+_EMPTY = (
+    "There is no partition to assign: the table has no rows. Is the group's name right, "
+    "and has it fetched?"
+)
 
 
 class AssignmentEditor(RunView):
-    """Members and their partitions: move them by mouse or keys, run the what-if, see the difference.
+    """Members and their partitions: move them, run the what-if, see the difference.
 
     Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes
     one back.
@@ -162,7 +165,7 @@ class AssignmentEditor(RunView):
         on_load: OnLoad | None = None,
         member_labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin with what there is now; edits stay as far as their members and partitions do, and so does a run.
+        """Begin with what there is now; edits and a run stay while their rows do.
 
         Parameters
         ----------
@@ -232,14 +235,18 @@ class AssignmentEditor(RunView):
         alone = len(self.rows) - len({row for _, row in pairs})
         idle = sum(not rows for rows in held.values())
         return (
-            f"{self.title}: {len(held):,} members, {len(self.rows):,} partitions, {len(pairs):,} pairs of them; "
+            f"{self.title}: {len(held):,} members, {len(self.rows):,} partitions, "
+            f"{len(pairs):,} pairs of them; "
             f"{alone:,} partitions without a member, {idle:,} members without a partition; "
             f"edited: {len(pairs - before):,} pairs added, {len(before - pairs):,} taken away"
         )
 
     def to_code(self, rows: str = "assignment") -> str:
         """Python that makes a variable of this name the assignment as edited."""
-        return f"{rows} = {pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)}\n"
+        return (
+            f"{rows} = "
+            f"{pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)}\n"
+        )
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()

@@ -66,7 +66,8 @@ def _add(path: Path, parts: dict[Path, str]) -> None:
         _add((path.parent / imported).resolve(), parts)
     if any(line.count("`") % 2 for line in text.splitlines()):
         raise SetupError(
-            f"{path.name} has a template text of several lines, whose indents would be lost: split it"
+            f"{path.name} has a template text of several lines, whose indents would be lost: "
+            "split it"
         )
     _no_name_twice(path, text, parts)
     parts[path] = _INDENT.sub("", _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text))))
@@ -77,5 +78,6 @@ def _no_name_twice(path: Path, text: str, parts: dict[Path, str]) -> None:
     for other in parts:
         if both := mine & set(_DECLARED.findall(_EXPORT.sub("", other.read_text("utf-8")))):
             raise SetupError(
-                f"{other.name} and {path.name} both declare {', '.join(sorted(both))}: rename one of them"
+                f"{other.name} and {path.name} both declare {', '.join(sorted(both))}: rename "
+                "one of them"
             )

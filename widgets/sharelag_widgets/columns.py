@@ -62,7 +62,8 @@ def table_of(rows: Rows) -> pa.Table:
     if hasattr(rows, "dtypes") and hasattr(rows, "columns"):
         return pa.Table.from_pandas(rows, preserve_index=False)
     raise InputError(
-        f"{type(rows).__name__} is no table: give an Arrow table, a pandas or Spark DataFrame, or arrays by name"
+        f"{type(rows).__name__} is no table: give an Arrow table, a pandas or Spark DataFrame, "
+        "or arrays by name"
     )
 
 
@@ -148,7 +149,8 @@ def _fits(values: Any, name: str) -> None:
         abs(end) > LARGEST for end in (ends["min"].as_py(), ends["max"].as_py()) if end is not None
     ):
         raise InputError(
-            f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the column to text"
+            f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the "
+            "column to text"
         )
 
 

@@ -1,4 +1,4 @@
-"""The difference that a what-if found: measures of the baseline and of what was edited, side by side."""
+"""The difference that a what-if found: baseline and edited assignment, side by side."""
 
 from __future__ import annotations
 

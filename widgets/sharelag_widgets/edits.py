@@ -52,7 +52,8 @@ def held_of(
         if strict and (missing := [place for place in theirs if place not in places]):
             topic, number = missing[0]
             raise InputError(
-                f"{member!r} has partition {number} of {topic!r}, which is not in the table: add its row"
+                f"{member!r} has partition {number} of {topic!r}, which is not in the table: "
+                "add its row"
             )
         held[member] = {places[place] for place in theirs if place in places}
     return held
@@ -75,7 +76,7 @@ def new_edit(do: str, **about: Any) -> dict[str, Any]:
 
 
 def renumbered(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The same edits of rows that have other numbers now; rows without one are not in them any more."""
+    """The same edits after rows were renumbered; edits of rows that are gone are dropped."""
 
     def moved(ranges: str) -> str:
         return as_ranges(places[row] for row in numbers_in(ranges) if row in places)

@@ -27,7 +27,7 @@ _RUN_FIELDS = ("first_offset", "last_offset", "delivery_state", "delivery_count"
 
 
 class End(NamedTuple):
-    """The log end of a share partition, and when it was that: milliseconds, NaN where nobody says."""
+    """The log end of a share partition, and its time in milliseconds; NaN where not known."""
 
     offset: float
     time: float
@@ -79,7 +79,8 @@ def moments_of(
     """
     if missing := [name for name in _NEEDED if name not in rows.schema.names]:
         raise InputError(
-            f"the table has no column {', '.join(missing)}: give windows or a history, as sharelag.windows and "
+            f"the table has no column {', '.join(missing)}: give windows or a history, as "
+            "sharelag.windows and "
             "sharelag.history return them"
         )
     by_row = keys_of(rows, keys)
@@ -123,7 +124,7 @@ def _with_now(
     times: NDArray[np.float64],
     ends: Sequence[End],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last row of each share partition once more, where its log end is of a later time; and which those are."""
+    """The last row of each share partition again, where its log end is of a later time."""
     last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
     later = last[np.array([end.time for end in ends], np.float64) > times[last]]
     place = later + 1
@@ -131,7 +132,7 @@ def _with_now(
 
 
 def moment_columns(moments: Moments) -> dict[str, Column]:
-    """The same as columns for the browser. Runs lie relative to their moment's start offset, to be small."""
+    """The same as columns for the browser; runs are relative to their start offset."""
     start = np.nan_to_num(moments.numbers["start"]).astype(np.int64)
     of_run = np.repeat(np.arange(len(start)), np.diff(moments.runs_at))
     first, last, state, count = moments.runs.T
@@ -155,7 +156,7 @@ def moment_columns(moments: Moments) -> dict[str, Column]:
 
 
 def numbers_of(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
-    """A column as numbers, times as milliseconds; NaN where it is null, or where there is no such column."""
+    """A column as numbers, times as milliseconds; NaN where null, or without the column."""
     if name is None or name not in rows.schema.names:
         return np.full(len(rows), np.nan)
     column = rows.column(name)

@@ -19,13 +19,16 @@ from .selection import Key, Selection, selection_for
 
 #: Text columns with more values than this are names, not verdicts.
 MOST_VERDICTS = 7
-_EMPTY = "There is no share partition to show: the table has no rows. Is the group's name right, and has it fetched?"
+_EMPTY = (
+    "There is no share partition to show: the table has no rows. Is the group's name "
+    "right, and has it fetched?"
+)
 _NO_MEASURE = ("_offset", "_epoch", "_id", "_timestamp")
 _NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
 
 
 class PartitionGrid(RowsView):
-    """Share partitions as cells, banded by group. More is larger and darker, on dark paper brighter.
+    """Share partitions as cells, banded by group: more is larger and darker.
 
     Make one with `PartitionGrid.of`.
     """
@@ -105,7 +108,8 @@ class PartitionGrid(RowsView):
         wanted = [*chosen, *([measure] if measure else [])]
         if missing := [name for name in wanted if name not in table.schema.names]:
             raise InputError(
-                f"the table has no column {', '.join(missing)}; it has {', '.join(table.schema.names)}"
+                f"the table has no column {', '.join(missing)}; it has "
+                f"{', '.join(table.schema.names)}"
             )
         if not chosen and len(table):
             raise InputError(
@@ -153,7 +157,7 @@ class PartitionGrid(RowsView):
 
 
 def _measured(values: pa.ChunkedArray, name: str) -> Column:
-    """A column as numbers, or as verdicts by name: the same ones look the same whatever the order of the rows.
+    """A column as numbers, or as verdicts by name, independent of the order of the rows.
 
     There are as many looks as `MOST_VERDICTS`; of more verdicts the rarest share the last one.
     """

@@ -40,7 +40,7 @@ class RowsView(View):
 
     @property
     def rows(self) -> pa.Table:
-        """What is shown; set it to show something else, and what is picked stays picked by its keys."""
+        """What is shown; set it to show something else. What is picked stays picked by key."""
         return self._rows
 
     @rows.setter
@@ -88,7 +88,7 @@ class RowsView(View):
 
 
 def key_names(rows: pa.Table, keys: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that name a row: those asked for, else those of a share partition that the table has."""
+    """The columns that name a row: those given, else those of a share partition."""
     if keys is not None:
         return tuple(keys)
     return tuple(name for name in SHARE_PARTITION if name in rows.schema.names) or SHARE_PARTITION

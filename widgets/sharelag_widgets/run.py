@@ -1,4 +1,4 @@
-"""One call of a function in a thread of its own, which can be told that nobody waits for it any more."""
+"""One call of a function in a thread of its own, which can be cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views that can try something out in Python, in a thread of its own, and be told to wait no longer."""
+"""Views that run something in Python, in a thread of its own, and can cancel it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANOTHER = "another"
 
 
 class RunView(RowsView):
-    """Rows, and a function of what people made of them. A subclass says what is run (`_to_run`, `_last_edit`).
+    """Rows, and a function of their edits; a subclass says what is run.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class RunView(RowsView):
             self._to_tell.append(self._picked(change["name"]))
 
     def _begins_anew(self) -> None:
-        """Something else than an edit changed what would be run: what was found before is of another one."""
+        """Something other than an edit changed what would be run: an earlier result is stale."""
         with self._lock:
             self._begun += 1
             if self.result:

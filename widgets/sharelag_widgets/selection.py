@@ -25,7 +25,7 @@ _TURNING = {"R", "AL", "RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI", "PDI", "
 
 
 class Selection(traitlets.HasTraits):
-    """Which share partitions, offsets and moment are picked; give one to several views, and they are linked.
+    """The picked share partitions, offsets and moment; views that share it are linked.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Selection(traitlets.HasTraits):
             self.keys, self.offsets, self.moment = (), None, None
 
     def of(self, rows: Rows) -> pa.Table:
-        """The rows of the share partitions that are picked, in their order; all rows when none is picked.
+        """The rows of the picked share partitions, in their order; all rows if none is picked.
 
         Raises
         ------
@@ -146,7 +146,8 @@ def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
     names = list(columns)
     if missing := [name for name in names if name not in table.schema.names]:
         raise InputError(
-            f"the table has no column {', '.join(missing)}; it has {', '.join(table.schema.names)}. "
+            f"the table has no column {', '.join(missing)}; it has "
+            f"{', '.join(table.schema.names)}. "
             "Say with keys=(...) which columns name a row"
         )
     return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
@@ -165,7 +166,8 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
         return Selection(columns=names)
     if selection.columns != names:
         raise InputError(
-            f"the selection is of {', '.join(selection.columns)}, the rows are named by {', '.join(names)}: "
+            f"the selection is of {', '.join(selection.columns)}, the rows are named by "
+            f"{', '.join(names)}: "
             "give keys=selection.columns, or a selection of its own"
         )
     return selection

@@ -31,7 +31,7 @@ class Deaf:
 
 
 def in_other_forms(made: Any, **forms: str) -> Any:
-    """What a widget shows itself as, with words for places that show no widgets: GitHub, mail and terminals."""
+    """How a widget shows itself, with words for GitHub, mail and terminals."""
     if made is None:
         return None
     data, metadata = made if isinstance(made, tuple) else (made, {})

@@ -22,12 +22,15 @@ from .view import View
 #: What an offset can be beside Kafka's delivery states; the names that `counts` and the legend use.
 OTHER_KINDS = ("unknown", "unread", "finished", "other", "window")
 KINDS = tuple(state.name.lower() for state in DeliveryState) + OTHER_KINDS
-_EMPTY = "There is no window to show: the table has no rows. Is the group's name right, and has it fetched?"
+_EMPTY = (
+    "There is no window to show: the table has no rows. Is the group's name right, and "
+    "has it fetched?"
+)
 _UNKNOWN, _UNREAD, _FINISHED, _OTHER, _WINDOW = range(len(DeliveryState), len(KINDS))
 
 
 class WindowStrip(View):
-    """Offsets of a share partition from start offset to end, by state, with every moment in the browser.
+    """Offsets of a share partition from start offset to end, by state, at every moment.
 
     All moments cross once, so going through time needs no kernel. Make one with `WindowStrip.of`.
     """
@@ -199,7 +202,10 @@ class WindowStrip(View):
             return f"{self._moments.labels[self.shown]}: the start offset is not known yet"
         kinds = ", ".join(f"{name} {count:,}" for name, count in self.counts().items())
         when = f" as of {self.time.isoformat()}" if self.time else ""
-        return f"{self._moments.labels[self.shown]}: window {start:,.0f} to {end:,.0f}{when}: {kinds or 'empty'}"
+        return (
+            f"{self._moments.labels[self.shown]}: window {start:,.0f} to {end:,.0f}{when}: "
+            f"{kinds or 'empty'}"
+        )
 
     def _take(self, rows: pa.Table, ends: Rows | None) -> None:
         known = {} if ends is None else _ends(ends, self._key_columns)
@@ -267,7 +273,8 @@ def _ends(ends: Rows, keys: tuple[str, ...]) -> dict[Key, End]:
     table = table_of(ends)
     if "end_offset" not in table.schema.names:
         raise InputError(
-            "ends has no column end_offset: give a lag table, or offsets with the columns of the key"
+            "ends has no column end_offset: give a lag table, or offsets with the columns of "
+            "the key"
         )
     times = numbers_of(table, "as_of")
     known = zip(

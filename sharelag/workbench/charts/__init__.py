@@ -1,4 +1,4 @@
-"""Pictures of what the tables say. Each chart is a records function (Arrow in, tidy Arrow out) and a figure function.
+"""Charts: each a records function (Arrow in, tidy Arrow out) and a figure function.
 
 Records functions need nothing but the tables; figure functions need plotly, which is imported when
 the first is called. Every figure says as of when, in which unit, and what is not known; a null is a

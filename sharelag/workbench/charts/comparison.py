@@ -78,7 +78,8 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
         simulated=True,
         title=_title(known, measure, rows[0]["baseline"]),
         as_of=None,
-        unit=f"Variant less baseline, in {unit}, with intervals of {confidence:g} % together; {_SIDES[how.better]}.",
+        unit=f"Variant less baseline, in {unit}, with intervals of {confidence:g} % together; "
+        f"{_SIDES[how.better]}.",
         unknown=f"Not known: {text.listed(lost)}; a run of it or of the baseline has no such value."
         if lost
         else "",
@@ -127,7 +128,8 @@ def _told(row: dict[str, Any]) -> str:
 def _amount(row: dict[str, Any], name: str) -> str:
     value = row[name]
     sign = "-" if value < 0 else "+" if value > 0 else ""
-    return f"{sign}{duration(abs(value)) if MEASURED[row['measure']].unit == 'ms' else text.number(abs(value))}"
+    is_time = MEASURED[row["measure"]].unit == "ms"
+    return f"{sign}{duration(abs(value)) if is_time else text.number(abs(value))}"
 
 
 def _title(known: list[dict[str, Any]], measure: str, baseline: str) -> str:

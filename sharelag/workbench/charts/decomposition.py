@@ -204,14 +204,18 @@ def _title(records: pa.Table) -> str:
         "available": "available: delivered before, waiting for another delivery",
         "unknown": "in the windows without a persisted state: acquired, or never persisted",
     }[part]
-    return f"{groups}: {text.counted(total, 'offset')} of lag, {text.percent(behind[part], total)} of it {words}"
+    return (
+        f"{groups}: {text.counted(total, 'offset')} of lag, "
+        f"{text.percent(behind[part], total)} of it {words}"
+    )
 
 
 def _unknown(records: pa.Table) -> str:
     once = records.filter(pc.equal(records.column("part"), "unread"))
     count = pc.sum(once.column("unknown_lags")).as_py() or 0
     return (
-        f"Not known: the lag of {text.counted(count, 'share partition')}; marked with ?, never counted as 0."
+        f"Not known: the lag of {text.counted(count, 'share partition')}; marked with ?, never "
+        "counted as 0."
         if count
         else ""
     )

@@ -118,7 +118,8 @@ def delivery_count_figure(
     )
     unit = "Offsets in the windows, by how often they were delivered."
     unknown = (
-        f"Not known: state and delivery count of {text.counted(stateless, 'offset')} in the windows, "
+        f"Not known: state and delivery count of {text.counted(stateless, 'offset')} in the "
+        "windows, "
         "which are acquired or were never persisted; not drawn."
         if stateless
         else ""
@@ -155,7 +156,8 @@ def delivery_count_figure(
                 marker=marker(kind, theme),
                 hovertext=[
                     text.hover(
-                        f"{text.counted(one['offsets_sum'], 'offset')} {kind.words.lower()}: {kind.means}",
+                        f"{text.counted(one['offsets_sum'], 'offset')} {kind.words.lower()}: "
+                        f"{kind.means}",
                         f"delivery count {one['delivery_count']}",
                         f"in {text.counted(one['share_partitions_sum'], 'share partition')}",
                     )
@@ -226,6 +228,7 @@ def _title(told: pa.Table, limit: int | None) -> str:
         else f", {text.counted(max(limit - highest, 0), 'delivery', 'deliveries')} below the limit"
     )
     return (
-        f"{groups}: {text.counted(total, 'offset')} given back and waiting; the highest delivery count is {highest} "
+        f"{groups}: {text.counted(total, 'offset')} given back and waiting; the highest "
+        f"delivery count is {highest} "
         f"({text.counted(count, 'offset')}){left}"
     )

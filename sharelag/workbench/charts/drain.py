@@ -73,7 +73,7 @@ def drain_records(progress: Arrow) -> pa.Table:
 
 
 def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
-    """A point a share partition that drains, with the interval of 95 % confidence; words for the others, by group.
+    """A point for each share partition that drains, with its 95 % interval; words for the others.
 
     Parameters
     ----------
@@ -162,7 +162,8 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         title=_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in words, without a point."
+        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in "
+        "words, without a point."
         if unknown
         else "",
         facts=rows.left_out(
@@ -183,7 +184,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
 
 
 def _lines(records: pa.Table) -> list[tuple[str, dict[str, Any], int]]:
-    """What each line is called, a row of it, and of how many: share partitions of a group of which the same is said."""
+    """Label, row and number of the share partitions of a group that have the same forecast."""
     several = len(pc.unique(records.column("group_id"))) > 1
     together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in records.to_pylist():
@@ -212,7 +213,10 @@ def _told(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"drains in {text.span(one['drain_ms'])}, at {text.moment(_at(one))}",
         f"interval of 95 % confidence: {text.span(one['drain_low_ms'])} to {high}",
-        f"arrivals {text.number(one['arrival_rate'])}/s, completions {text.number(one['completion_rate'])}/s",
+        (
+            f"arrivals {text.number(one['arrival_rate'])}/s, completions "
+            f"{text.number(one['completion_rate'])}/s"
+        ),
     )
 
 
@@ -239,10 +243,16 @@ def _title(records: pa.Table) -> str:
         (PAUSED, "nothing was finished lately in"),
     ):
         if counts[kind]:
-            return f"{groups}: {words} {text.number(counts[kind])} of {text.counted(len(kinds), 'share partition')}"
+            return (
+                f"{groups}: {words} {text.number(counts[kind])} of "
+                f"{text.counted(len(kinds), 'share partition')}"
+            )
     spans = rows.floats(records.filter(pc.equal(records.column("drain"), DRAINS)), "drain_ms")
     if len(spans) and not np.isnan(spans).all():
-        return f"{groups}: nothing will be left in {text.span(float(np.nanmax(spans)))}, at the rates observed"
+        return (
+            f"{groups}: nothing will be left in {text.span(float(np.nanmax(spans)))}, at "
+            "the rates observed"
+        )
     if counts[DRAINED]:
         rest = f"; {counts[UNKNOWN]} not known" if counts[UNKNOWN] else ""
         of = text.counted(len(kinds), "share partition")

@@ -14,16 +14,19 @@ from sharelag.workbench.charts.palette import PAPER, Theme, checked
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
+  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';
+  img-src data: blob:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ title }}</title>
 <style>:root { color-scheme: {{ theme }}; }
-body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: {{ paper.ink }}; background: {{ paper.paper }};
+body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: {{ paper.ink }};
+  background: {{ paper.paper }};
 font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; }</style>
 <script>{{ script|safe }}</script></head>
 <body><h1><bdi>{{ title }}</bdi></h1>
-{% for told, drawn in charts %}<figure role="figure" aria-label="{{ told }}">{{ drawn|safe }}</figure>
+{% for told, drawn in charts %}<figure role="figure" aria-label="{{ told }}">
+{{ drawn|safe }}</figure>
 {% endfor %}</body></html>
 """
 

@@ -195,7 +195,8 @@ def _title(chosen: pa.Table, names: list[str]) -> str:
     now, before = first[-1], first[0]
     at = "" if now["as_of"] == rows.latest(chosen) else f" at {text.moment(now['as_of'])}"
     if now["lag"] == 0:
-        most = f"{text.counted(peak['lag'], 'offset')}, {names[peak['row']]} at {text.moment(peak['as_of'])}"
+        where = f"{names[peak['row']]} at {text.moment(peak['as_of'])}"
+        most = f"{text.counted(peak['lag'], 'offset')}, {where}"
         return f"{groups}: no lag {f'was left{at}' if at else 'is left'}; the most was {most}"
     since = (now["as_of"] - before["as_of"]).total_seconds() * 1000
     change = now["lag"] - before["lag"]
@@ -215,7 +216,8 @@ def _unknown(records: pa.Table) -> str:
     parts = [
         f"{text.counted(lag, 'lag')} of {text.number(len(records))}: a gap" if lag else "",
         f"{text.counted(age - older, 'age')}: a gap" if age - older else "",
-        f"{text.counted(older, 'age')} older than the first known end offset: the dotted line is the least"
+        f"{text.counted(older, 'age')} older than the first known end offset: the dotted line "
+        "is the least"
         if older
         else "",
     ]

@@ -1,4 +1,4 @@
-"""Layout of every figure: the finding as a sentence, as of when, in which unit, and what is not known."""
+"""Layout of every figure: the finding, its moment and unit, and what is not known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WIDTH, _CHARACTER, _SYMBOL = 860, 7, 46
 
 @dataclass(frozen=True)
 class Story:
-    """What a figure says in words; plain text, names only by `sharelag.workbench.charts.text.name`."""
+    """What a figure says in words: plain text, with names made safe by `charts.text.name`."""
 
     title: str  # the finding, as a sentence
     as_of: datetime | None
@@ -116,7 +116,7 @@ def figure(
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
-    """How high the legend gets: entries side by side, as a table of equal columns where they do not fit into a line."""
+    """The height of the legend: entries side by side, in columns where a line is too short."""
     entries = [
         len(trace.name) * _CHARACTER + _SYMBOL
         for trace in traces
@@ -130,7 +130,7 @@ def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
 
 
 def row_axis(labels: Sequence[str], title: str = "") -> dict[str, Any]:
-    """A vertical axis of rows from the top: numbered, since two shortened names may look the same."""
+    """A vertical axis of rows from the top, numbered: two shortened names may look the same."""
     return {
         "tickvals": list(range(len(labels))),
         "ticktext": [text.escaped(label) for label in labels],

@@ -59,7 +59,8 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     """
     if measure not in loads.schema.names:
         raise InputError(
-            f"the table has no column {measure!r}: give lag or partition loads, and one of its columns"
+            f"the table has no column {measure!r}: give lag or partition loads, and one of its "
+            "columns"
         )
     groups = flat(loads.column("group_id")).dictionary_encode()
     code = groups.indices.to_numpy().astype(np.int64)
@@ -113,14 +114,18 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
         [("gini_max", "descending"), ("group_id", "ascending")]
     )
     measure = records.column("measure")[0].as_py() if len(records) else "lag"
-    unit = f"Part of the {measure} in the share partitions with the least of it. The diagonal is an even spread."
+    unit = (
+        f"Part of the {measure} in the share partitions with the least of it. "
+        "The diagonal is an even spread."
+    )
     unknown = sum(ginis.column("unknown_max").to_pylist())
     even = len(ginis) - len(uneven)
     story = Story(
         title=_title(records, uneven.to_pylist(), measure),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: the {measure} of {text.counted(unknown, 'share partition')}; not on the curves."
+        unknown=f"Not known: the {measure} of {text.counted(unknown, 'share partition')}; not "
+        "on the curves."
         if unknown
         else "",
         facts=rows.left_out(max(len(uneven) - most, 0), "group", "with a more even share")
@@ -161,7 +166,8 @@ def _curve(mine: pa.Table, number: int, theme: Theme) -> Any:
         text.hover(
             text.share_partition(row, True, None),
             f"{row['measure']} {text.number(row['value'])}",
-            f"{row['item_share']:.1%} of the share partitions have {row['value_share']:.1%} of the {row['measure']}",
+            f"{row['item_share']:.1%} of the share partitions have {row['value_share']:.1%} of "
+            f"the {row['measure']}",
         )
         for row in plain
     ]

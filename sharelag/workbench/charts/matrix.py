@@ -87,7 +87,7 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
 
 
 def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Any:
-    """A row a member, a column a share partition; a cell where the member has it, coloured by its lag.
+    """Members as rows, share partitions as columns; assigned ones are coloured by their lag.
 
     Parameters
     ----------
@@ -179,7 +179,8 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     story = Story(
         title=_title(records, people),
         as_of=as_of,
-        unit="Lag of each share partition in offsets, in the row of every member that was told to fetch from it.",
+        unit="Lag of each share partition in offsets, in the row of every member that was told "
+        "to fetch from it.",
         unknown=f"Not known: the lag of {text.counted(len(unknown), 'cell')}, hatched."
         if unknown
         else "",
@@ -220,7 +221,7 @@ def _whole(table: pa.Table) -> pa.Table:
 
 
 def _members(records: pa.Table, chosen: pa.Table) -> list[tuple[str | None, str]]:
-    """All members with their labels, who has most of the chosen share partitions first; nobody comes before all."""
+    """Members with their labels, those with the most share partitions first; no member on top."""
     plain = records.select(["member_id", "client_id", "client_host"]).to_pylist()
     about = {one["member_id"]: one for one in plain if one["member_id"] is not None}
     counts = dict.fromkeys(about, 0)
@@ -248,7 +249,8 @@ def _cell(one: dict[str, Any], theme: Theme) -> dict[str, Any]:
 def _told(one: dict[str, Any]) -> str:
     who = "no member has it"
     if one["member_id"] is not None:
-        who = f"member {text.name(one['member_id'], None)}, client {text.name(one['client_id'], None)}"
+        member, client = (text.name(one[name], None) for name in ("member_id", "client_id"))
+        who = f"member {member}, client {client}"
         who += f" on {text.name(one['client_host'], None)}"
     return text.hover(
         text.share_partition(one, False, None), who, f"lag {text.number(one['lag'])} offsets"
@@ -261,12 +263,18 @@ def _title(records: pa.Table, people: list[tuple[str | None, str]]) -> str:
     waiting = pc.sum(pc.greater(alone.column("lag"), 0)).as_py() or 0
     members = [member for member, _ in people if member is not None]
     if not members:
-        return f"{group}: no member is known, so nobody fetches from {text.counted(len(alone), 'share partition')}"
+        return (
+            f"{group}: no member is known, so nobody fetches from "
+            f"{text.counted(len(alone), 'share partition')}"
+        )
     idle = len(records.filter(records.column("topic_id").is_null()))
     if waiting:
         return f"{group}: {text.counted(waiting, 'share partition')} with lag and no member"
     if idle:
-        return f"{group}: {text.number(idle)} of {text.counted(len(members), 'member')} have nothing to fetch"
+        return (
+            f"{group}: {text.number(idle)} of {text.counted(len(members), 'member')} have "
+            "nothing to fetch"
+        )
     pairs = records.filter(records.column("member_id").is_valid())
     counts = pc.value_counts(pairs.column("member_id")).field("counts").to_numpy()
     if counts.min() == counts.max():

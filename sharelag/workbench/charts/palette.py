@@ -1,4 +1,4 @@
-"""Colours and patterns, and what each means. In Python they stand here alone; `palette.js` has those of the widgets.
+"""Colours and patterns, and what each means; `palette.js` has those of the widgets.
 
 Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four
 states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.

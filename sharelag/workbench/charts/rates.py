@@ -56,7 +56,7 @@ def rates_records(progress: Arrow) -> pa.Table:
 
 
 def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
-    """For each share partition how fast records arrive, and how fast they are finished and redelivered.
+    """How fast records arrive, are finished and are redelivered, for each share partition.
 
     Parameters
     ----------
@@ -139,7 +139,10 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         facts=rows.left_out(others, "share partition", "with fewer arrivals")
         + (
             (
-                f"Records are missing for {text.counted(partial, 'share partition')}, so the rates are at least these.",
+                (
+                    f"Records are missing for {text.counted(partial, 'share partition')}, so the "
+                    "rates are at least these."
+                ),
             )
             if partial
             else ()
@@ -201,6 +204,9 @@ def _rates_title(records: pa.Table) -> str:
         return f"{groups}: how fast records {' and '.join(lost or ways)} is not known"
     behind = int((arrival > completion).sum())
     if not behind:
-        return f"{groups}: in none of {text.counted(known, 'share partition')} more arrives than is finished"
+        return (
+            f"{groups}: in none of {text.counted(known, 'share partition')} more arrives "
+            "than is finished"
+        )
     of = text.counted(known, "share partition")
     return f"{groups}: more arrives than is finished in {text.number(behind)} of {of}"

@@ -74,7 +74,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
 
 
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
-    """Arrivals and completions of all share partitions together, with a gap where one of them is not known.
+    """Arrivals and completions of all share partitions together, with a gap where not known.
 
     Share partitions that are not known most of the time are left out altogether: a sum that some
     are missing from now and then would seem to fall.
@@ -91,7 +91,10 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
     """
     as_of = rows.latest(records)
     kept, out = _mostly_known(records)
-    unit = "Offsets a second: by which the end offset moved, and start offset + delivery complete count."
+    unit = (
+        "Offsets a second: by which the end offset moved, and start offset + "
+        "delivery complete count."
+    )
     if not len(kept):
         return empty(
             "At no two moments are the offsets known", Story("No rate is known", as_of, unit), theme
@@ -128,7 +131,8 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
         title=_over_time_title(kept, sums, edges),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(middle)} each: gaps."
+        unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(middle)} "
+        "each: gaps."
         if any(gaps)
         else "",
         facts=(f"Sum of {text.counted(count, 'share partition')}.",)
@@ -145,13 +149,13 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
 
 
 def _moved(values: Any, later: Any) -> Any:
-    """By how much a value grew since the row before; NaN where unknown, or where it fell: reset, or lost."""
+    """By how much a value grew since the row before; NaN where not known, or where it fell."""
     moved = values[later] - values[later - 1]
     return np.where(moved >= 0, moved, np.nan)
 
 
 def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
-    """The rows of share partitions whose rates are known at least half of the time, and how many others there are."""
+    """Rows of share partitions whose rates are known half of the time, and how many are not."""
     if not len(records):
         return records, 0
     code = rows.codes(records).indices.to_numpy()
@@ -176,7 +180,7 @@ def _summed(kept: pa.Table) -> tuple[Any, dict[str, Any]]:
 
 
 def _pooled(edges: Any, sums: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Few enough spans to see what happens: of each the mean, NaN where less than half of it is known."""
+    """Means over spans, few enough to see; NaN where less than half of a span is known."""
     first = np.arange(0, len(edges) - 1, -(-(len(edges) - 1) // _MOST))
     seconds = np.diff(edges).astype(float)
     pooled = {}
@@ -197,7 +201,10 @@ def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
     arrival, completion = (float(np.average(sums[name][known], weights=seconds)) for name in sums)
     over = "over this time"
     if np.isclose(arrival, completion):
-        return f"{groups}: as much arrives as is finished {over}, {text.number(arrival)} offsets a second"
+        return (
+            f"{groups}: as much arrives as is finished {over}, {text.number(arrival)} "
+            "offsets a second"
+        )
     verb = "Lag grows" if arrival > completion else "Lag shrinks"
     return (
         f"{groups}: {verb.lower()} {over}, as {text.number(arrival)} offsets a second arrive and "

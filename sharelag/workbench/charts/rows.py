@@ -55,7 +55,7 @@ def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
 
 
 def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
-    """Of the share partitions in a table those with the largest last value, the worst of each group among them.
+    """The share partitions with the largest last value, the worst of each group among them.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, 
 
 
 def _values(table: pa.Table, column: str) -> tuple[Any, Any, Any]:
-    """The number of each row's share partition, and of each of these the largest and the last value; -1: unknown."""
+    """The number of each row's share partition, with its largest and last value; -1: not known."""
     code = codes(table)
     number, value = code.indices.to_numpy(), floats(table, column)
     known = ~np.isnan(value)
@@ -98,7 +98,7 @@ def _values(table: pa.Table, column: str) -> tuple[Any, Any, Any]:
 
 
 def _chosen(table: pa.Table, number: Any, order: Any) -> tuple[pa.Table, int]:
-    """The rows of the share partitions of these numbers, in that order, and how many others there are."""
+    """The rows of these share partitions in that order, and how many others there are."""
     size = int(number.max(initial=-1)) + 1
     place = np.full(size, size)
     place[order] = np.arange(len(order))
@@ -117,7 +117,7 @@ def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
 
 
 def key(row: Mapping[str, Any]) -> list[Any]:
-    """What views call a share partition, for ``customdata``: picking its point picks it elsewhere, too."""
+    """A share partition's key for ``customdata``: picking its point picks it in other views."""
     return [row[name] for name in _KEY]
 
 

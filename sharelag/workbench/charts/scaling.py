@@ -33,7 +33,7 @@ def scaling_cost_records(runs: pa.Table) -> pa.Table:
 
 
 def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
-    """A numbered point a variant, with intervals of 95 % confidence; a line along those that no other beats.
+    """A numbered point for each variant with its 95 % interval; a line along the best ones.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
         title=_title(plain),
         as_of=None,
         unit=(
-            "Member-hours against the age of the oldest unfinished record (95th percentile over the run): means, with "
+            "Member-hours against the age of the oldest unfinished record (95th percentile "
+            "over the run): means, with "
             "intervals of 95 % confidence."
         ),
         unknown="Not known: how far the means are from the truth, with a single run each."
@@ -148,9 +149,13 @@ def _title(plain: list[dict[str, Any]]) -> str:
         min(front, key=lambda row: (row["age_p95_ms"], row["member_hours"])),
     )
     if cheapest is quickest:
-        return f"{text.name(cheapest['variant'])} is both the cheapest and the quickest: {_both(cheapest)}"
+        return (
+            f"{text.name(cheapest['variant'])} is both the cheapest and the quickest: "
+            f"{_both(cheapest)}"
+        )
     return (
-        f"From {text.name(cheapest['variant'])} ({_both(cheapest)}) to {text.name(quickest['variant'])} "
+        f"From {text.name(cheapest['variant'])} ({_both(cheapest)}) to "
+        f"{text.name(quickest['variant'])} "
         f"({_both(quickest)})"
     )
 

@@ -1,4 +1,4 @@
-"""Width of each window against its limit, at which nothing new is delivered until its head moves."""
+"""Width of each window against its limit, where delivery stops until the head moves."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
     story = Story(
         title=_title(records),
         as_of=as_of,
-        unit="Window span in offsets: from the effective start offset to the window's end, as persisted.",
+        unit="Window span in offsets: from the effective start offset to the window's end, as "
+        "persisted.",
         unknown=_unknown(records),
         facts=rows.left_out(others, "window", "with fewer offsets")
         + (
@@ -172,7 +173,8 @@ def _title(records: pa.Table) -> str:
     place = text.share_partition(row, True)
     if row["span"] >= row["limit"]:
         return (
-            f"{place}: the window is full, {text.number(row['span'])} of {text.number(row['limit'])} offsets; "
+            f"{place}: the window is full, {text.number(row['span'])} of "
+            f"{text.number(row['limit'])} offsets; "
             f"{text.number(row['unread'])} unread wait for offset {row['head_offset']}"
         )
     return (

@@ -1,4 +1,4 @@
-"""The records of each partition of the state topic, and how many of them the coordinator may prune."""
+"""Records of each partition of the state topic, and how many the coordinator may prune."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def _told(one: dict[str, Any], kind: Kind) -> str:
 
 def _title(held: list[dict[str, Any]]) -> str:
     total = sum(one["records_sum"] for one in held)
-    where = f"{text.counted(total, 'record')} in {text.counted(len(held), 'partition')} of the state topic"
+    partitions = text.counted(len(held), "partition")
+    where = f"{text.counted(total, 'record')} in {partitions} of the state topic"
     known = [one["prunable_max"] for one in held if one["prunable_max"] is not None]
     if not known:
         return where

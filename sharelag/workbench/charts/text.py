@@ -44,7 +44,7 @@ def hover(*lines: str) -> str:
 
 
 def name(text: str | None, width: int | None = LABEL) -> str:
-    """A name from outside within our own text: still unescaped, but unable to turn or break what is around it.
+    """A name from outside for our own text: unescaped, but unable to turn or break the text.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def name(text: str | None, width: int | None = LABEL) -> str:
 
 
 def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None = LABEL) -> str:
-    """A share partition as Kafka writes a topic partition, or a topic or a group; by ids where names are not known."""
+    """A share partition, topic or group as Kafka writes it; by ids where names are not known."""
     if row["topic"] is None and row["topic_id"] is None:
         return name(row["group_id"], width)
     topic = name(row["topic"] or row["topic_id"], width)
@@ -107,7 +107,7 @@ def axis_time(at: datetime) -> str:
 
 
 def time_unit(milliseconds: float) -> tuple[float, str]:
-    """The unit that suits an axis up to so many milliseconds: its length in milliseconds, and its name."""
+    """The unit that suits an axis up to so many milliseconds: its length, and its name."""
     units = ((86_400_000.0, "days"), (3_600_000.0, "hours"), (60_000.0, "minutes"))
     return next(
         ((size, words) for size, words in units if milliseconds >= 2 * size), (1000.0, "seconds")

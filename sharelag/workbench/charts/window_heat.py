@@ -182,8 +182,10 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
     story = Story(
         title=_title(records, measure),
         as_of=as_of,
-        unit=f"{MEASURES[measure].capitalize()}, at the end of stretches of {text.span(float(ends[0] - begins[0]))}.",
-        unknown="Not known: the hatched stretches (no record yet, state deleted, or records missing)."
+        unit=f"{MEASURES[measure].capitalize()}, at the end of stretches of "
+        f"{text.span(float(ends[0] - begins[0]))}.",
+        unknown="Not known: the hatched stretches (no record yet, state deleted, or records "
+        "missing)."
         if len(base)
         else "",
         facts=rows.left_out(others, "share partition", f"with less {measure}"),
@@ -203,7 +205,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
 def _last_rows(
     code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each share partition and end of a stretch its last row until then, and whether there is one."""
+    """The last row of each share partition until each end, and whether there is one."""
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     width = int(max(time.max(), ends.max()) - time.min()) + 2
@@ -236,7 +238,7 @@ def _values(history: Arrow, measure: str) -> NDArray[np.float64]:
 def _stretches_unknown(
     grid: NDArray[np.float64], begins: NDArray[np.float64], ends: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Where each row's unknown stretches begin, how long they last, and their rows: neighbours joined."""
+    """Begin, length and rows of the stretches that are not known, neighbours joined."""
     edge = np.diff(np.pad(np.isnan(grid).astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, first = np.nonzero(edge == 1)
     last = np.nonzero(edge == -1)[1] - 1

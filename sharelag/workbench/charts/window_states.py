@@ -97,10 +97,14 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
     partitions = len(rows.codes(records).dictionary)
     if partitions > 1:
         raise InputError(
-            f"one window is drawn at a time, these records are of {partitions}: filter them by partition"
+            f"one window is drawn at a time, these records are of {partitions}: filter them by "
+            "partition"
         )
     as_of = rows.latest(records)
-    unit = "Offsets of the window from the effective start offset to the window's end, as persisted at each moment."
+    unit = (
+        "Offsets of the window from the effective start offset to the window's end, "
+        "as persisted at each moment."
+    )
     if not len(records):
         return empty(
             "The window is empty at all of these moments",
@@ -119,7 +123,8 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
         title=_title(records, ends, text.share_partition(ends.slice(0, 1).to_pylist()[0], True)),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: the state of {text.counted(count, 'offset')} at the last moment, hatched."
+        unknown=f"Not known: the state of {text.counted(count, 'offset')} at the last moment, "
+        "hatched."
         if count
         else "",
     )
@@ -136,7 +141,7 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
 
 
 def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
-    """Runs and the stretches without one, of all windows: window, first and last offset, state, delivery count."""
+    """Runs of all windows and the stretches between: window, offsets, state, delivery count."""
     lists = flat(table.column("runs"))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     window = np.repeat(np.arange(len(counts)), counts)
@@ -176,7 +181,7 @@ def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def _until(code: Any, time: Any) -> Any:
-    """The next moment of the same share partition; the last lasts as long as the one before it, or a second."""
+    """The next moment of the same share partition; the last one lasts as long as that before."""
     later = np.append(time[1:], 0)
     is_last = np.append(np.diff(code) != 0, True)
     lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
@@ -210,7 +215,8 @@ def _boxes(mine: pa.Table, state: int | None, label: str, theme: Theme) -> Any:
         hovertext=[
             text.hover(
                 label,
-                f"offsets {one['first_offset']} to {one['last_offset']}: {kind.words.lower()}, {kind.means}",
+                f"offsets {one['first_offset']} to {one['last_offset']}: {kind.words.lower()}, "
+                f"{kind.means}",
                 "" if one["delivery_count"] is None else f"delivery count {one['delivery_count']}",
                 text.moment(one["as_of"]),
             )
@@ -230,6 +236,7 @@ def _title(records: pa.Table, ends: pa.Table, place: str) -> str:
     kind = ends.sort_by("first_offset").column("delivery_state")[0].as_py()
     words = "no state persisted" if kind is None else state_kind(kind).words.lower()
     return (
-        f"{place}: the window spans {text.counted(high - low + 1, 'offset')}; its head, offset {low} "
+        f"{place}: the window spans {text.counted(high - low + 1, 'offset')}; its head, offset "
+        f"{low} "
         f"({words}), was seen there since {text.moment(since)}"
     )

@@ -1,4 +1,4 @@
-"""Dashboards over a workbench, for JupyterLab and Voila: controls, charts and tables that show the same selection.
+"""Dashboards over a workbench: controls, charts and tables that share a selection.
 
 bench = sharelag.open("broker:9092")
 FleetView(bench)

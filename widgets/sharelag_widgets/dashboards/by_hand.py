@@ -40,7 +40,7 @@ class Chance(NamedTuple):
 
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
-    """The rows of `sharelag.schemas.LAG` whose partitions are simulated, with what an editor shows of them."""
+    """The rows of a lag table whose partitions are simulated, as an editor shows them."""
     places = {
         (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
     }
@@ -49,7 +49,7 @@ def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
-    """What the members have, or what the assignor of a scenario makes of them where that is not known.
+    """The current assignment, or that of the scenario's assignor where it is not known.
 
     Parameters
     ----------
@@ -76,7 +76,10 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
         return {}, "Nobody is in the group: add members, and give them partitions."
     if len(unknown) == len(each):
         held = assignment_of(scenario, scenario.assignor)
-        words = f"Which partitions the members have is not known: it begins with what {scenario.assignor} gives them."
+        words = (
+            "Which partitions the members have is not known: it begins with what "
+            f"{scenario.assignor} gives them."
+        )
     else:
         held = {member.name: _by_topic(member.assigned) for member in each}
         words = "It begins with the partitions that the members have."
@@ -101,7 +104,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
 
 
 def clients_of(group: str, members: pa.Table) -> dict[str, str]:
-    """For each member of a group its client and where that runs, as far as it is known; the rest has none."""
+    """The client of each member of a group and where it runs, where that is known."""
     rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
     told = {
         row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))
@@ -111,7 +114,7 @@ def clients_of(group: str, members: pa.Table) -> dict[str, str]:
 
 
 def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict[str, Any]:
-    """What an editor does with an assignment of a scenario: ``on_run`` and ``on_load`` of `AssignmentEditor.of`.
+    """``on_run`` and ``on_load`` of an `AssignmentEditor` for a scenario.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all dashboards have in common: a header, controls, parts that follow them, refreshing without waiting.
+"""The base of all dashboards: header, controls, parts, and refreshing in the background.
 
 A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so
 that a dashboard that is gone from the page, or in a tab behind others, reads nothing.
@@ -110,11 +110,11 @@ class Dashboard(Deaf, W.VBox):
         return self.header.theme
 
     def show(self, *_: Any) -> None:
-        """Fill everything from the workbench and the controls; what goes wrong stands in the header."""
+        """Fill everything from the workbench and the controls; errors stand in the header."""
         self._try(self._show, self._draw)
 
     def redraw(self, *_: Any) -> None:
-        """Fill what depends on the selection, the theme and the controls of charts; all, where that failed before."""
+        """Fill what depends on selection, theme and chart controls; all if that failed before."""
         with self._lock:
             self._try(*([self._draw] if self._is_filled else [self._show, self._draw]))
 

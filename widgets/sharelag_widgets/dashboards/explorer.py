@@ -26,8 +26,10 @@ class WindowExplorer(GroupDashboard):
 
     TITLE = "Windows over time"
     HELP = {
-        "What it shows": "the window of a share partition after each of its records in the state topic",
-        "Picking": "a moment on the strip or in the heat map, offsets on the strip, a share partition in a table",
+        "What it shows": "the window of a share partition after each of its records in the "
+        "state topic",
+        "Picking": "a moment on the strip or in the heat map, offsets on the strip, a share "
+        "partition in a table",
     } | meanings_of(["start_offset", "window_end_offset", "runs"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:

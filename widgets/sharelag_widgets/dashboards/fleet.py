@@ -23,12 +23,13 @@ _MEASURES = ("lag", "age_ms", "unread", "window_available", "window_unknown", "d
 
 
 class FleetView(Dashboard):
-    """All share groups: their sums, every share partition as a cell, and what the lag consists of."""
+    """All share groups: sums, every share partition as a cell, and the parts of the lag."""
 
     TITLE = "Fleet"
     HELP = {
         "What it shows": "every share group of the cluster, and every share partition as a cell",
-        "Picking": "a group in the table, cells in the grid or bars of share partitions: everything else shows those; "
+        "Picking": "a group in the table, cells in the grid or bars of share partitions: "
+        "everything else shows those; "
         "a bar that is picked, picked again: all",
     } | meanings_of(
         ["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"]

@@ -23,8 +23,10 @@ class GroupView(GroupDashboard):
 
     TITLE = "Share group"
     HELP = {
-        "What it shows": "one share group: why it lags, how that came about, and when the lag will be gone",
-        "Picking": "a share partition in the table or a moment in the chart; linked dashboards show the same",
+        "What it shows": "one share group: why it lags, how that came about, and when the lag "
+        "will be gone",
+        "Picking": "a share partition in the table or a moment in the chart; linked dashboards "
+        "show the same",
     } | meanings_of(["lag", "age_ms", "drain"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
@@ -32,7 +34,8 @@ class GroupView(GroupDashboard):
         self.causes = Part(
             "Causes",
             {
-                "cause": "what holds lag, the weightiest first; each with what shows it and what to do",
+                "cause": "what holds lag, the weightiest first; each with what shows it and "
+                "what to do",
                 "holds": "how many offsets of lag the cause explains",
                 "nothing found": "no cause could be shown; with everything known, nothing is wrong",
             },

@@ -1,4 +1,4 @@
-"""What the dashboards of one group have in common: a choice of the group, which follows what is picked elsewhere."""
+"""The base of dashboards of one group: a choice of the group that follows selections."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class GroupDashboard(Dashboard):
             self._asked = there[lags.index(max(lags))]
         if not there:
             raise InputError(
-                f"no share group has any state in {self.bench.describe()}: check that one has consumed there"
+                f"no share group has any state in {self.bench.describe()}: check that one has "
+                "consumed there"
             )
         self._filling = True
         try:

@@ -1,4 +1,4 @@
-"""What stands above a dashboard, and above each of its parts: as of when, how it is defined, what is not known."""
+"""The header of a dashboard and of its parts: moment, definitions, and what is not known."""
 
 from __future__ import annotations
 

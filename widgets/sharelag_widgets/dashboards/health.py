@@ -1,4 +1,4 @@
-"""The state topic itself: its size, its snapshots, what holds pruning back, and its record generations."""
+"""The state topic itself: size, snapshots, what holds pruning back, record generations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _MEASURES = (
 )
 _KINDS = ("snapshots", "updates", "tombstones", "rejects", "prunable")
 _GENERATIONS = {
-    "generation": "kind and version of a record; with count: it holds the delivery complete count (KIP-1226), which "
+    "generation": "kind and version of a record; with count: it holds the delivery complete "
+    "count (KIP-1226), which "
     "older brokers do not write",
     "partitions": "partitions of the state topic that have such records",
     "in": "which ones",
@@ -44,7 +45,8 @@ class StateTopicHealth(Dashboard):
     TITLE = "State topic"
     HELP = {
         "What it shows": "every partition of __share_group_state, by the records that are there",
-        "Findings": "what should not be so: records in wrong places, gaps, state that holds pruning back",
+        "Findings": "what should not be so: records in wrong places, gaps, state that holds "
+        "pruning back",
     } | meanings_of(_MEASURES)
 
     def __init__(self, bench: Workbench, **options: object) -> None:

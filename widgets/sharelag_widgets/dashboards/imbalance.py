@@ -22,8 +22,10 @@ class ImbalanceView(GroupDashboard):
     TITLE = "Balance"
     HELP = {
         "What it shows": "how evenly lag, arrivals, work and partitions are spread in a group",
-        "Verdict": "what the lag crowds around: busy partitions, partitions with few members, members with many",
-        "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an hour; members of a "
+        "Verdict": "what the lag crowds around: busy partitions, partitions with few members, "
+        "members with many",
+        "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an "
+        "hour; members of a "
         "partition; partitions of a member",
     } | meanings_of(["gini", "max_mean", "jain", "cv", "top_share"])
 

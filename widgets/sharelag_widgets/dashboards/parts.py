@@ -1,4 +1,4 @@
-"""Parts of dashboards: charts and tables with a heading that opens their definition, and choices of one."""
+"""Parts of dashboards: charts and tables with a heading and a definition, and choices."""
 
 from __future__ import annotations
 
@@ -153,14 +153,14 @@ class TablePart(Part):
 
 
 class StripPart(Part):
-    """The windows of a group at many moments. Read again, they are shown to who goes on looking at the same."""
+    """The windows of a group at many moments; the view stays when they are read again."""
 
     def __init__(self, title: str, meanings: Mapping[str, str], selection: Selection) -> None:
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
 
     def fill(self, moments: Result, lag: Result, first: pa.Table) -> None:
-        """Show windows with the log ends of a lag table, the share partitions of a third table first."""
+        """Show windows with log ends from a lag table, share partitions of a third table first."""
         self.view.fill(first_come(moments.table, first), ends=lag.table)
 
 

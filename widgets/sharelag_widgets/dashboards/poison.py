@@ -27,13 +27,15 @@ _MEANS = VIEW.without("topic", "partition").means
 
 
 class PoisonHunt(GroupDashboard):
-    """Offsets that were delivered again and again, given up or pin a start offset, and the window around them."""
+    """Offsets delivered again and again, given up, or pinning a start offset."""
 
     TITLE = "Poison records"
     HELP = {
-        "What it shows": "offsets in the window that were delivered at least so often without being acknowledged, "
+        "What it shows": "offsets in the window that were delivered at least so often without "
+        "being acknowledged, "
         "those that are archived, and those that the start offset waits for",
-        "What it cannot show": "archived offsets that the start offset has passed, and why a record failed: look at it "
+        "What it cannot show": "archived offsets that the start offset has passed, and why a "
+        "record failed: look at it "
         "at its offset with a consumer",
         "Picking": "a row: the strip shows that share partition, with these offsets marked",
     } | _MEANS
@@ -114,9 +116,12 @@ class PoisonHunt(GroupDashboard):
             else f"{text.number(archived)} archived"
         )
         return (
-            f"{text.number(offsets)} offset{'s' * (offsets != 1)} delivered at least {self.least.value} times and not "
-            f"acknowledged; {text.number(pinned)} start offset{'s wait' if pinned != 1 else ' waits'} "
-            f"for an offset listed here; {gone} over the span, with those that the start offset has passed since"
+            f"{text.number(offsets)} offset{'s' * (offsets != 1)} delivered at least "
+            f"{self.least.value} times and not "
+            f"acknowledged; {text.number(pinned)} start "
+            f"offset{'s wait' if pinned != 1 else ' waits'} "
+            f"for an offset listed here; {gone} over the span, with those that the start "
+            "offset has passed since"
         )
 
     def close(self) -> None:

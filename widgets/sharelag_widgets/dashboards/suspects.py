@@ -105,7 +105,7 @@ def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
 def _without_state(
     windows: pa.Table, first: pa.Array, parents: pa.Array, head: pa.Array
 ) -> pa.Table:
-    """The offset at the head of each window where no run begins, though there are runs behind it."""
+    """The offset at the head of each window where no run begins but runs follow."""
     begun = pc.is_in(
         pa.array(range(len(windows)), pa.int64()),
         parents.filter(pc.equal(first, head.take(parents))),
@@ -119,7 +119,7 @@ def _without_state(
 
 
 def _rows(windows: pa.Table, parents: pa.Array, columns: list[pa.Array]) -> pa.Table:
-    """Columns of `SUSPECTS` from the first offset on, but for how many they are, beside the names of their windows."""
+    """The columns of `SUSPECTS` from ``first_offset`` on, beside the names of their windows."""
     first, last, *others = columns
     rows = windows.select(SUSPECTS.names[:4]).take(parents)
     made = [*rows.columns, first, last, pc.add(pc.subtract(last, first), 1), *others]

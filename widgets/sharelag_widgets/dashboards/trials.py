@@ -46,7 +46,8 @@ MEANS = view(
 ).means
 #: The measures themselves, as far as their names do not say it.
 OF_MEASURES = {
-    "drain": "time until nothing was left, for the first time after the largest lag; not known where it never was",
+    "drain": "time until nothing was left, for the first time after the largest lag; not known "
+    "where it never was",
     "lag p50, p95, max": "of all share partitions together, over the run; end: when it ended",
     "age p50, p95, max": "of the oldest unfinished record, over the run",
     "latency": "from append to finish, over the records",

@@ -1,4 +1,4 @@
-"""Another assignor, more members or other settings, simulated from where the group is, and compared."""
+"""Other assignors, members and settings, simulated from where the group is, and compared."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ class WhatIfLab(GroupDashboard):
 
     TITLE = "What if"
     HELP = {
-        "What it shows": "the group simulated as it is (baseline), and with each combination of what is chosen, over "
+        "What it shows": "the group simulated as it is (baseline), and with each combination "
+        "of what is chosen, over "
         "the same time and with the same seeds",
-        "seed": "of all chance in a run: with the same seed all variants meet the same luck, and the same choices give "
+        "seed": "of all chance in a run: with the same seed all variants meet the same luck, "
+        "and the same choices give "
         "the same result again",
         "empty fields": "as it is in the group",
     } | MEANS
@@ -100,7 +102,8 @@ class WhatIfLab(GroupDashboard):
         self.editor = Part(
             "An assignment by hand",
             {
-                "edit": "move partitions between members by mouse or keys, and run it against the group as it is"
+                "edit": "move partitions between members by mouse or keys, and run it against "
+                "the group as it is"
             },
             W.VBox([], layout=W.Layout(width="100%")),
         )
@@ -298,7 +301,7 @@ class WhatIfLab(GroupDashboard):
     # ---- by hand ---------------------------------------------------------------------------------
 
     def _fill_editor(self, state: State, lag: pa.Table, members: pa.Table) -> None:
-        """A refresh keeps the editor with what was edited, and with a run; another group has one of its own."""
+        """A refresh keeps the editor with its edits and its run; another group has its own."""
         partitions = partitions_of(lag, self.scenario)
         held, words = begun(self.scenario, members, partitions)
         can = acts(self.scenario, state, self._chance) | {
