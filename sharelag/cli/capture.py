@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_options(CLUSTER, TIMEOUT, VERBOSE)
-@click.option("--overwrite", is_flag=True, help="Replace a capture that is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing capture.")
 @click.option(
     "--follow",
     is_flag=True,
-    help="Go on until interrupted, before Kafka prunes: an archive, on Spark.",
+    help="Keep archiving until interrupted, ahead of Kafka's pruning; runs on Spark.",
 )
 @click.option(
     "--every",
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     default="10s",
     show_default=True,
     metavar="DURATION",
-    help="With --follow: how often records are added, and end offsets asked for.",
+    help="With --follow: how often to add records and end offsets.",
 )
 @click.option(
-    "--until-now", is_flag=True, help="With --follow: end when what is there now is archived."
+    "--until-now", is_flag=True, help="With --follow: stop when everything up to now is archived."
 )
 @click.option(
     "--lag-to",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="PLACE",
-    help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag as things are now.",
+    help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
 )
 def capture(
     folder: Path,
@@ -59,21 +59,21 @@ def capture(
     lag_to: Path | None,
     **options: Any,
 ) -> None:
-    """Save everything an investigation needs from a cluster into FOLDER, as Parquet.
+    """Save what an investigation needs from a cluster to FOLDER, as Parquet.
 
-    With --follow into an archive that grows: every record once, also when it is killed and started
-    again.
+    With --follow the folder becomes an archive that grows: every record is stored once, also when
+    the command is killed and restarted.
     """
     if follow:
         if overwrite:
             raise click.UsageError(
-                "an archive is continued, never replaced: leave --overwrite out."
+                "--follow continues an archive and never replaces it: remove --overwrite."
             )
         _follow(folder, every.total_seconds(), until_now, lag_to, options)
         return
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
         if value:
-            raise click.UsageError(f"{name} belongs to --follow.")
+            raise click.UsageError(f"{name} needs --follow.")
     from sharelag.workbench.capture import capture_kafka
 
     info = capture_kafka(config_of(options), folder, overwrite=overwrite)
@@ -93,7 +93,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     tables = _tables(config, lag_to) if lag_to else None
     query = follow(config, folder, every=every, until_now=until_now)
     click.echo(
-        f"sharelag: archiving into {folder}; Ctrl-C ends it, the same command goes on", err=True
+        f"sharelag: archiving into {folder}; Ctrl-C stops, the same command continues", err=True
     )
     try:
         if until_now or tables is None:
@@ -105,7 +105,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     except StreamingQueryException as error:
         what = str(error).strip().splitlines()[0]
         raise ClusterError(
-            f"archiving ended ({what}): start it again, and it goes on where it ended"
+            f"archiving stopped ({what}): start it again, and it continues where it stopped"
         ) from error
     finally:
         query.stop()
@@ -129,7 +129,7 @@ def _keep_current(
     # left.
     scratch = views.staging(archive.absolute(), "lag")
     with stream.watch(config, every=every, heed=tables.write, checkpoints=scratch) as live:
-        click.echo("sharelag: windows and lag are current", err=True)
+        click.echo("sharelag: windows and lag are up to date", err=True)
         while not query.awaitTermination(1):
             live.check()
 

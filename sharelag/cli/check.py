@@ -34,7 +34,7 @@ _UNKNOWN = 3
 
 
 class _Check(click.Command):
-    """A command whose every failure, wrong usage too, is the exit code of what is not known.
+    """A command whose every failure, wrong usage too, exits as unknown.
 
     Monitoring reads the first line of standard output, so the reason stands there.
     """
@@ -100,16 +100,15 @@ def _tell(ctx: click.Context, reason: str) -> None:
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="The rules, as YAML.",
+    help="The rules, a YAML file.",
 )
-@example_option("rules.yaml", "a file of rules, one of each kind")
+@example_option("rules.yaml", "an example of a rule file")
 @with_options(INPUT, CHOICE, output_option("human", "json"), ENGINE, TIMEOUT, VERBOSE, OVER)
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
-    """Judge the groups by rules: exit code 0 fine, 1 warning, 2 critical, 3 not known.
+    """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
-    Prints what is not fine, and with -o json everything, a line a rule and group. For how long
-    something has lasted is read from the records and asked of Kafka, so that nothing is kept
-    between runs.
+    Prints what is not ok; -o json prints everything, one line per rule and group. How long a
+    condition has lasted is read from the records, so no state is kept between runs.
     """
     from sharelag.monitoring.check import check as judge
     from sharelag.monitoring.checks.judge import CODES

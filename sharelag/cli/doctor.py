@@ -103,7 +103,10 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
 def _java() -> Check:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    advice = f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); --engine local works without"
+    advice = (
+        f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); "
+        "--engine local works without"
+    )
     if not java or not shutil.which(java):
         return Check(
             "fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice
@@ -144,7 +147,10 @@ def _installed(package: str) -> str | None:
 def _spark() -> Check:
     found = _installed("pyspark") or _installed("pyspark-client")
     if found is None:
-        advice = "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine local works without"
+        advice = (
+            "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
+            "--engine local works without"
+        )
         return Check("warn", "spark", "pyspark is not installed", advice)
     remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
     return Check(
@@ -199,7 +205,8 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
         some = {p: (end - 1, end) for p, (first, end) in spans.items() if end > first}
         for _ in kafka.read_topic(config, topic, dict(list(some.items())[:1])):
             break
-        return f"{len(spans)} partitions, {sum(end - first for first, end in spans.values())} offsets, readable"
+        offsets = sum(end - first for first, end in spans.values())
+        return f"{len(spans)} partitions, {offsets} offsets, readable"
 
     check = _ask(topic, one_record)
     return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check

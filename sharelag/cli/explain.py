@@ -40,12 +40,13 @@ from sharelag.tables import views
     "--patience",
     type=Duration(timedelta()),
     metavar="DURATION",
-    help="For how long something may go on before it is called stuck.  [default: as long as a lock of the group lasts]",
+    help="How long something may last before it counts as stuck.  [default: the group's "
+    "lock duration]",
 )
 def explain(
     output: str, engine: str, over: timedelta, patience: timedelta | None, **options: Any
 ) -> None:
-    """Why each group lags: causes with their evidence, the weightiest first; nothing where nothing is wrong."""
+    """Show why each group lags: causes with their evidence, the most severe first."""
     from sharelag.metrics.explain import explain as causes
     from sharelag.workbench import show
     from sharelag.workbench.explained import explained
@@ -68,10 +69,12 @@ def explain(
     "--every",
     type=Duration(),
     metavar="DURATION",
-    help="The trend: the imbalance of lag at regular moments.",
+    help="Show the imbalance of lag at this interval.",
 )
 @click.option(
-    "--verdict", is_flag=True, help="What the lag of each group crowds around, with idle members."
+    "--verdict",
+    is_flag=True,
+    help="Show where the lag of each group concentrates, and idle members.",
 )
 def imbalance(
     output: str,
@@ -82,16 +85,16 @@ def imbalance(
     verdict: bool,
     **options: Any,
 ) -> None:
-    """How evenly lag, arrivals, work and partitions are spread, and what the lag crowds around.
+    """Show how evenly lag, arrivals, work and partitions are spread.
 
-    GINI and CV are 0 where all is even; MAX/MEAN and JAIN are 1.
+    GINI and CV are 0 for an even spread; MAX/MEAN and JAIN are 1.
     """
     from sharelag.workbench import investigate, show
 
     if every is not None:
         if by == "member":
             raise click.UsageError(
-                "the trend is over partitions and topics: members of the past are not kept."
+                "--every works with --by partition or topic: past members are not recorded."
             )
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
         engine = start(engine, source)
@@ -119,11 +122,11 @@ def imbalance(
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
-    """How old the lag is, how fast it grows or drains, and how long its records are kept.
+    """Show the age of the lag, how fast it grows or drains, and its retention.
 
-    AGE is that of the oldest unfinished record; rates are records a second over the span; DRAIN
-    says whether the lag goes away, and when at the earliest, about, and at the latest; MARGIN is
-    the time until records are deleted.
+    AGE is the age of the oldest unfinished record; rates are records per second over the span;
+    DRAIN is the estimated time until the lag is gone, with its bounds; MARGIN is the time until
+    unread records are deleted.
     """
     from sharelag.workbench import show
 

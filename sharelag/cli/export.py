@@ -33,13 +33,14 @@ from sharelag.cli.output import (
 @click.option(
     "--to",
     type=click.Choice(["parquet", "delta"]),
-    help="Write lag, windows and imbalance: a folder of files for this run, or rows appended to Delta tables.",
+    help="Write lag, windows and imbalance to Parquet files of this run, or append them to "
+    "Delta tables.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="With --to: where the runs or tables are.",
+    help="With --to: the folder of the runs or tables.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.pass_context
@@ -52,17 +53,17 @@ def export(
     over: timedelta,
     **options: Any,
 ) -> None:
-    """The numbers for other programs: tables (--to), Prometheus and KEDA (the commands below)."""
+    """Export tables (--to), or metrics for Prometheus and KEDA (the commands below)."""
     if context.invoked_subcommand is not None:
         given = [name for name in context.params if _is_given(context, name)]
         if given:
             raise click.UsageError(
-                f"put options behind {context.invoked_subcommand}, not before it."
+                f"put options after {context.invoked_subcommand}, not before it."
             )
         return
     if to is None or out is None:
         raise click.UsageError(
-            "say what to export: --to parquet|delta --out DIR, or one of the commands prometheus, serve."
+            "choose what to export: --to parquet|delta --out DIR, or a command: prometheus, serve."
         )
     from sharelag.monitoring.exports.lake import append_run, write_run
 
@@ -74,7 +75,7 @@ def export(
             told = (
                 f"appended to {', '.join(appended)} in {out}"
                 if appended
-                else f"{out} has this moment already"
+                else f"{out} already has the rows of this moment"
             )
         click.echo(f"sharelag: {told}", err=True)
         read_by(begun.evidence, source, options["as_of"] is not None)
@@ -90,11 +91,11 @@ def _is_given(context: click.Context, name: str) -> bool:
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="For node_exporter's textfile collector; its name has to end in .prom there.",
+    help="The file to write; node_exporter's textfile collector needs a name in .prom.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> None:
-    """Write the metrics into a file, once; on failure the file stays as it is."""
+    """Write the metrics to a file once; a failure leaves the file unchanged."""
     from sharelag.monitoring.exports.gathered import Gathered
     from sharelag.monitoring.exports.metrics import write_textfile
 
@@ -113,14 +114,14 @@ def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> 
     type=click.IntRange(0, 65535),
     default=9308,
     show_default=True,
-    help="0 takes a free one.",
+    help="The port to listen on; 0 chooses a free one.",
 )
 @click.option(
     "--token",
     envvar="SHARELAG_TOKEN",
     metavar="TEXT",
-    help="What clients have to send (Authorization: Bearer); needed on any address but this machine's own. Others can "
-    "read it on a command line: $SHARELAG_TOKEN is the better place.",
+    help="The bearer token that clients must send; required unless --host is a loopback address. "
+    "Prefer $SHARELAG_TOKEN: other users can see command lines.",
 )
 @click.option(
     "--every",
@@ -128,7 +129,7 @@ def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> 
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="From one gathering to the next; whoever asks meanwhile gets the last result.",
+    help="How often to collect; requests get the latest result.",
 )
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def serve(
@@ -140,7 +141,7 @@ def serve(
     over: timedelta,
     **options: Any,
 ) -> None:
-    """Answer Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
+    """Serve Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.monitoring.exports.gathered import gathering
     from sharelag.monitoring.exports.server import server, write_ahead
     from sharelag.workbench import investigate
@@ -167,7 +168,7 @@ def serve(
             )
             running.serve_forever()
     except KeyboardInterrupt:
-        click.echo("sharelag: ended", err=True)
+        click.echo("sharelag: stopped", err=True)
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)

@@ -35,18 +35,18 @@ from sharelag.tables import views
     "--described",
     type=click.File(errors="replace"),
     metavar="FILE",
-    help="What `kafka-share-groups.sh --describe --offsets` printed, to be held against ours; - reads it here.",
+    help="Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
 )
 @click.option(
     "--true",
     is_flag=True,
-    help="Read the whole backlog, and count the records that are really there.",
+    help="Read the whole backlog and count the records that exist.",
 )
 def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> None:
-    """The lag in several ways, and why they differ.
+    """Compare the lag computed in several ways, and explain the differences.
 
-    NAIVE is end - start, EFFECTIVE what the batches say is unfinished, TRUE what is a record and
-    not aborted.
+    NAIVE is end - start, EFFECTIVE counts unfinished offsets of the state batches, TRUE counts
+    records that exist and are not aborted.
     """
     from sharelag.workbench import investigate, show
 
@@ -63,10 +63,10 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 @click.command()
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
-    "--findings", "only_findings", is_flag=True, help="Only what should not be so, as a table."
+    "--findings", "only_findings", is_flag=True, help="Show only the problems, as a table."
 )
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
-    """How the state topic does: snapshots and updates, bytes, what holds pruning back, records in wrong places."""
+    """Show the health of the state topic: records, bytes, pruning, misplaced records."""
     from sharelag.workbench import investigate, show
 
     source = source_of(options | {"as_of": None})

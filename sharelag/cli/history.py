@@ -37,20 +37,22 @@ _MOST_LINES = 20_000
 
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--since", metavar="WHEN", help="Start at this time, or so long before the end: 2h.")
+@click.option(
+    "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
+)
 @click.option(
     "--every",
     type=Duration(),
     metavar="DURATION",
-    help="The lag at regular moments, instead of a row a record.",
+    help="Show the lag at this interval instead of every record.",
 )
 def history(
     output: str, engine: str, since: str | None, every: timedelta | None, **options: Any
 ) -> None:
-    """What happened to each share partition, record by record; or its lag at regular moments.
+    """Show how each share partition changed, record by record or at intervals.
 
-    FINISHED, RELEASED and ARCHIVED are offsets that a record changed, `-` where that is not known:
-    records before it may be missing. PARTIAL marks states that do not rest on a whole snapshot.
+    FINISHED, RELEASED and ARCHIVED count offsets that a record changed, `-` where that is unknown
+    because earlier records may be missing. PARTIAL marks states without a complete snapshot.
     """
     from sharelag.replay.moment import parse_since, parse_time
     from sharelag.workbench import engine as engines

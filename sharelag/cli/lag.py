@@ -34,19 +34,21 @@ from sharelag.tables import views
     type=click.Choice(["partition", "group", "topic"]),
     default="partition",
     show_default=True,
+    help="A row for each share partition, or sums by group or topic.",
 )
 @click.option(
     "--watch",
     type=Duration(timedelta(milliseconds=100)),
     metavar="DURATION",
-    help="Ask the cluster again and again, and show what changed; Ctrl-C ends it.",
+    help="Refresh at this interval and show the change; Ctrl-C ends it.",
 )
 def lag(output: str, engine: str, by: str, watch: timedelta | None, **options: Any) -> None:
-    """Share-partition lag, and what it consists of.
+    """Show the lag of share partitions, and its terms.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
-    know it. UNREAD was never persisted, AVAILABLE waits for another delivery, UNKNOWN is acquired
-    or was never persisted, COMPLETE is finished but not yet passed by the start offset.
+    know it. UNREAD offsets are beyond the window, AVAILABLE ones wait for another delivery, UNKNOWN
+    ones are acquired or have no persisted state, COMPLETE ones are finished but not yet passed by
+    the start offset.
     """
     from sharelag.sources.inputs import KafkaInput
 
@@ -54,7 +56,9 @@ def lag(output: str, engine: str, by: str, watch: timedelta | None, **options: A
         _lag(output, engine, by, options)
         return
     if options["as_of"] or not isinstance(source_of(options), KafkaInput):
-        raise click.UsageError("--watch needs a running cluster (--bootstrap-server), as of now.")
+        raise click.UsageError(
+            "--watch needs a running cluster (--bootstrap-server) and no --as-of."
+        )
     before: dict[Any, int | None] = {}
     while True:
         before = _lag(output, engine, by, options, before)
@@ -68,7 +72,7 @@ def _lag(
     options: dict[str, Any],
     before: dict[Any, int | None] | None = None,
 ) -> dict[Any, int | None]:
-    """Print the lag once, with its change where it was asked before; return it by share partition."""
+    """Print the lag, with its change since ``before``; return it by share partition."""
     from sharelag.workbench import engine as engines
     from sharelag.workbench import show
 

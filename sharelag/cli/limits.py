@@ -1,4 +1,4 @@
-"""Limits on work: estimate it before it begins, and refuse what would not come to an end."""
+"""Limits on work: estimate it before it begins, and refuse what would take too long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_A_RUN, MOST = 20e6, 100e6
 
 
 def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> None:
-    """Refuse what would take so long that nobody waits for it.
+    """Refuse simulations that would take hours.
 
     Raises
     ------
@@ -30,17 +30,20 @@ def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> No
 
     sizes = [size(scenario) for scenario in tried.values()]
     runs = len(seeds_of(options, SEEDS if _takes_many(options) else 1)) * _each(options)
-    less = "give a shorter --duration, or larger record batches in a scenario of your own (--show-scenario)"
+    less = (
+        "give a shorter --duration, or larger record batches in a scenario of your own "
+        "(--show-scenario)"
+    )
     if max(sizes) > MOST_A_RUN:
         raise InputError(
-            f"a run has about {max(sizes):.2g} record batches, polls and rows of its timeline, and at most "
-            f"{MOST_A_RUN:.2g} are simulated: {less}"
+            f"a run has about {max(sizes):.2g} record batches, polls and timeline rows, more than "
+            f"the limit of {MOST_A_RUN:.2g}: {less}"
         )
     if not options["sweep"] and sum(sizes) * runs > MOST:
         raise InputError(
-            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls and rows of their "
-            f"timelines, and at most {MOST:.2g} are simulated in one process: try less, or fewer --seeds, or "
-            f"spread runs over cores with --sweep DIR; else {less}"
+            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls and "
+            f"timeline rows, more than the limit of {MOST:.2g} in one process: try fewer variants "
+            f"or --seeds, spread the runs over cores with --sweep DIR, or {less}"
         )
 
 

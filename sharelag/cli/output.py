@@ -1,4 +1,4 @@
-"""What every command does around its work: choose the engine, print, and say what is not in the answer."""
+"""What every command does around its work: choose the engine, print, and add notes."""
 
 from __future__ import annotations
 
@@ -57,24 +57,26 @@ def write(lines: Iterable[str]) -> None:
 
 
 def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
-    """Say what was asked for and is not there; nothing at all is an error, unless it is a view of the past."""
+    """Name what was asked for and not found; finding nothing now is an error."""
     missing = sorted(choice.groups - groups)
     where = f" in topic {', '.join(map(repr, sorted(choice.topics)))}" if choice.topics else ""
     if not groups and moment is None:
         if missing:
-            what = f"no state of share group {', '.join(map(repr, missing))}{where} is there: check the spelling, and "
-            raise InputError(what + "that the group has consumed (kafka-share-groups.sh --list)")
+            raise InputError(
+                f"no state of share group {', '.join(map(repr, missing))}{where} was found: check "
+                "the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
+            )
         raise InputError(
-            f"no share partition{where} is there: check the spelling of topics"
+            f"no share partition{where} was found: check the spelling of topics"
             if choice.topics
-            else "there are no share-group state records: nothing was ever consumed by a share group there"
+            else "there are no share-group state records: no share group has consumed anything"
         )
     if not groups:
         click.echo(
-            "sharelag: nothing was written by that moment, or it has been pruned since", err=True
+            "sharelag: nothing was written in that time, or it has been pruned since", err=True
         )
     for group in missing:
-        click.echo(f"sharelag: no state of share group {group!r}{where} is there", err=True)
+        click.echo(f"sharelag: no state of share group {group!r}{where} was found", err=True)
 
 
 def groups_in(table: Any) -> set[str]:
@@ -83,7 +85,7 @@ def groups_in(table: Any) -> set[str]:
 
 
 def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
-    """Say on standard error what the answer is of, and what is not in it."""
+    """Print on standard error where the answer comes from, and what is missing in it."""
     import pyarrow.compute as pc
 
     def of_column(name: str, total: Any) -> Any:
@@ -98,7 +100,8 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     )
     when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
     click.echo(
-        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, {answer.engine} engine",
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, "
+        f"{answer.engine} engine",
         err=True,
     )
     if answer.rejected:
@@ -109,44 +112,46 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         )
     if refused:
         click.echo(
-            f"sharelag: {refused} records could not be replayed; -o json says of which share partition",
+            f"sharelag: {refused} records could not be replayed; -o json shows of which share "
+            "partitions",
             err=True,
         )
 
 
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
-    """The same of what was gathered for an investigation."""
+    """Print the same for gathered evidence."""
     click.echo(
         f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine",
         err=True,
     )
     if not evidence.settings.num_rows:
-        click.echo("sharelag: settings are not known there; Kafka's defaults are assumed", err=True)
+        click.echo("sharelag: the settings are unknown; Kafka's defaults are assumed", err=True)
     elif evidence.settings.column("value").null_count:
         click.echo(
-            "sharelag: some settings are hidden from us; Kafka's defaults are assumed for them",
+            "sharelag: some settings are not readable; Kafka's defaults are assumed for them",
             err=True,
         )
     if past:
         click.echo(
-            "sharelag: settings, retention and last stable offsets are those of now", err=True
+            "sharelag: settings, retention and last stable offsets are the current ones", err=True
         )
     if evidence.gaps.num_rows:
         click.echo(
-            f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; what happened there "
-            "is not known",
+            f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; "
+            "what happened there is unknown",
             err=True,
         )
     if evidence.rejected:
         click.echo(
-            f"sharelag: {evidence.rejected} records could not be decoded; `sharelag decode` shows them",
+            f"sharelag: {evidence.rejected} records could not be decoded; "
+            "`sharelag decode` shows them",
             err=True,
         )
 
 
 @contextmanager
 def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """A reading of what was asked for, and its input; what was asked for and is not there was said."""
+    """Open a reading of what was asked for; gives it with its input."""
     from sharelag.cli.options import choice_of, moment_of, source_of
     from sharelag.workbench import engine as engines
 

@@ -1,4 +1,4 @@
-"""Reports without anybody watching: make one, list what was made, and how to have one made every night."""
+"""`sharelag report`: make a report, list those made, and schedule one."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ _OUT = click.option(
     help="The folder of reports.",
 )
 _PARAMETER = click.option(
-    "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="One parameter; repeatable."
+    "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="A parameter; repeatable."
 )
 _FILE = click.option(
     "-f",
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Parameters, as a YAML mapping; -p wins over it.",
+    help="Parameters, as a YAML mapping; -p overrides it.",
 )
 _KEEP = [
     click.option(
         "--keep",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Remove all but the newest N runs that were asked the same.",
+        help="Remove all but the newest N runs with the same parameters.",
     ),
     click.option(
         "--keep-days",
         type=click.FloatRange(min=0, min_open=True),
         metavar="DAYS",
-        help="Remove older runs.",
+        help="Remove runs older than this many days.",
     ),
 ]
 _HOW = [
@@ -59,7 +59,7 @@ _HOW = [
         type=click.Choice(["wait", "fail"]),
         default="wait",
         show_default=True,
-        help="What to do while another run of this report is under way.",
+        help="Whether to wait for another run of this report, or to fail.",
     ),
     *_KEEP,
     click.option(
@@ -74,7 +74,7 @@ _HOW = [
         "--figures/--no-figures",
         default=True,
         show_default=True,
-        help="Draw charts into files, too.",
+        help="Also write the charts as image files.",
     ),
 ]
 _ENGINE = engine_option("spark")
@@ -93,11 +93,11 @@ class _Names(click.Group):
 
 @click.group(cls=_Names, subcommand_metavar="NAME|COMMAND [ARGS]...")
 def report() -> None:
-    """Make a report NAME from a notebook: daily, incident, capacity, proposal, or the path of your own.
+    """Make the report NAME: daily, incident, capacity, proposal, or a notebook of yours.
 
-    Writes one HTML file that needs no network, the executed notebook, a verdict, pictures and the
-    body of a mail into a folder of its own below --out, and turns OUT/NAME/latest to it. Exits with
-    0 if the report was made, whatever it says, and with 1 if not; then there is one that says why.
+    Writes a self-contained HTML file, the executed notebook, a verdict, images and the body of a
+    mail to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report
+    was made, whatever its verdict, and with 1 if not; the report then shows the error.
     """
 
 
@@ -139,14 +139,14 @@ def make(
     click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
     click.echo(str(made.html))
     if figures and made.run.figures and made.run.error is None:
-        click.echo(f"sharelag: without pictures: {made.run.figures}", err=True)
+        click.echo(f"sharelag: no image files: {made.run.figures}", err=True)
     return int(made.run.error is not None)
 
 
 @report.command("list")
 @with_options(_OUT, OUTPUT)
 def list_(out: Path, output: str) -> None:
-    """The reports that can be made, and the runs that were made into OUT, the newest first."""
+    """List the available reports, and the runs in OUT, the newest first."""
     from dataclasses import asdict
 
     from sharelag.reports import ledger, notebooks
@@ -166,7 +166,7 @@ def list_(out: Path, output: str) -> None:
 @report.command("index")
 @with_options(_OUT)
 def index_(out: Path) -> None:
-    """Write OUT/index.html again, which every run does, too."""
+    """Rewrite OUT/index.html, as every run does."""
     from sharelag.errors import InputError
     from sharelag.reports.ledger import write_index
     from sharelag.reports.shelf import shared
@@ -181,20 +181,23 @@ def index_(out: Path) -> None:
 
 @report.command("schedule")
 @click.argument("name")
-@click.option("--cron", required=True, metavar="EXPRESSION", help="When, such as '30 6 * * *'.")
+@click.option(
+    "--cron", required=True, metavar="EXPRESSION", help="The schedule, such as '30 6 * * *'."
+)
 @click.option(
     "--as",
     "kind",
     type=click.Choice(_SCHEDULERS),
     default="crontab",
     show_default=True,
-    help="For whom.",
+    help="The scheduler.",
 )
 @click.option(
     "--timezone",
     "zone",
     metavar="ZONE",
-    help="Of the times, such as Europe/Berlin; else crontab and systemd go by the machine's, all others by UTC.",
+    help="Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
+    "and systemd, else UTC]",
 )
 @with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
 def schedule_(
@@ -208,16 +211,16 @@ def schedule_(
     engine: str,
     **options: Any,
 ) -> None:
-    """Print the definition that makes report NAME regularly, for a scheduler that is there already.
+    """Print the definition of a regular report NAME for an existing scheduler.
 
-    Client settings belong into a file (--command-config): a definition is read by many.
+    Put client settings in a file (--command-config): many people can read a definition.
     """
     from sharelag.reports import notebooks
     from sharelag.reports.schedule import note, schedule
 
     if options["command_property"]:
         raise click.UsageError(
-            "--command-property would stand in the definition: use --command-config FILE."
+            "--command-property would be visible in the definition: use --command-config FILE."
         )
     path = notebooks.notebook(name)
     parameters = notebooks.checked(path, _parameters(file, pairs, options, engine))
@@ -225,7 +228,7 @@ def schedule_(
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
     if inputs & set(notebooks.declared(path)) and not inputs & set(parameters):
         raise click.UsageError(
-            "name an input, such as --bootstrap-server: a scheduler does not know this environment."
+            "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
     how = _said(options)
     click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
@@ -234,7 +237,7 @@ def schedule_(
 
 
 def _said(options: dict[str, Any]) -> list[str]:
-    """The options of how a report is made, as far as they say something else than the default."""
+    """The options of how a report is made that differ from their defaults."""
     said = []
     for option in (
         one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW
@@ -258,14 +261,14 @@ def _word(value: Any) -> str:
 def _parameters(
     file: Path | None, pairs: tuple[tuple[str, str], ...], options: dict[str, Any], engine: str
 ) -> dict[str, Any]:
-    """All that a notebook is given, with whole paths."""
+    """The parameters of a notebook, with absolute paths."""
     from sharelag.reports.job import absolute
 
     return absolute(_given(file, pairs) | _of_options(options, engine))
 
 
 def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """Parameters of the file and the command line; texts of the latter are read as YAML, so 3600 is a number."""
+    """The parameters of the file and of the command line, whose values are read as YAML."""
     import yaml
 
     from sharelag.errors import InputError
@@ -279,9 +282,11 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
             raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
         except (yaml.YAMLError, UnicodeDecodeError):
             # What the parser quotes could be a secret.
-            raise InputError(f"{file} is no YAML: write one `name: value` a line") from None
+            raise InputError(
+                f"{file} is not valid YAML: write one `name: value` per line"
+            ) from None
         if not isinstance(given, dict):
-            raise InputError(f"{file} holds no mapping: write one `name: value` a line")
+            raise InputError(f"{file} is not a YAML mapping: write one `name: value` per line")
     return {str(name): value for name, value in given.items()} | {
         name: from_word(text) for name, text in pairs
     }

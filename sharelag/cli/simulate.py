@@ -1,4 +1,4 @@
-"""``sharelag simulate`` and ``assign``: what-ifs from a cluster's state, by name, or from a file."""
+"""`sharelag simulate`: what-ifs from a cluster's state, by name, or from a file."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
 @click.option(
     "--timeline",
     is_flag=True,
-    help="The lag of each share partition, step by step, instead of sums.",
+    help="Print the lag of each share partition over time instead of a summary.",
 )
 @click.option(
     "--show-scenario",
     is_flag=True,
-    help="Print the one scenario that would run, for --scenario FILE.json.",
+    help="Print the scenario as JSON, for --scenario FILE.json, and run nothing.",
 )
 def simulate(output: str, **options: Any) -> None:
-    """Simulate a share group: with other assignors, members and settings, from where it is now.
+    """Simulate a share group with other assignors, members or settings.
 
-    Everything that is given several times is tried in every combination, with the same seeds.
-    AT-LEAST and AT-MOST bound a difference; no VERDICT: the runs do not say which is better.
+    The simulation starts from the current state of the group. Options given several times are
+    tried in every combination, with the same seeds. AT-LEAST and AT-MOST bound a difference;
+    without a VERDICT the runs do not show which is better.
     """
     from sharelag.whatif.scenario_json import to_json
     from sharelag.workbench import show
@@ -72,7 +73,7 @@ def simulate(output: str, **options: Any) -> None:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         click.echo(
-            "sharelag: accidents of single members are left out, as their number is another one",
+            "sharelag: faults of single members are left out, since --members changes their number",
             err=True,
         )
     for sentence in scenario.assumed:

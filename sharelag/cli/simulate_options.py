@@ -1,4 +1,4 @@
-"""Options of `simulate`: the scenario, what is tried of it, and what the options stand for."""
+"""Options of `sharelag simulate`, and the scenario and variants that they stand for."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Counts(click.ParamType[list[int]]):
             counts = []
         if self.bounds and (len(counts) != 2 or not 0 <= counts[0] <= counts[1]):
             self.fail(
-                f"{value!r} are not two numbers of members, the lesser first, such as 1,64.",
+                f"{value!r} is not a range of member counts, such as 1,64.",
                 param,
                 ctx,
             )
         if not counts or min(counts) < 0 or (len(set(counts)) < len(counts) and not self.bounds):
-            self.fail(f"{value!r} are not numbers of members, such as 8,16.", param, ctx)
+            self.fail(f"{value!r} is not a list of member counts, such as 8,16.", param, ctx)
         return counts
 
 
@@ -55,25 +55,26 @@ SCENARIO = [
     click.option(
         "--scenario",
         metavar="NAME|FILE.json",
-        help="A scenario instead of an input; `list` shows those with a name.",
+        help="A named scenario or a file instead of an input; `list` shows the names.",
     ),
     click.option(
         "--duration",
         type=Duration(most=timedelta.max),
         metavar="DURATION",
-        help="How long to simulate.  [default: 10m from an input]",
+        help="How long to simulate.  [default: 10m, or that of the scenario]",
     ),
     click.option(
         "--rebalance-every",
         type=Duration(),
         metavar="DURATION",
-        help="Ask assignors that Kafka does not have again so often; else only when members come or go.",
+        help="How often lag-aware assignors reassign.  [default: when members come or go]",
     ),
     click.option(
         "--service-ms",
         type=Duration(timedelta(), bare="ms"),
         metavar="DURATION",
-        help="Work in each record, on average; else estimated from how fast the group is.",
+        help="Mean processing time of a record; a number alone is milliseconds.  [default: "
+        "estimated from the group's rates]",
     ),
     click.option(
         "--over",
@@ -81,30 +82,28 @@ SCENARIO = [
         default="1h",
         show_default=True,
         metavar="DURATION",
-        help="The span that rates are taken from.",
+        help="How far back rates look.",
     ),
 ]
 VARIANTS = [
-    click.option(
-        "--assignor", multiple=True, metavar="NAME", help="How partitions are assigned; repeatable."
-    ),
+    click.option("--assignor", multiple=True, metavar="NAME", help="The assignor; repeatable."),
     click.option(
         "--members",
         type=Counts(),
         metavar="N,N",
-        help="How many members; as they are when not given.",
+        help="Numbers of members.  [default: as they are]",
     ),
     click.option(
         "--setting",
         multiple=True,
         metavar="NAME=V,V",
-        help="Values of a setting, by Kafka's name; repeatable.",
+        help="Values of a setting by Kafka's name; repeatable.",
     ),
     click.option(
         "--autoscale",
         multiple=True,
         metavar="POLICY",
-        help="Who adds and removes members: keda:threshold=100,min=1,max=20, target-age:goal=30 (seconds), or fixed:8; "
+        help="An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
         "repeatable.",
     ),
     click.option(
@@ -112,37 +111,37 @@ VARIANTS = [
         type=click.IntRange(min=0),
         multiple=True,
         metavar="N",
-        help="Of all chance; repeatable.",
+        help="Random seed; repeatable.",
     ),
     click.option(
         "--seeds",
         type=click.IntRange(min=1),
         metavar="N",
-        help=f"How many seeds, from 0 on; {SEEDS} where one is too few.",
+        help=f"Number of random seeds, from 0 on.  [default: 1, or {SEEDS} for comparisons]",
     ),
 ]
 TRIALS = [
     click.option(
-        "--compare", is_flag=True, help="Compare what is tried: means, differences, who wins."
+        "--compare", is_flag=True, help="Compare the variants: means, differences, the winner."
     ),
     click.option(
         "--against",
         type=click.Choice(["consumer-group"]),
-        help="Run it as a consumer group, too: worth moving?",
+        help="Compare with a consumer group of the same work.",
     ),
     click.option(
-        "--baseline", metavar="VARIANT", help="What to compare to; the first when not given."
+        "--baseline", metavar="VARIANT", help="The variant to compare with.  [default: the first]"
     ),
     click.option(
-        "--measure", multiple=True, metavar="NAME", help="Compare by this measure only; repeatable."
+        "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
     ),
     click.option(
-        "--optimal", is_flag=True, help="Measure the distance to the assignor `optimal`, too."
+        "--optimal", is_flag=True, help="Also measure the distance to the assignor `optimal`."
     ),
     click.option(
         "--fewest-members",
         metavar="GOAL",
-        help="Search the fewest members that keep a goal, such as 'age_p95_ms<30s'.",
+        help="Find the fewest members that meet a goal, such as 'age_p95_ms<30s'.",
     ),
     click.option(
         "--between",
@@ -150,20 +149,21 @@ TRIALS = [
         default="1,64",
         show_default=True,
         metavar="N,N",
-        help="Where.",
+        help="Range of member counts to search.",
     ),
     click.option(
         "--confidence",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
         show_default=True,
-        help="Of intervals, winners and the search.",
+        metavar="SHARE",
+        help="Confidence of intervals, winners and the search, between 0.5 and 1.",
     ),
     click.option(
         "--sweep",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Run on Spark; what is done is kept in this folder, and not run again.",
+        help="Run on Spark and keep finished runs in this folder; a repeat continues there.",
     ),
 ]
 
@@ -190,7 +190,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """All that is to be tried of a scenario, by name."""
+    """The variants of a scenario, by name."""
     from sharelag.whatif.autoscaling.text import autoscaled
     from sharelag.whatif.compare import variants
 
@@ -204,7 +204,7 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
-    """The scenario that was named, or continues what an input is in."""
+    """The scenario that was named, or one that continues from an input."""
     name = options["scenario"]
     scenario = (
         _from_input(options)
@@ -235,7 +235,7 @@ def _from_file(name: str) -> Scenario:
         text = Path(name).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"the scenario {name!r} cannot be read ({error}): give a file of --show-scenario"
+            f"cannot read the scenario {name!r} ({error}): give a file that --show-scenario wrote"
         ) from error
     return from_json(text)
 

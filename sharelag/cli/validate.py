@@ -1,4 +1,4 @@
-"""Refuse options that the question at hand would ignore: they are wrong usage."""
+"""Refuse options that the command would ignore: they are wrong usage."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ def require_one_question(options: dict[str, Any]) -> None:
     given = _given()
     if options["scenario"] == "list":
         if others := [name for name in given if name not in ("scenario", "output")]:
-            raise click.UsageError(f"--scenario list runs nothing: leave {_flags(others)} out.")
+            raise click.UsageError(f"--scenario list runs nothing: remove {_flags(others)}.")
         return
     if options["scenario"] is not None and (
         of_input := [name for name in _OF_INPUT if name in given]
     ):
         are = "are" if len(of_input) > 1 else "is"
         raise click.UsageError(
-            f"{_flags(of_input)} {are} of an input, and --scenario starts from elsewhere: leave one of them out."
+            f"{_flags(of_input)} {are} for an input and cannot be used with --scenario: remove "
+            "one of them."
         )
     _require_one(options)
     for name, questions in _OF.items():
         if name in given and not any(options[question] for question in questions):
             raise click.UsageError(
-                f"--{name} is of {_flags(questions, 'or')}: add it, or leave --{name} out."
+                f"--{name} needs {_flags(questions, 'or')}: add it, or remove --{name}."
             )
     _require_seeds(options)
 
@@ -77,14 +78,14 @@ def require_names(options: dict[str, Any]) -> None:
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
     if options["show_scenario"] and len(names) > 1:
         raise click.UsageError(
-            f"--show-scenario prints one scenario, and these are {len(names)}: {', '.join(names)}."
+            f"--show-scenario prints one scenario, not {len(names)}: {', '.join(names)}."
         )
     require_baseline(names, options["baseline"])
     for name in options["measure"]:
         if name not in measures():
-            raise InputError(f"{name!r} is not measured: choose among {', '.join(measures())}")
+            raise InputError(f"unknown measure {name!r}: choose one of {', '.join(measures())}")
         if name in OVER_OPTIMAL.names and not options["optimal"]:
-            raise click.UsageError(f"--measure {name} takes the runs of --optimal: add it.")
+            raise click.UsageError(f"--measure {name} needs --optimal: add it.")
     if options["fewest_members"] is not None:
         Goal.parse(options["fewest_members"], options["confidence"])
 
@@ -93,14 +94,14 @@ def _require_one(options: dict[str, Any]) -> None:
     asked = [name for name in _QUESTIONS if options[name]]
     asked += ["sweep"] if options["sweep"] and not options["compare"] else []
     if len(asked) > 1:
-        raise click.UsageError(f"{_flags(asked)} do not go together.")
+        raise click.UsageError(f"{_flags(asked)} cannot be combined.")
     if options["fewest_members"] and options["members"]:
         raise click.UsageError(
-            "--fewest-members searches their number: leave --members out, or use --between."
+            "--fewest-members varies the number of members: remove --members, or use --between."
         )
     if options["fewest_members"] and options["autoscale"]:
         raise click.UsageError(
-            "--fewest-members searches the number that --autoscale changes: choose one of them."
+            "--fewest-members and --autoscale both vary the number of members: choose one."
         )
 
 
@@ -109,17 +110,17 @@ def _require_seeds(options: dict[str, Any]) -> None:
     if named and count:
         raise click.UsageError("choose --seed or --seeds, not both.")
     if options["show_scenario"] and (named or count):
-        raise click.UsageError("--show-scenario runs nothing: leave --seed and --seeds out.")
+        raise click.UsageError("--show-scenario runs nothing: remove --seed and --seeds.")
     if len(set(named)) < len(named):
-        raise click.UsageError("a --seed comes twice, and would count twice: give each once.")
+        raise click.UsageError("--seed has a duplicate: give each seed once.")
     if options["fewest_members"] and (count or len(named)) == 1:
         raise click.UsageError(
-            "--fewest-members takes two seeds at least: one run does not tell what is luck."
+            "--fewest-members needs at least two seeds: one run cannot show chance."
         )
 
 
 def _given() -> list[str]:
-    """The options that somebody gave, in the order of the help; those of the environment are not of this question."""
+    """The options given on the command line, in the order of the help."""
     context = click.get_current_context()
     names = [one.name for one in context.command.params if one.name is not None]
     return [

@@ -35,12 +35,12 @@ from sharelag.tables import views
 @click.option(
     "--since",
     metavar="WHEN",
-    help="Show what changed since a time, or in the last 2h, instead of what there is.",
+    help="Show what changed since a time, or in the last time such as 2h.",
 )
 def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
-    """What the share coordinator holds of each share partition: epochs, offsets, state batches.
+    """Show the state of each share partition: epochs, offsets, state batches.
 
-    With -o json, yaml and csv the fields of a window are raw, as Kafka holds them: -1 is Kafka's
+    With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
     unknown.
     """
     from sharelag.workbench import engine as engines
@@ -66,12 +66,13 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     type=click.Choice(["state", "group", "all"]),
     default="all",
     show_default=True,
-    help="Those of __share_group_state, the share groups' in __consumer_offsets, or both.",
+    help="Records of __share_group_state, of share groups in __consumer_offsets, or both.",
 )
 def decode(output: str, records: str, **options: Any) -> None:
-    """Every record, in the JSON of Kafka's own formatters; what cannot be decoded is printed as a reject.
+    """Print the records as JSON, as Kafka's own formatters do.
 
-    Records know topics by their ids: --topic takes those here, and applies to state records.
+    A record that cannot be decoded is printed as a reject. Records name topics by their ids:
+    --topic takes ids here, and applies to state records.
     """
     from sharelag.quick.reading import decoded
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -92,7 +93,7 @@ def decode(output: str, records: str, **options: Any) -> None:
                 yield from show.decoded_rows(batch, columns=output == "csv")
 
     write(show.lines(rows(), "json" if output == "human" else output))
-    click.echo(f"sharelag: {skipped} records of other kinds skipped", err=True)
+    click.echo(f"sharelag: {skipped} records of other kinds were skipped", err=True)
 
 
 COMMANDS = (windows, decode)

@@ -150,7 +150,7 @@ def test_until_now_and_what_is_refused(broker: KafkaBroker, group: str, tmp_path
     plain = sharelag(
         "capture", str(tmp_path / "plain"), "--lag-to", str(place), "--bootstrap-server", servers
     )
-    assert (plain.returncode, "--lag-to belongs to --follow" in plain.stderr) == (2, True)
+    assert (plain.returncode, "--lag-to needs --follow" in plain.stderr) == (2, True)
     exported = sharelag(
         "export", "--to", "delta", "--out", str(tmp_path / "lake"), "--bootstrap-server", servers
     )

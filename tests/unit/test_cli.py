@@ -146,7 +146,7 @@ def test_only_what_is_chosen(capture: Path) -> None:
     assert [json.loads(line)["partition"] for line in some.stdout.splitlines()] == [0, 10]
     none = sharelag("lag", "--capture", str(capture), "--group", "nobody")
     assert (none.returncode, none.stdout) == (1, "")
-    assert "no state of share group 'nobody' is there: check the spelling" in none.stderr
+    assert "no state of share group 'nobody' was found: check the spelling" in none.stderr
 
 
 def test_windows_are_raw_and_derived(capture: Path) -> None:
@@ -195,7 +195,7 @@ def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     (reject,) = [row for row in rows if "reject" in row]
     assert (reject["offset"], reject["reject"]["value"]) == (13, "000001")
     assert rows[-1]["value"] == {"version": 0, "data": {"epoch": 3, "metadataHash": 9}}
-    assert "1 records of other kinds skipped" in answer.stderr
+    assert "1 records of other kinds were skipped" in answer.stderr
     only = sharelag("decode", "--capture", str(capture), "--records", "group")
     assert len(only.stdout.splitlines()) == 1
 
@@ -337,11 +337,11 @@ def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_
         (["--raw", str(tmp_path / "empty.parquet")], "there are no share-group state records"),
         (
             ["--capture", str(capture), "--topic", "nosuch"],
-            "no share partition in topic 'nosuch' is there",
+            "no share partition in topic 'nosuch' was found",
         ),
         (
             ["--capture", str(capture), "--topic", "orders:99"],
-            "no share partition in topic 'orders' is there",
+            "no share partition in topic 'orders' was found",
         ),
         (["--capture", str(capture), "--as-of", ""], "invalid time ''"),
     ):

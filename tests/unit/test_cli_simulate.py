@@ -332,10 +332,7 @@ def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
     )
     several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3")
     assert several.exit_code == 2
-    assert (
-        "--show-scenario prints one scenario, and these are 2: 2 members, 3 members"
-        in several.stderr
-    )
+    assert "--show-scenario prints one scenario, not 2: 2 members, 3 members" in several.stderr
 
 
 def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
@@ -347,44 +344,47 @@ def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
 
 def test_who_changes_the_number_loses_accidents() -> None:
     told = run("--scenario", "crash-redelivery", "--members", "3")
-    assert "accidents of single members are left out" in told.stderr
+    assert "faults of single members are left out" in told.stderr
     assert "accidents" not in run("--scenario", "crash-redelivery").stderr
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("--compare", "--timeline"), "--compare and --timeline do not go together"),
-        (("--sweep", "x", "--timeline"), "--timeline and --sweep do not go together"),
-        (("--fewest-members", "lag_end<1", "--members", "2"), "leave --members out"),
+        (("--compare", "--timeline"), "--compare and --timeline cannot be combined"),
+        (("--sweep", "x", "--timeline"), "--timeline and --sweep cannot be combined"),
+        (("--fewest-members", "lag_end<1", "--members", "2"), "remove --members"),
         (("--seed", "1", "--seeds", "2"), "choose --seed or --seeds"),
-        (("--seed", "1", "--seed", "1"), "a --seed comes twice"),
-        (("--baseline", "x"), "--baseline is of --compare: add it"),
-        (("--measure", "moves"), "--measure is of --compare: add it"),
-        (("--optimal",), "--optimal is of --compare: add it"),
-        (("--optimal", "--against", "consumer-group"), "--optimal is of --compare"),
-        (("--optimal", "--fewest-members", "lag_end<1"), "--optimal is of --compare"),
-        (("--between", "1,4"), "--between is of --fewest-members"),
-        (("--between", "1,64"), "--between is of --fewest-members"),  # the default, but given
-        (("--confidence", "0.9"), "--confidence is of --compare or --against or --fewest-members"),
-        (("--confidence", "0.9", "--timeline"), "--confidence is of --compare or"),
-        (("--compare", "--measure", "drain_over_optimal"), "takes the runs of --optimal: add it"),
-        (("--fewest-members", "lag_end<1", "--seeds", "1"), "takes two seeds at least"),
-        (("--fewest-members", "lag_end<1", "--seed", "7"), "takes two seeds at least"),
-        (("--show-scenario", "--seeds", "2"), "leave --seed and --seeds out"),
+        (("--seed", "1", "--seed", "1"), "--seed has a duplicate"),
+        (("--baseline", "x"), "--baseline needs --compare: add it"),
+        (("--measure", "moves"), "--measure needs --compare: add it"),
+        (("--optimal",), "--optimal needs --compare: add it"),
+        (("--optimal", "--against", "consumer-group"), "--optimal needs --compare"),
+        (("--optimal", "--fewest-members", "lag_end<1"), "--optimal needs --compare"),
+        (("--between", "1,4"), "--between needs --fewest-members"),
+        (("--between", "1,64"), "--between needs --fewest-members"),  # the default, but given
+        (("--confidence", "0.9"), "--confidence needs --compare or --against or --fewest-members"),
+        (("--confidence", "0.9", "--timeline"), "--confidence needs --compare or"),
+        (("--compare", "--measure", "drain_over_optimal"), "needs --optimal: add it"),
+        (("--fewest-members", "lag_end<1", "--seeds", "1"), "needs at least two seeds"),
+        (("--fewest-members", "lag_end<1", "--seed", "7"), "needs at least two seeds"),
+        (("--show-scenario", "--seeds", "2"), "remove --seed and --seeds"),
         (
             ("--capture", SLOW),
-            "--capture is of an input, and --scenario starts from elsewhere: leave one of them out",
+            "--capture is for an input and cannot be used with --scenario: remove one of them",
         ),
-        (("--group", "x", "--topic", "t"), "--group and --topic are of an input, and --scenario"),
-        (("--all-groups",), "--all-groups is of an input"),
-        (("--as-of", "2026-11-21T03:10:00Z"), "--as-of is of an input"),
-        (("--service-ms", "3"), "--service-ms is of an input"),
-        (("--over", "60"), "--over is of an input"),
-        (("--engine", "local"), "--engine is of an input"),
+        (
+            ("--group", "x", "--topic", "t"),
+            "--group and --topic are for an input and cannot be used",
+        ),
+        (("--all-groups",), "--all-groups is for an input"),
+        (("--as-of", "2026-11-21T03:10:00Z"), "--as-of is for an input"),
+        (("--service-ms", "3"), "--service-ms is for an input"),
+        (("--over", "60"), "--over is for an input"),
+        (("--engine", "local"), "--engine is for an input"),
         (("--setting", "share.delivery.count.limit"), "--setting takes NAME=VALUE"),
-        (("--between", "5,1"), "are not two numbers of members"),
-        (("--members", "5,5"), "are not numbers of members"),
+        (("--between", "5,1"), "is not a range of member counts"),
+        (("--members", "5,5"), "is not a list of member counts"),
     ],
 )
 def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
@@ -397,7 +397,7 @@ def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
     ("given", "told"),
     [
         (("--compare", "--baseline", "x"), "there is no variant 'x'"),
-        (("--compare", "--measure", "x"), "'x' is not measured"),
+        (("--compare", "--measure", "x"), "unknown measure 'x'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),
         (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
     ],
@@ -422,7 +422,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
             ("--compare", "--members", "2,4", "--baseline", "8 members"),
             "choose one of '2 members', '4 members'",
         ),
-        (("--compare", "--measure", "nothing"), "'nothing' is not measured"),
+        (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),
     ],
 )
@@ -441,7 +441,7 @@ def test_what_is_not_there_is_said_before_anything_is_read(
 def test_the_list_takes_nothing_else() -> None:
     answer = run("--scenario", "list", "--members", "3", "--compare")
     assert answer.exit_code == 2
-    assert "--scenario list runs nothing: leave --members and --compare out" in answer.stderr
+    assert "--scenario list runs nothing: remove --members and --compare" in answer.stderr
 
 
 # ---- what does not end ---------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def test_the_list_takes_nothing_else() -> None:
         (("--duration", "1e9"), ("a run has about", "give a shorter --duration")),
         (
             ("--duration", "1e5", "--seeds", "500"),
-            ("500 runs have about", "--sweep DIR", "fewer --seeds"),
+            ("500 runs have about", "--sweep DIR", "or --seeds"),
         ),
         (
             ("--duration", "1e5", "--compare", "--seeds", "150", "--optimal"),

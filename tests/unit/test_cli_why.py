@@ -81,7 +81,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     people = sharelag("explain", "--capture", STUCK, "--patience", "2")
     assert "1. warning: head_of_line  head-of-line-orders:0, holds 1, since " in people.stdout
     assert "offset 6" in people.stdout
-    assert "-> look at the record at that offset" in people.stdout
+    assert "-> check the record at that offset" in people.stdout
     assert "as of 2026-11-21T" in people.stderr
     table = list(
         csv.DictReader(
@@ -124,7 +124,7 @@ def test_imbalance_tells_figures_and_a_verdict() -> None:
     assert lag["max_mean"] > 5
     assert lag["top_share"] > 0.9
     assert (
-        "into which more records arrive than into the others"
+        "that receive more records than the others"
         in sharelag("imbalance", "--capture", hot).stdout
     )
     (verdict,) = rows("imbalance", "--capture", hot, "--verdict")

@@ -547,9 +547,9 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "say what to export"),
-        (["--to", "parquet"], "say what to export"),
-        (["--capture", "x", "serve"], "put options behind serve"),
+        ([], "choose what to export"),
+        (["--to", "parquet"], "choose what to export"),
+        (["--capture", "x", "serve"], "put options after serve"),
         (["prometheus", "--capture", "x"], "Missing option '--textfile'"),
         (["--to", "csv", "--out", "x"], "'csv' is not one of 'parquet', 'delta'"),
     ],

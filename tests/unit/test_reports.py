@@ -797,7 +797,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     )
     assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     (tmp_path / "p.yaml").write_text("password: {hunter22")
-    with pytest.raises(InputError, match="is no YAML") as raised:
+    with pytest.raises(InputError, match="is not valid YAML") as raised:
         _given(tmp_path / "p.yaml", ())
     assert "hunter22" not in str(raised.value)
 
