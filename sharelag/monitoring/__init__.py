@@ -1,1 +1,1 @@
-"""Rules over what is known of groups, and figures for other systems."""
+"""Checks by rules, and exports to other systems."""

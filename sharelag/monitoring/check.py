@@ -1,6 +1,6 @@
 """Judge share groups by rules, from one reading.
 
-rules ──► what each looks at, now and in the past ──► levels that lasted ──► rows, and the worst of them
+rules ──► measures, now and in the past ──► levels that lasted ──► rows, and the worst level
 """
 
 from __future__ import annotations
@@ -35,28 +35,26 @@ CHECKED = pa.schema(
         ("rule", pa.string()),
         ("level", pa.string()),  # ok, warning, critical or unknown
         ("measure", pa.string()),
-        ("group_id", pa.string()),  # null: the rule is of no group, or no group matches it
-        (
-            "topic",
-            pa.string(),
-        ),  # the worst share partition; null where the group is judged as a whole
+        ("group_id", pa.string()),  # null: the rule concerns no group, or matches none
+        ("topic", pa.string()),  # of the worst share partition; null: the whole group is judged
         ("partition", pa.int32()),
-        ("value", pa.float64()),  # milliseconds where it is a time; null: not known, or without end
+        ("value", pa.float64()),  # milliseconds for durations; null: unknown or infinite
         ("warn", pa.float64()),
         ("critical", pa.float64()),
-        (
-            "since",
-            schemas.TIMESTAMP,
-        ),  # when the level was reached, at the latest; null: not, or not known
-        ("at_this_level", pa.int64()),  # share partitions of the group that are no better
+        ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
+        ("at_this_level", pa.int64()),  # share partitions of the group that are at least as bad
         ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
         ("summary", pa.string()),
         ("as_of", schemas.TIMESTAMP),
     ]
 )
-#: At how many moments of a span levels are looked at: it is known to a sixth how long something
-#: lasted.
+#: Levels are evaluated at this many moments of a span, so durations are known to a sixth.
 PARTS = 6
+#: Summaries where there is nothing to measure yet, or nothing that could get worse.
+_NONE = {
+    "imbalance": "too little lag to be uneven",
+    "retention": "no unfinished record will be deleted",
+}
 
 
 @dataclass(frozen=True)
@@ -89,20 +87,20 @@ def check(
     choice : Choice, optional
         Only these groups and topics; a rule about others finds nothing.
     over : timedelta
-        The span before each moment which rates are of, and in which a level with hysteresis may
-        have begun.
+        The span before each moment over which rates are measured, and in which a level with
+        hysteresis may have begun.
 
     Returns
     -------
     Checked
-        A row a rule and group. Silences are those in force at the moment that is judged.
+        One row per rule and group. Silences are those in force at the moment that is judged.
     """
     with reading(source, engine, as_of, choice, over) as begun:
         return check_reading(begun, rules)
 
 
 def check_reading(begun: Reading, rules: Rules) -> Checked:
-    """Judge what a reading holds; see `check`."""
+    """Judge an open reading; see `check`."""
     evidence, over = begun.evidence, begun.over
     now = as_of_now(evidence)
     spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
@@ -132,30 +130,23 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
 
 
 def _looks_back(rule: Rule) -> bool:
-    """Causes tell themselves since when they hold."""
+    """Return whether a rule needs earlier moments; causes carry their own start."""
     return bool(rule.lasting) and rule.measure not in ("poison", "cause")
 
 
 def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
-    """A row a group, about the worst of its share partitions."""
+    """Yield one row per group, about the worst of its share partitions."""
     judged = judge(rule, found)
     if not len(found.group):
-        yield _row(
-            rule,
-            of_rule(rule.unknown),
-            summary=f"no share group here matches {', '.join(rule.groups)}",
-        )
+        words = f"no share group matches {', '.join(rule.groups)}"
+        yield _row(rule, of_rule(rule.unknown), summary=words)
         return
     missing = [
         name for name in rule.groups if not set("*?[") & set(name) and name not in set(found.group)
     ]
     for name in missing:
-        yield _row(
-            rule,
-            of_rule(rule.unknown),
-            group_id=name,
-            summary="no state of this share group is there",
-        )
+        words = "there are no state records of this share group"
+        yield _row(rule, of_rule(rule.unknown), group_id=name, summary=words)
     severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
@@ -184,46 +175,49 @@ def _of_group(rule: Rule, found: Series, judged: Judged, place: int, alike: int)
 
 def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     value, since = float(found.values[place, -1]), float(judged.since[place])
-    told = _told(rule, value)
+    words = _describe(rule, value)
     if found.not_started[place]:
         return f"{'not judged: ' if rule.not_started == OK else ''}{found.reason[place]}"
     if judged.is_unknown[place]:
         if np.isnan(value):
             return str(found.reason[place])
         if not found.is_exact[place, -1]:
-            return f"{told} at least: {found.reason[place] or 'some of it is not known'}"
+            return f"{words} or more: {found.reason[place] or 'some of it is unknown'}"
         lasting = duration(rule.lasting / timedelta(milliseconds=1))
         return (
-            f"{told} now; whether for {lasting} is not known, for records do not reach back so far"
+            f"{words} now; unknown whether it has lasted {lasting}: "
+            "the records do not go back that far"
         )
     if np.isnan(value):
         return str(found.reason[place])
-    at_least = "" if found.is_exact[place, -1] else " at least"
+    or_more = "" if found.is_exact[place, -1] else " or more"
     held = (
         ""
         if np.isnan(since)
-        else f", since {iso(datetime.fromtimestamp(since / 1000, UTC))} at the latest"
+        else f", since {iso(datetime.fromtimestamp(since / 1000, UTC))} or earlier"
     )
-    return f"{told}{at_least}{held}"
+    return f"{words}{or_more}{held}"
 
 
-def _told(rule: Rule, value: float) -> str:
+def _describe(rule: Rule, value: float) -> str:
     if rule.measure == "drain" and value == np.inf:
         return "does not drain"
     if np.isinf(value):
         return (
-            "holds an unknown number of offsets" if value > 0 else f"no {rule.measure} to speak of"
+            "holds an unknown number of offsets"
+            if value > 0
+            else _NONE.get(rule.measure, "no share partition yet")
         )
     value *= rule.sign
     if rule.measure in TIMED:
         return f"{rule.measure} {duration(value)}"
     if rule.measure == "window":
-        return f"window {value:.1%} taken"
+        return f"window {value:.1%} full"
     if rule.measure == "imbalance":
         return f"{rule.figure} {value:.3g}"
     held = {
         "lag": "lag {:,.0f}",
-        "poison": "records that fail hold {:,.0f} offsets",
+        "poison": "failing records hold {:,.0f} offsets",
         "cause": "holds {:,.0f} offsets",
     }
     return held[rule.measure].format(value)
@@ -231,16 +225,17 @@ def _told(rule: Rule, value: float) -> str:
 
 def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     if begun.as_of is not None:
-        return _row(rule, of_rule(rule.unknown), summary="the state topic is judged as of now only")
+        why = "the state topic can only be checked as of now"
+        return _row(rule, of_rule(rule.unknown), summary=why)
     _, findings = investigate.health_of(begun)
-    told = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
-    values, exact = np.array([[float(len(told))]]), np.ones((1, 1), bool)
+    words = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
+    values, exact = np.array([[float(len(words))]]), np.ones((1, 1), bool)
     nothing = np.array([None], object)
     found = Series(
         nothing, nothing, nothing, np.array([0]), values, exact, [None], np.zeros(1, bool)
     )
     level = str(judge(rule, found).level[0])
-    summary = f"{len(told)} findings" + (f": {told[0]}" if told else "")
+    summary = f"{len(words)} finding{'s' * (len(words) != 1)}" + (f": {words[0]}" if words else "")
     return _row(rule, level, value=values[0, 0], summary=summary)
 
 
@@ -255,15 +250,17 @@ def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
 
 
 def _silenced(row: dict[str, Any], silences: tuple[Silence, ...], now: datetime) -> datetime | None:
-    """Until when; a row that is fine needs no silence."""
+    """Return the end of the silence in force; a row that is fine needs none."""
     if row["level"] == OK:
         return None
     return max(
         (
             silence.until
             for silence in silences
-            if (silence.since is None or silence.since <= now) and now < silence.until
-            and matches([row["rule"]], silence.rules)[0] and matches([row["group_id"]], silence.groups)[0]
+            if (silence.since is None or silence.since <= now)
+            and now < silence.until
+            and matches([row["rule"]], silence.rules)[0]
+            and matches([row["group_id"]], silence.groups)[0]
         ),
         default=None,
-    )  # fmt: skip
+    )

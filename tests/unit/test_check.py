@@ -90,28 +90,30 @@ def test_every_mistake_is_told_with_its_line_and_column() -> None:
         parse_rules(WRONG, "r.yaml")
     told = [line.split(": ", 1) for line in str(caught.value).split("; ")]
     assert [(place, words.split(",")[0]) for place, words in told] == [
-        ("r.yaml:5:5", "warn: a level of this measure is a number"),
-        ("r.yaml:6:5", "grups: there is no such key"),
-        ("r.yaml:10:5", "critical: has to be worse than warn"),
+        ("r.yaml:5:5", "warn: expected a number"),
+        ("r.yaml:6:5", "grups: unknown key"),
+        ("r.yaml:10:5", "critical: must be worse than warn"),
         ("r.yaml:11:5", "for: invalid duration '10 minutes': use a number with a unit"),
-        ("r.yaml:12:5", "figure: means nothing to the measure age: leave it out"),
+        ("r.yaml:12:5", "figure: does not apply to the measure age: remove it"),
         ("r.yaml:13:5", "measure: Input should be 'lag'"),
-        ("r.yaml:16:5", "warn is there twice"),
+        ("r.yaml:16:5", "warn: duplicate key"),
         ("r.yaml:17:31", told[7][1].split(",")[0]),
-        ("r.yaml:18:5", "rules: give warn"),
-        ("r.yaml:19:45", "critical: has to be worse than warn"),
-        ("r.yaml:20:46", "for: means nothing to the measure state_topic: leave it out"),
-        ("r.yaml:22:5", "until: add the time zone"),
+        ("r.yaml:18:5", "rules: set warn"),
+        ("r.yaml:19:45", "critical: must be worse than warn"),
+        ("r.yaml:20:46", "for: does not apply to the measure state_topic: remove it"),
+        ("r.yaml:22:5", "until: add a time zone"),
     ]
-    assert told[7][1].startswith("causes: there is no cause 'no_member': no_members, unassigned")
+    assert told[7][1].startswith(
+        "causes: unknown cause 'no_member': choose from no_members, unassigned"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "r.yaml:1:1: rules: is missing; r.yaml:1:1: version: is missing"),
-        ("a: [", "r.yaml:1:5: expected the node content"),
-        ("[1]", "r.yaml:1:1: the file: has to be keys"),
+        ("a: [", "r.yaml:1:5: invalid YAML: expected the node content"),
+        ("[1]", "r.yaml:1:1: the file: must be a mapping of keys"),
         (
             "version: 2\nrules: []",
             "r.yaml:1:1: version: Input should be 1; r.yaml:2:1: rules: is empty",
@@ -119,7 +121,7 @@ def test_every_mistake_is_told_with_its_line_and_column() -> None:
         ("x: &x [*x]", "r.yaml:1:1: rules: is missing"),
         (
             "version: 1\nrules: [{name: a, measure: lag, warn: yes}]",
-            "r.yaml:2:33: warn: a level is a number",
+            "r.yaml:2:33: warn: expected a number or a duration",
         ),
         (
             "version: 1\nrules: [{name: a, measure: lag, warn: .inf}]",
@@ -129,7 +131,7 @@ def test_every_mistake_is_told_with_its_line_and_column() -> None:
             "version: 1\nrules:\n- &a {name: a, measure: lag, warn: 1}\n- *a",
             "r.yaml:2:1: rules: two rules have the name",
         ),
-        ("until: 2026-99-99", "r.yaml: month must be in 1..12"),
+        ("until: 2026-99-99", "r.yaml: invalid YAML: month must be in 1..12"),
         ("\x00", "r.yaml"),
     ],
 )
@@ -230,7 +232,7 @@ def test_a_level_has_to_last() -> None:
     lasting = outcome(source, "measure: lag, warn: 500, for: 90s")
     assert (lasting["level"], lasting["value"], lasting["group_id"]) == ("warning", 600, "billing")
     assert lasting["since"] == NOW - timedelta(seconds=90)
-    assert lasting["summary"] == "lag 600, since 2026-11-21T03:08:30.000Z at the latest"
+    assert lasting["summary"] == "lag 600, since 2026-11-21T03:08:30.000Z or earlier"
     assert outcome(source, "measure: lag, warn: 500, for: 3m")["level"] == "ok"
     assert (
         outcome(source, "measure: lag, warn: 500, critical: 100000, for: 90s")["level"] == "warning"
@@ -263,7 +265,7 @@ def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
     assert outcome(source, "measure: age, warn: 250s, for: 5m")["level"] == "warning"
     unsure = outcome(source, "measure: lag, warn: 400, for: 5m")
     assert (unsure["level"], unsure["value"]) == ("unknown", 600)
-    assert "whether for 5m 0s is not known" in unsure["summary"]
+    assert "unknown whether it has lasted 5m 0s" in unsure["summary"]
     assert outcome(source, "measure: lag, warn: 400, for: 5m, unknown: warn")["level"] == "warning"
     assert outcome(source, "measure: window, warn: 0, for: 5m")["level"] == "unknown"
     # A share partition that is as young as its first record did not lag before.
@@ -379,7 +381,7 @@ def test_half_of_the_partitions_cannot_be_read(per: str) -> None:
 def test_a_rule_about_nobody_is_not_fine() -> None:
     source = ToldInput(STOPPED)
     row = outcome(source, "measure: lag, warn: 1000, groups: [biling]")
-    assert (row["level"], row["summary"]) == ("unknown", "no share group here matches biling")
+    assert (row["level"], row["summary"]) == ("unknown", "no share group matches biling")
     both = judged(source, "measure: lag, warn: 1000, groups: [billing, biling]").table.to_pylist()
     assert {row["group_id"]: row["level"] for row in both} == {"billing": "ok", "biling": "unknown"}
 
@@ -465,7 +467,7 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
             ["--rules", str(good), "--capture", capture, "--engine", "abacus"],
             "'abacus' is not one of",
         ),
-        (["--rules", str(bad), "--capture", capture], f"{bad}:2:19: mesure: there is no such key"),
+        (["--rules", str(bad), "--capture", capture], f"{bad}:2:19: mesure: unknown key"),
         (["--rules", str(tmp_path / "none.yaml"), "--capture", capture], "cannot read the rules"),
         (["--rules", str(good), "--capture", str(tmp_path)], "is not a complete capture"),
         (
@@ -478,7 +480,7 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
         assert answer.stdout.startswith("UNKNOWN: "), arguments
         assert told in answer.stdout.splitlines()[0]
     for arguments, told in (
-        (["--rules", str(bad), "--capture", capture, "-o", "json"], "there is no such key"),
+        (["--rules", str(bad), "--capture", capture, "-o", "json"], "unknown key"),
         (["-o", "json", "--capture", capture], "Missing option '--rules'"),
         (["--nonsense", "--output=json"], "No such option"),
         (["--rules", str(good), "-ojson"], "choose one input"),
@@ -520,7 +522,9 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     assert whole.level == "ok"
     alone = {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
     since = {
-        row["group_id"]: row for row in whole.table.to_pylist() if row["rule"] == "nobody is there"
+        row["group_id"]: row
+        for row in whole.table.to_pylist()
+        if row["rule"] == "no working members"
     }
     assert {group for group, row in since.items() if row["value"]} == alone
     assert all(
@@ -581,7 +585,7 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
     # Its end is not known either; that it was never fetched is.
     dark = ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
     assert outcome(dark, "measure: lag, warn: 5000")["level"] == "ok"
-    with pytest.raises(InputError, match="not_started: means nothing to the measure cause"):
+    with pytest.raises(InputError, match="not_started: does not apply to the measure cause"):
         rules("measure: cause, causes: [burst], warn: 1, not_started: ok")
 
 
@@ -591,12 +595,12 @@ def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() ->
     row = outcome(source, "measure: imbalance, min_lag: 5000, warn: 3")
     assert (row["level"], row["summary"]) == (
         "unknown",
-        "of some share partitions the lag is not known",
+        "the lag of some share partitions is unknown",
     )
     row = outcome(source, "measure: cause, causes: [hot_partition], warn: 1")
     assert row["level"] == "unknown"
     assert row["summary"].endswith(
-        "at least: the end offset could not be read from the partition's leader"
+        "or more: the end offset could not be read from the partition's leader"
     )
     # The state topic alone does not tell who is in a group.
     whole = ToldInput(writes, partitions_of_topic=4)
@@ -604,5 +608,5 @@ def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() ->
     row = outcome(whole, "measure: cause, causes: [hot_partition, no_members], warn: 1")
     assert (row["level"], row["summary"].split(": ")[1]) == (
         "unknown",
-        "who is in the group is not known",
+        "the members are unknown",
     )

@@ -78,20 +78,20 @@ def test_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_no_other_table_is_replaced(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lag"), pa.table({"mine": [1]}))
     with pytest.raises(
-        InputError, match=r"lag is another table, which would be replaced: name another"
+        InputError, match=r"lag is a different table and would be replaced: choose another"
     ):
         _tables(tmp_path)
     _tables(tmp_path / "ours").write(*_state(0))
-    with pytest.raises(InputError, match="windows is another table, which"):
+    with pytest.raises(InputError, match="windows is a different table and"):
         _tables(tmp_path / "ours", "c2")
     assert _read(tmp_path, "lag").to_pydict() == {"mine": [1]}
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "windows").write_text("a file")
-    with pytest.raises(InputError, match=r"cannot read .*windows .*: check the place"):
+    with pytest.raises(InputError, match=r"cannot read .*windows .*: check the path"):
         _tables(tmp_path)
     tables = _tables(tmp_path / "new")
     (tmp_path / "new").write_text("a file")
-    with pytest.raises(InputError, match=r"cannot write to .*windows .*: check the place"):
+    with pytest.raises(InputError, match=r"cannot write to .*windows .*: check the path"):
         tables.write(*_state(0))

@@ -1,1 +1,1 @@
-"""What a check is made of: rules as people write them, measures now and in the past, and how they are judged."""
+"""The parts of a check: rule files, measures now and in the past, and the judgement."""

@@ -1,9 +1,9 @@
-"""Judge one rule: whether it is broken, for how long, and how sure that is.
+"""Judge one rule: whether it is broken, for how long, and how certain that is.
 
 A level begins when it is reached and ends when the value is better than it by the rule's
-hysteresis. It counts when it has lasted, at every moment looked at, for as long as the rule says.
-What is not known neither breaks a rule nor keeps it: the outcome is then what the rule says of the
-unknown. What was never begun is what the rule says of that.
+hysteresis. It counts once it has held, at every moment examined, for as long as the rule says.
+An unknown value neither breaks a rule nor satisfies it: the outcome is the rule's `unknown`.
+For a share partition that was never fetched it is the rule's `not_started`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule
 
-#: Exit codes, as Nagios plug-ins have them.
+#: Exit codes of Nagios plug-ins.
 CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The outcome of one rule, a row an item of its series."""
+    """The outcome of one rule, a row per item of its series."""
 
     level: NDArray[Any]
-    is_unknown: Bools  # the level is what the rule says of the unknown
-    # milliseconds: since when, at least, the level is reached; NaN where it is not, or not known
-    since: Floats
+    is_unknown: Bools  # the level is the rule's `unknown`
+    since: Floats  # milliseconds: latest start of the level; NaN: not reached, or unknown
 
 
 @dataclass(frozen=True)
@@ -64,21 +63,23 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
         reached[:, at] |= reached[:, at - 1] & kept[:, at]
     ended = ~reached & found.is_exact
     if found.since is not None:
-        return _as_told(rule, reached[:, -1], ended[:, -1], found.at[-1] - found.since, found.since)
-    # Kafka's times have milliseconds, and so have moments.
+        return _by_start(
+            rule, reached[:, -1], ended[:, -1], found.at[-1] - found.since, found.since
+        )
+    # Kafka's times are in milliseconds, and so are moments.
     begins = found.at[-1] - _milliseconds(rule) + 1
     reaches = found.at <= begins
     asked = found.at >= found.at[reaches].max(initial=found.at[0])
     may_fire = np.asarray(~ended[:, asked].any(axis=1), bool)
     fires = np.asarray(reached[:, asked].all(axis=1) & reaches.any(), bool)
-    # Since the moment after the last one at which it was not reached.
+    # The moment after the last one at which it was not reached.
     first = np.where(reached, 0, np.arange(1, steps + 1)).max(axis=1)
     since = np.append(found.at.astype(float), np.nan)[first]
     return _Lasting(fires, may_fire & ~fires, since if steps > 1 else np.full(count, np.nan))
 
 
-def _as_told(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: Floats) -> _Lasting:
-    """A cause tells itself since when it holds."""
+def _by_start(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: Floats) -> _Lasting:
+    """Judge by the start that a cause carries."""
     fires = (
         reached if not rule.lasting else np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
     )

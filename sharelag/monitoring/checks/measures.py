@@ -1,4 +1,4 @@
-"""The measures of rules, one plain function each; larger is worse, so that margins count negative."""
+"""The measures of rules, one plain function each; larger is worse, so margins are negated."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ from sharelag.tables.reasons import NO_START_OFFSET, REASONS
 
 @dataclass(frozen=True)
 class Series:
-    """What one rule looks at, a row an item, a column a moment; the last is now."""
+    """The values of one rule: a row per item, a column per moment; the last moment is now."""
 
-    group: NDArray[Any]  # None: no group's
-    topic: NDArray[Any]  # None: of the whole group
-    partition: NDArray[Any]  # None: of several
+    group: NDArray[Any]  # None: no group
+    topic: NDArray[Any]  # None: the whole group
+    partition: NDArray[Any]  # None: several
     at: NDArray[np.int64]  # [moments], milliseconds
-    values: Floats  # [rows, moments]; NaN where not known, -inf where there was nothing yet
-    is_exact: Bools  # likewise; false: at least so much
-    reason: Sequence[str | None]  # [rows]: why the last one is not known
-    not_started: Bools  # [rows]: nothing was ever fetched, so that there is nothing to look at
-    since: Floats | None = (
-        None  # [rows], milliseconds: since when it holds, by its cause instead of its past
-    )
+    values: Floats  # [rows, moments]; NaN: unknown, -inf: nothing there yet
+    is_exact: Bools  # likewise; false: a lower bound
+    reason: Sequence[str | None]  # [rows]: why the last value is unknown
+    not_started: Bools  # [rows]: never fetched, so there is nothing to measure
+    # [rows], milliseconds: the start, where a cause knows it better than the past values
+    since: Floats | None = None
 
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
-    """What a rule looks at.
+    """Measure a rule at some moments.
 
     Parameters
     ----------
     rule : Rule
-        Of any measure but ``state_topic``, which is of no group.
+        Of any measure but ``state_topic``, which concerns no group, and ``cause``.
     moments : sequence of Then
-        Ascending; the last is now. Causes are told of that one only, with the time since they hold.
+        Ascending; the last is now.
     """
     if rule.measure == "cause":
-        raise ValueError("causes are told by `of_causes`")
+        raise ValueError("use of_causes for a rule with the measure cause")
     facts = moments[-1].facts
     mine = matches(facts.groups, rule.groups) & matches(
         _objects(facts.evidence.lag, "topic"), rule.topics
@@ -67,16 +66,18 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
 
 
 def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
-    """What `explain` holds against each group, of the causes that a rule names."""
+    """Measure a rule by the causes it names, as `explain` found them, one row per group."""
     groups = np.array(sorted(set(now.facts.groups[matches(now.facts.groups, rule.groups)])), object)
     rows = [
-        row for row in causes.to_pylist()
-        if row["cause"] in (rule.causes or ()) and any(fnmatchcase(row["topic"] or "", p) for p in rule.topics)
-    ]  # fmt: skip
+        row
+        for row in causes.to_pylist()
+        if row["cause"] in (rule.causes or ())
+        and any(fnmatchcase(row["topic"] or "", pattern) for pattern in rule.topics)
+    ]
     mine = [[row for row in rows if row["group_id"] == group] for group in groups]
-    # Of what is not known no cause is found, and none is excluded.
+    # Where something is unknown, no cause is found there and none is excluded.
     unsure = _unsure(rule, now.facts)
-    # A cause whose size nobody can tell still holds.
+    # A cause of unknown size counts all the same.
     held = [sum(np.inf if row["held"] is None else row["held"] for row in found) for found in mine]
     since = [
         max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan)
@@ -96,7 +97,7 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
 
 
 def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
-    """Which names a rule is about; a name that is not known belongs to the pattern * only."""
+    """Return which names match; an unknown name matches the pattern * only."""
     found = {
         name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)
     }
@@ -134,7 +135,7 @@ def _never_fetched(facts: Facts) -> Bools:
 
 
 def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
-    """The same, with the share partitions that nothing is looked at of, behind the others."""
+    """Append the share partitions that were never fetched, which have no values."""
     count, (group, topic, partition) = int(chosen.sum()), _places(facts, chosen)
     nothing = np.full((count, len(found.at)), np.nan)
     return Series(
@@ -165,7 +166,7 @@ def _drain(facts: Facts) -> Floats:
 
 
 def _window(facts: Facts) -> Floats:
-    """The wider of both readings of the limit: how far the window reaches, and how much may be acquired (C-12)."""
+    """Return the part of the lock limit in use, by offsets spanned or acquired, if more."""
     span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
     taken = np.fmax(span, facts.lag("window_unknown"))
     return np.maximum(taken, 0) / facts.setting("share.partition.max.record.locks")
@@ -183,7 +184,7 @@ def _retention(facts: Facts) -> Floats:
 
 def _poison(facts: Facts) -> Floats:
     found = poison_records(facts)
-    # Nothing is judged of a window that is not known.
+    # An unknown window is not judged.
     unknown = np.isnan(facts.lag("effective_lag"))
     return np.where(found.where, np.fmax(found.held, 1), np.where(unknown, np.nan, 0))
 
@@ -196,23 +197,23 @@ _MEASURES: dict[str, Callable[[Facts], Floats]] = {
     "retention": _retention,
     "poison": _poison,
 }
-#: Those of which a bound is known where records do not reach back.
+#: Measures with a known lower bound where the records do not go back far enough.
 _BOUNDED = ("lag", "age", "retention")
 #: Causes that only the groups' own records show.
 _OF_MEMBERS = frozenset({"no_members", "unassigned", "members_idle"})
 _UNKNOWN = {
-    "lag": "the lag is not known",
-    "age": "the time of the oldest unfinished record is not known",
+    "lag": "the lag is unknown",
+    "age": "the time of the oldest unfinished record is unknown",
     "drain": "the rates are not known yet, or nothing was finished lately",
-    "window": "the window is not known",
-    "retention": "the retention or the time of the oldest unfinished record is not known",
-    "poison": "the window is not known",
+    "window": "the window is unknown",
+    "retention": "the retention or the time of the oldest unfinished record is unknown",
+    "poison": "the window is unknown",
 }
 
 
 def _reasons(facts: Facts, chosen: Bools, otherwise: str) -> list[str]:
-    told: list[str | None] = _objects(facts.evidence.lag, "lag_reason")[chosen].tolist()
-    return [REASONS.get(reason or "", otherwise) for reason in told]
+    reasons: list[str | None] = _objects(facts.evidence.lag, "lag_reason")[chosen].tolist()
+    return [REASONS.get(reason or "", otherwise) for reason in reasons]
 
 
 def _objects(table: pa.Table, name: str) -> NDArray[Any]:
@@ -223,20 +224,20 @@ def _objects(table: pa.Table, name: str) -> NDArray[Any]:
 
 
 def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
-    """Of which groups causes may be hidden, and why."""
+    """Return the groups in which causes may be hidden, and why."""
     mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & ~_never_fetched(facts)
     dark = mine & np.isnan(facts.lag("effective_lag"))
     found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
     if _OF_MEMBERS & set(rule.causes or ()):
         alone = mine & np.isnan(facts.members)
         found |= dict.fromkeys(
-            facts.groups[alone], "who is in the group is not known: its own records are not there"
+            facts.groups[alone], "the members are unknown: the group's own records are missing"
         )
     return found
 
 
 def _summed(found: Series) -> Series:
-    """The same of each group together; what is not known makes the sum a lower bound."""
+    """Sum the values of each group; an unknown value makes the sum a lower bound."""
     groups, of = np.unique(found.group.astype(str), return_inverse=True)
     size = (len(groups), len(found.at))
     values, parts, known, made = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
@@ -275,8 +276,7 @@ def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
             at = np.flatnonzero(groups == row["group_id"])
             if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
                 continue
-            # Nothing, or next to nothing, is spread evenly enough. One lag that is not known may be
-            # all there is.
+            # Little lag counts as even, unless an unknown lag may be most of it.
             is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
             value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
             values[at[0], place] = -np.inf if is_little else value
@@ -288,6 +288,6 @@ def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
         np.array([then.at for then in moments]),
         values,
         ~np.isnan(values),
-        ["of some share partitions the lag is not known"] * len(groups),
+        ["the lag of some share partitions is unknown"] * len(groups),
         np.zeros(len(groups), bool),
     )

@@ -1,9 +1,9 @@
 """Evidence of earlier moments, from one more reading of the records.
 
-So one run knows for how long a level has been passed, and no run has to remember anything. What the
-records do not reach back to is bounded where that can be done: nobody unfinishes records, so that
-an earlier start offset was no later than the first one known, and the lag then at least that to the
-end offset of that moment, which Kafka tells.
+So a single run knows how long a level has been exceeded, and nothing is kept between runs. Where
+the records do not go back far enough, a bound is used if there is one: finished records stay
+finished, so an earlier start offset was at most the first known one, and the lag at least the
+distance from there to the end offset of that moment, which Kafka can tell.
 """
 
 from __future__ import annotations
@@ -31,24 +31,32 @@ from sharelag.tables.reasons import NO_END_OFFSET_THEN
 from sharelag.workbench.investigate import lags_at
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
+_STATE = (
+    "start_offset",
+    "effective_start_offset",
+    "window_end_offset",
+    "delivery_complete_count",
+    "window_available",
+    "window_complete",
+)
 
 
 @dataclass(frozen=True)
 class Then:
-    """One moment; a row a share partition, in the order of the lag table as of now."""
+    """One moment; one row per share partition, in the order of the lag table as of now."""
 
     facts: Facts
-    bounded: Bools  # lag and age are lower bounds: the records do not reach back so far
-    absent: Bools  # known: the share partition had not been made yet
+    bounded: Bools  # lag and age are lower bounds: the records do not go back that far
+    absent: Bools  # known: the share partition did not exist yet
 
     @property
     def at(self) -> int:
-        """Milliseconds."""
+        """The moment in milliseconds."""
         return milliseconds(self.facts.evidence.as_of)
 
 
 def as_of_now(evidence: Evidence) -> Then:
-    """The last moment of all: the one that was gathered."""
+    """Return the moment that the evidence was gathered for."""
     nowhere = np.zeros(evidence.lag.num_rows, bool)
     return Then(Facts(evidence), nowhere, nowhere)
 
@@ -56,24 +64,24 @@ def as_of_now(evidence: Evidence) -> Then:
 def past(
     begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
 ) -> list[Then]:
-    """The evidence of earlier moments.
+    """Gather the evidence of earlier moments.
 
     Parameters
     ----------
     begun : Reading
-        What the evidence as of now was gathered from.
+        The reading of the evidence as of now.
     moments : sequence of datetime
-        Before that. Of an input that noted the ends of topics at moments of its own, the last of
-        those before each.
+        Earlier moments. Where the input recorded end offsets at moments of its own, the last of
+        those before each is used.
     over : timedelta
-        The span before each moment which rates are of.
+        The span before each moment over which rates are measured.
     rates : bool
-        Whether those are asked for: each moment's are summed up anew.
+        Whether rates are needed: they take one more pass per moment.
 
     Returns
     -------
     list of Then
-        A moment each, ascending; moments that are the same only once.
+        One per moment, ascending, without duplicates.
     """
     evidence = begun.evidence
     ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())
@@ -96,12 +104,12 @@ def past(
 
 
 def _observed(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
-    """What the spans before several moments say; ``end`` tells which."""
+    """Observe the spans before several moments; the column ``end`` names the moment."""
     return pa.Table.from_batches([observe(history, at, over) for at in moments], schemas.OBSERVED)
 
 
 def _noted(ends: pa.Table, moments: Sequence[datetime]) -> list[datetime]:
-    """The last noted moment at or before each; the moment itself where none is, so that nothing is known of it."""
+    """Return the last recorded moment at or before each, or the moment itself if there is none."""
     noted = np.unique(numbers(ends, "as_of")[0])
     asked = np.unique([milliseconds(at) for at in moments])
     place = np.searchsorted(noted, asked, side="right") - 1
@@ -152,11 +160,10 @@ def _then(
 def _lag(
     now: pa.Table, known: pa.Table, first: pa.Table, end: pa.Array, at: datetime
 ) -> tuple[pa.Table, Bools]:
-    """The lag of every share partition then; where its state then is not known, with the first state known since."""
+    """Compute the lag at a moment; unknown states are replaced by the first one known since."""
     is_known = flat(known.column("group_id")).is_valid()
     columns: dict[str, pa.Array] = {}
-    for name in ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count",
-                 "window_available", "window_complete"):  # fmt: skip
+    for name in _STATE:
         columns[name] = pc.if_else(is_known, flat(known.column(name)), flat(first.column(name)))
     columns["end_offset"] = pc.if_else(is_known, flat(known.column("end_offset")), end)
     table = pa.table(columns)
@@ -170,8 +177,7 @@ def _lag(
     was_known = is_known.to_numpy(zero_copy_only=False)
     bound = pa.array(np.maximum(stop - start - count, 0), mask=~(a & b & c))
     columns["lag"] = pc.if_else(is_known, flat(known.column("lag")), bound)
-    # Then the window may have been narrower than in the first state known, and ended before this
-    # end.
+    # The window may have been narrower then than in the first known state.
     reach = np.where(was_known, np.maximum(stop, window_end), stop)
     columns["effective_lag"] = pa.array(np.maximum(reach - start - complete, 0), mask=~(a & c & d))
     columns["unread"] = pa.array(np.maximum(stop - np.maximum(window_end, start), 0), mask=~(a & c))
@@ -201,13 +207,13 @@ def _progress(
 
 
 def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
-    """Those in which nobody is now, nor was then; who was in the others is not known."""
+    """Select the groups without members both now and then; earlier members are unknown."""
     emptied = pc.less_equal(groups.column("emptied"), pa.scalar(at, schemas.TIMESTAMP))
     return groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
 
 
 def _first(history: pa.RecordBatch) -> pa.Table:
-    """Of each share partition the first row that is a whole state."""
+    """Select each share partition's first row that is a complete state."""
     whole = pc.and_(
         history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone")
     )
@@ -226,7 +232,7 @@ def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:
 
 
 def before(evidence: Evidence, spans: Sequence[timedelta], parts: int) -> list[datetime]:
-    """The moments at which spans before now are looked at: their beginnings, and evenly within."""
+    """Return evenly spaced moments within spans before now, their beginnings included."""
     return sorted(
         {evidence.as_of - span * n / parts for span in spans if span for n in range(1, parts + 1)}
     )

@@ -1,20 +1,19 @@
-"""Rule files: YAML, validated with the line and column of everything that is wrong.
+"""Rule files: YAML, validated with the line and column of every mistake.
 
-A rule compares one measure of the groups that it names with a level to warn and a critical one:
+A rule compares one measure of the groups that it names with a warning and a critical level:
 
-    lag          offsets, of a group together or of each share partition (`per`)
-    age          of the oldest unfinished record
-    drain        time until the lag is gone at the rates seen; without end where it grows or nothing is finished
+    lag          offsets, of a whole group or of each share partition (`per`)
+    age          age of the oldest unfinished record
+    drain        time until the lag is gone at the observed rates; infinite while it grows
     poison       offsets held by records that fail at every delivery
-    window       how much of share.partition.max.record.locks is taken, 1 being all
+    window       part of share.partition.max.record.locks in use, from 0 to 1
     imbalance    of lag over the share partitions of a group (`figure`)
     retention    time until the oldest unfinished record may be deleted: less is worse
-    state_topic  how many findings there are about the state topic (`findings`)
+    state_topic  number of findings about the state topic (`findings`)
     cause        offsets held by any of the `causes` that `sharelag explain` names
 
-A share partition of which nothing was ever fetched has none of this yet: it is not judged, or is
-what `not_started` says. What could not be asked for, or does not reach back far enough, is what
-`unknown` says.
+A share partition that was never fetched has none of these yet: it gets the level `not_started`,
+ok by default. What could not be read, or does not go back far enough, gets the level `unknown`.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_p
 TIMED = frozenset({"age", "drain", "retention"})
 
 _WORDS = {
-    "extra_forbidden": "there is no such key",
+    "extra_forbidden": "unknown key",
     "missing": "is missing",
     "too_short": "is empty",
-    "model_type": "has to be keys with their values",
-    "timezone_aware": "add the time zone, such as Z",
+    "model_type": "must be a mapping of keys to values",
+    "timezone_aware": "add a time zone, such as Z",
 }
-#: What only some measures know.
+#: Keys that apply to some measures only.
 _OF_GROUPS = set(get_args(Measure)) - {"state_topic"}
 _ONLY = {
     "topics": {"lag", "age", "drain", "poison", "window", "retention", "cause"},
@@ -86,37 +85,33 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class _Strict(BaseModel):
-    """An unknown key is a mistake: a rule that nobody reads warns nobody."""
+    """A model that rejects unknown keys: a misspelt key would silently disable a rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Rule(_Strict):
-    """One line of defence. Times are in milliseconds where they are levels."""
+    """One rule. Levels of durations are in milliseconds."""
 
     name: Annotated[str, Field(min_length=1)]
     measure: Measure
-    groups: Patterns = ("*",)  # as in a shell: billing, order-*
+    groups: Patterns = ("*",)  # shell patterns: billing, order-*
     topics: Patterns = ("*",)
     warn: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     critical: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     lasting: Annotated[Duration, Field(alias="for")] = timedelta(0)
-    hysteresis: Annotated[float, Field(ge=0, lt=1)] = (
-        0.0  # how much better than a level it has to be, to end it
-    )
-    unknown: Literal["ok", "warn", "critical", "unknown"] = (
-        "unknown"  # could not be asked, or does not reach back
-    )
-    not_started: Literal["ok", "warn", "critical", "unknown"] = (
-        "ok"  # nothing was ever fetched: there is nothing to judge
-    )
+    # A level ends when the value is better than it by this part.
+    hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # The outcome where the value could not be read, or does not go back far enough.
+    unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"
+    # The outcome where nothing was ever fetched.
+    not_started: Literal["ok", "warn", "critical", "unknown"] = "ok"
     per: Literal["group", "partition"] = "group"
     figure: Literal["max_mean", "gini", "cv", "top_share"] = "max_mean"
-    min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # an imbalance of less lag is none
+    min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # up to this lag, imbalance is ignored
     causes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    patience: Duration | None = (
-        None  # for how long nothing may happen until it is a cause; else as long as a lock lasts
-    )
+    # How long nothing may happen before that is a cause; by default as long as a lock lasts.
+    patience: Duration | None = None
     findings: Annotated[tuple[Literal[FINDINGS], ...], Field(min_length=1)] = FINDINGS  # type: ignore[valid-type]
 
     @field_validator(
@@ -137,18 +132,18 @@ class Rule(_Strict):
     def _belongs(cls, value: Any, info: ValidationInfo) -> Any:
         name = "for" if info.field_name == "lasting" else str(info.field_name)
         if (measure := info.data.get("measure")) and measure not in _ONLY[name]:
-            raise ValueError(f"means nothing to the measure {measure}: leave it out")
+            raise ValueError(f"does not apply to the measure {measure}: remove it")
         return value
 
     @field_validator("warn", "critical", mode="before")
     @classmethod
     def _level(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, bool):
-            raise ValueError("a level is a number or a duration")
+            raise ValueError("expected a number or a duration")
         if info.data.get("measure") in TIMED:
             return _duration(value) / timedelta(milliseconds=1)
         if isinstance(value, str):
-            raise ValueError("a level of this measure is a number, without quotes and unit")
+            raise ValueError("expected a number, without quotes or unit")
         return value
 
     @field_validator("critical")
@@ -160,7 +155,7 @@ class Rule(_Strict):
             and warn is not None
             and (value - warn) * _sign(info.data.get("measure")) < 0
         ):
-            raise ValueError("has to be worse than warn")
+            raise ValueError("must be worse than warn")
         return value
 
     @field_validator("causes")
@@ -169,17 +164,17 @@ class Rule(_Strict):
         for name in value or ():
             if name not in {cause.name for cause in CAUSES}:
                 raise ValueError(
-                    f"there is no cause {name!r}: {', '.join(cause.name for cause in CAUSES)}"
+                    f"unknown cause {name!r}: choose from {', '.join(one.name for one in CAUSES)}"
                 )
         return value
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.warn is None and self.critical is None:
-            raise ValueError("give warn, critical or both")
+            raise ValueError("set warn, critical or both")
         if self.measure == "cause" and self.causes is None:
             raise ValueError(
-                "the measure cause needs causes: a list of names that `sharelag explain` prints"
+                "the measure cause needs causes: a list of names as `sharelag explain` prints them"
             )
         return self
 
@@ -190,7 +185,7 @@ class Rule(_Strict):
 
 
 class Silence(_Strict):
-    """What is known already and nobody is to be called for, until a time."""
+    """A known problem that raises no alarm until a given time."""
 
     until: AwareDatetime
     since: Annotated[AwareDatetime | None, Field(alias="from")] = None
@@ -211,7 +206,7 @@ class Rules(_Strict):
     def _named_once(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
         names = [rule.name for rule in rules]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two rules have the name {twice[0]!r}: a name tells them apart")
+            raise ValueError(f"two rules have the name {twice[0]!r}: names must be unique")
         return rules
 
 
@@ -221,18 +216,18 @@ def read_rules(path: Path) -> Rules:
     Raises
     ------
     InputError
-        When it cannot be read or is not right; with line and column of each mistake.
+        When it cannot be read or is not valid; with the line and column of each mistake.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InputError(f"cannot read the rules {path} ({why}): name a YAML file") from error
+        raise InputError(f"cannot read the rules {path} ({why}): choose a YAML file") from error
     return parse_rules(text, str(path))
 
 
 def parse_rules(text: str, name: str = "rules") -> Rules:
-    """The same of text; ``name`` is what messages call it."""
+    """Parse the text of a rule file; ``name`` is its name in messages."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
@@ -240,24 +235,24 @@ def parse_rules(text: str, name: str = "rules") -> Rules:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise InputError(f"{where}: {error.problem or error.context}: this is no YAML") from None
+        raise InputError(f"{where}: invalid YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{name}: {str(error).splitlines()[0]}: this is no YAML") from None
+        raise InputError(f"{name}: invalid YAML: {str(error).splitlines()[0]}") from None
     marks: dict[tuple[Any, ...], tuple[int, int]] = {(): (0, 0)}
     problems: list[tuple[tuple[int, int], str]] = []
     for path, place, is_again in _places(node, ()) if node is not None else ():
         if is_again:
-            problems.append((place, f"{path[-1]} is there twice"))
+            problems.append((place, f"{path[-1]}: duplicate key"))
         marks.setdefault(path, place)
     try:
         rules = Rules.model_validate({} if data is None else data)
     except ValidationError as error:
-        told = error.errors()
-        for found in told:
+        errors = error.errors()
+        for found in errors:
             loc = found["loc"]
-            # A list whose items are all wrong is called empty as well.
+            # pydantic also reports a list whose items are all wrong as empty.
             if found["type"] == "too_short" and any(
-                one["loc"][: len(loc)] == loc != one["loc"] for one in told
+                one["loc"][: len(loc)] == loc != one["loc"] for one in errors
             ):
                 continue
             known = next(loc[:n] for n in range(len(loc), -1, -1) if loc[:n] in marks)
@@ -282,10 +277,10 @@ def _words(loc: tuple[int | str, ...], message: str) -> str:
 def _places(
     node: yaml.Node, path: tuple[Any, ...]
 ) -> Iterator[tuple[tuple[Any, ...], tuple[int, int], bool]]:
-    """The place of every value, as pydantic names it; of a key's value it is the key, which stands before it."""
+    """Yield the path of every value, as pydantic names it, and the place of its key."""
     if not path:
         yield path, _mark(node), False
-    if len(path) > 4:  # deeper than any rule; an anchor may even hold itself
+    if len(path) > 4:  # deeper than any rule; an anchor may even contain itself
         return
     if isinstance(node, yaml.SequenceNode):
         for number, child in enumerate(node.value):

@@ -1,1 +1,1 @@
-"""The numbers for other programs: metrics to scrape, a value to scale by, tables for a lake."""
+"""Exports for other programs: metrics to scrape, a value to scale by, tables for a lake."""

@@ -1,9 +1,8 @@
-"""Windows and lag of now as two Delta tables that are replaced again and again.
+"""Current windows and lag as two Delta tables that each write replaces.
 
-``FOLDER/windows`` and ``FOLDER/lag`` hold a row a share partition that exists. Each commit replaces
-a whole table, so a reader sees one state or the next, and a table is one file: the rows are so few
-that finding out which ones to replace would cost more. Files and log entries that nobody can need
-any more are removed on the way.
+``FOLDER/windows`` and ``FOLDER/lag`` hold one row per existing share partition. Each commit
+replaces a whole table, so a reader sees one state or the next, and a table is one file: with so
+few rows, finding out which ones changed would cost more. Old files and log entries are removed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from sharelag.model import iso
 from sharelag.schemas.arrow import beside, keys
 from sharelag.version import __version__
 
-#: For how long readers may be at a state that was replaced.
+#: How long readers may use a state that was replaced.
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
 _TABLES = ("windows", "lag")
 _KEY = ("group_id", "topic_id", "partition")
-# How long the library itself keeps what it tidies up, of which it knows days at least.
+# What deltalake itself keeps; its shortest log retention is a day.
 _SETTINGS = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
@@ -40,23 +39,23 @@ class CurrentTables:
     Parameters
     ----------
     folder : pathlib.Path
-        They are made in it if they are not there.
+        The folder of both tables; they are created if missing.
     cluster_id : str
-        Of which cluster they are; tables of anything else are never replaced.
+        Their cluster; tables of anything else are never replaced.
     source : str
-        What the numbers are of, for people; kept in the history of each table.
+        A description of the source, kept in the history of each table.
 
     Raises
     ------
     InputError
-        When the library for Delta is not installed, or other tables are there.
+        When deltalake is not installed, or the folder holds other tables.
     """
 
     def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
         try:
             from deltalake import DeltaTable
         except ImportError as error:
-            raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
+            raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'") from error
         self._places = {name: folder / name for name in _TABLES}
         self._names = {
             name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES
@@ -65,21 +64,21 @@ class CurrentTables:
         self._writes = count()
         self._windows: pa.Table | None = None
         for name, place in self._places.items():
-            with _told(f"cannot read {place}"):
+            with _explained(f"cannot read {place}"):
                 is_other = DeltaTable.is_deltatable(str(place))
                 is_other = is_other and DeltaTable(place).metadata().name != self._names[name]
             if is_other:
                 raise InputError(
-                    f"{place} is another table, which would be replaced: name another folder"
+                    f"{place} is a different table and would be replaced: choose another folder"
                 )
 
     def write(self, windows: pa.Table, lag: pa.Table) -> None:
-        """Replace what is there; the windows first, so that no lag is of windows that are still to come.
+        """Replace both tables; windows first, so that no lag refers to windows not yet written.
 
         Parameters
         ----------
         windows : pyarrow.Table
-            `sharelag.schemas.WINDOWS`. Written with the names of topics, where it or they changed.
+            `sharelag.schemas.WINDOWS`. Written, with topic names, only if it or they changed.
         lag : pyarrow.Table
             `sharelag.schemas.LAG` of these windows.
 
@@ -97,12 +96,12 @@ class CurrentTables:
         )
         tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
         for name, table in tables.items():
-            with _told(f"cannot write to {self._places[name]}"):
+            with _explained(f"cannot write to {self._places[name]}"):
                 write_deltalake(
                     str(self._places[name]),
                     _for_delta(table),
                     mode="overwrite",
-                    schema_mode="overwrite",  # that of this version
+                    schema_mode="overwrite",  # an older version may have written another schema
                     name=self._names[name],
                     configuration=_SETTINGS,
                     commit_properties=CommitProperties(custom_metadata=about),
@@ -112,31 +111,31 @@ class CurrentTables:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Remove files of states that were replaced long ago, and of writers that were killed."""
+        """Remove files of old states and of killed writers."""
         from deltalake import DeltaTable
 
         hours = KEEP // timedelta(hours=1)
         for place in self._places.values():
-            with _told(f"cannot tidy up {place}"):
+            with _explained(f"cannot remove old files of {place}"):
                 DeltaTable(place).vacuum(
                     hours, dry_run=False, enforce_retention_duration=False, full=True
                 )
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _explained(what: str) -> Iterator[None]:
     from deltalake.exceptions import DeltaError
 
     try:
         yield
     except (DeltaError, OSError) as error:
         raise InputError(
-            f"{what} ({str(error).strip().splitlines()[0]}): check the place"
+            f"{what} ({str(error).strip().splitlines()[0]}): check the path and permissions"
         ) from error
 
 
 def _for_delta(table: pa.Table) -> pa.Table:
-    """Times in the unit that Delta has."""
+    """Cast times to Delta's unit."""
     moment = pa.timestamp("us", "UTC")
     fields = [
         field.with_type(moment) if pa.types.is_timestamp(field.type) else field

@@ -1,7 +1,7 @@
-"""What is exported now, gathered in the background, so that a request is cheap and never waits.
+"""Collect what is exported in the background, so that requests are cheap and never wait.
 
-A cluster is asked once every so many seconds, however many scrape, and whether it answers, is slow,
-or does not.
+The cluster is queried at a fixed interval, however many clients scrape and however slowly it
+answers.
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.scaling import scaling
 
 _LOG = logging.getLogger(__name__)
-#: Seconds that a gathering may go on when nobody wants its result any more: a client library is not
-#: interrupted.
+#: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
 _GRACE = 10.0
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The last answer, and how asking goes."""
+    """The latest result, and statistics of the collection."""
 
-    evidence: Evidence | None  # None: the last time there was no answer, or there was no time yet
-    seconds: float | None = None  # how long the last answer took
-    succeeded: float | None = None  # when there last was one, in seconds since 1970
+    evidence: Evidence | None  # None: the last attempt failed, or there was none yet
+    seconds: float | None = None  # duration of the last success
+    succeeded: float | None = None  # time of the last success, in seconds since 1970
     errors: Mapping[str, int] = field(default_factory=dict)  # by kind, since the start
-    attempts: int = 0  # how often it was tried, since the start
-    texts: dict[str, bytes] = field(
-        default_factory=dict, compare=False
-    )  # the metrics as written, by content type
+    attempts: int = 0  # since the start
+    # The metrics as written, by content type.
+    texts: dict[str, bytes] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
-        """The numbers of each group (see `scaling.scaling`), worked out once for all who ask."""
+        """The numbers of each group (see `scaling.scaling`), computed once per result."""
         return {} if self.evidence is None else scaling(self.evidence)
 
 
@@ -50,23 +48,21 @@ def gathering(
     every: float,
     prepare: Callable[[Gathered, Gathered], None] | None = None,
 ) -> Iterator[Callable[[], Gathered]]:
-    """Gather in one thread of its own until the end of the context.
+    """Collect in a background thread until the end of the context.
 
     Parameters
     ----------
     gather : callable
-        Gathers the evidence; what it raises is counted, logged and told to nobody who asks over the
-        network.
+        Gathers the evidence; its errors are counted and logged, and never sent to clients.
     every : float
-        Seconds from the end of one gathering to the beginning of the next.
+        Seconds from the end of one collection to the beginning of the next.
     prepare : callable, optional
-        Does with a result, and the one before, what would else be done when somebody asks.
+        Called with a result and the one before, to do ahead what requests would wait for.
 
     Yields
     ------
     callable
-        What is known now, at once: the last result, also while the next one is gathered; nothing
-        before the first.
+        Returns the latest result at once, also while the next one is collected.
     """
     last = Gathered(None)
     ended = threading.Event()
@@ -96,12 +92,12 @@ def _ask(
     try:
         evidence = gather()
         found = Gathered(evidence, time.monotonic() - begun, time.time(), before.errors, attempts)
-        _ = found.groups  # now, so that nobody who asks has to wait for it
+        _ = found.groups  # computed now, so that no request waits for it
         if prepare:
             prepare(found, before)
-    except Exception as error:  # a server goes on; what is wrong is among its own metrics
+    except Exception as error:  # the server goes on, and its metrics count the error
         kind = type(error).__name__ if isinstance(error, ShareLagError) else "unexpected"
-        _LOG.warning("could not gather: %s: %s", type(error).__name__, error)
+        _LOG.warning("collection failed: %s: %s", type(error).__name__, error)
         errors = {**before.errors, kind: before.errors.get(kind, 0) + 1}
         return Gathered(None, before.seconds, before.succeeded, errors, attempts)
     return found

@@ -1,4 +1,4 @@
-"""Tables of each run: a folder of Parquet files a run, or Delta tables that grow by each run."""
+"""Tables for a lake: a folder of Parquet files per run, or Delta tables that each run extends."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ def write_run(begun: Reading, folder: Path) -> Path:
     Parameters
     ----------
     begun : Reading
-        Of some input, as of one moment.
+        An input as of one moment.
     folder : pathlib.Path
-        Where runs are; made if it is not there.
+        The folder of all runs; created if missing.
 
     Returns
     -------
     pathlib.Path
         The run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
-        ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It is there
+        ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears
         with all of them or not at all.
 
     Raises
     ------
     InputError
-        When a run of that moment is there already, or nothing can be written.
+        When a run of that moment exists, or the folder cannot be written to.
     """
     run = folder / iso(begun.now).replace("-", "").replace(":", "")
     if run.exists():
         raise InputError(
-            f"{run} is there already: a run is never replaced, so name another folder or remove it"
+            f"{run} already exists, and runs are never replaced: choose another folder or remove it"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(run, _tables(begun), _about(begun))
     except OSError as error:
         raise InputError(
-            f"cannot write to {folder} ({error.strerror or error}): check the place"
+            f"cannot write to {folder} ({error.strerror or error}): check the path and permissions"
         ) from error
     return run
 
@@ -61,16 +61,16 @@ def write_run(begun: Reading, folder: Path) -> Path:
 def append_run(begun: Reading, folder: Path) -> list[str]:
     """Append lag, windows and imbalance as of one moment to Delta tables.
 
-    A table that has rows of that moment stays as it is. So a run that was interrupted is finished
-    by the next one of the same moment, and none is there twice.
+    A table that already has rows of that moment is left alone. So the next run of the same moment
+    completes an interrupted one, and no rows are written twice.
 
     Parameters
     ----------
     begun : Reading
-        Of some input, as of one moment.
+        An input as of one moment.
     folder : pathlib.Path
         The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have
-        ``as_of``, in microseconds as Delta has no others. They are made if they are not there.
+        ``as_of``, in microseconds, Delta's only unit. They are created if missing.
 
     Returns
     -------
@@ -80,13 +80,13 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
     Raises
     ------
     InputError
-        When the library for Delta is not installed, or a table cannot be written to.
+        When deltalake is not installed, or a table cannot be written to.
     """
     try:
         from deltalake import CommitProperties, DeltaTable, write_deltalake
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        raise InputError("Delta tables need a library: pip install 'sharelag[lake]'") from error
+        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'") from error
     about = CommitProperties(custom_metadata=_about(begun))
     appended = []
     for name, table in _tables(begun).items():
@@ -98,7 +98,9 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
                 )
                 appended.append(name)
         except (DeltaError, OSError) as error:
-            raise InputError(f"cannot append to {place} ({error}): check the place") from error
+            raise InputError(
+                f"cannot append to {place} ({error}): check the path and permissions"
+            ) from error
     return appended
 
 
@@ -121,7 +123,7 @@ def _has(table: Any, as_of: datetime) -> bool:
 
 
 def _for_delta(table: pa.Table, as_of: datetime) -> pa.Table:
-    """The rows with the moment that they are of, and times in the unit that Delta has."""
+    """Add ``as_of`` if missing, and cast times to Delta's unit."""
     if "as_of" not in table.column_names:
         table = table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
     fields = [

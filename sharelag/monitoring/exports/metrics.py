@@ -1,6 +1,6 @@
-"""Prometheus metrics: those of share groups, and how gathering them goes.
+"""Prometheus metrics of share groups, and of the collection itself.
 
-What is not known is a series that is not there: -1 and 0 would be numbers that somebody adds up.
+An unknown value is a missing series: -1 and 0 would be numbers that somebody adds up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sharelag.monitoring.exports.gathered import Gathered
 from sharelag.schemas.arrow import keys
 
 _SHARE_PARTITION = ("group", "topic", "partition")
-#: Metric, help, and where its numbers are, of each share partition.
+#: Metrics of each share partition: name, help, column of its numbers.
 _OF_LAG = (
     (
         "kafka_share_group_lag",
@@ -39,27 +39,27 @@ _OF_LAG = (
     ),
     (
         "kafka_share_group_delivery_complete_count",
-        "Records finished at or after the start offset, as persisted.",
+        "Records completed at or after the start offset, as persisted.",
         "delivery_complete_count",
     ),
 )
-#: The label state, and where its numbers are.
+#: Values of the label `state`, and the columns of their numbers.
 _WINDOW = (
     ("available", "window_available"),
     ("unknown", "window_unknown"),
     ("complete", "window_complete"),
 )
-#: Metric, help, and the key of `scaling`, of each group.
+#: Metrics of each group: name, help, key of `scaling`.
 _OF_GROUP = (
-    ("kafka_share_group_sum_lag", "Lag of all share partitions of the group together.", "lag"),
+    ("kafka_share_group_sum_lag", "Total lag of the share partitions of the group.", "lag"),
     (
         "kafka_share_group_sum_lag_excluding_stuck",
-        "The same without what more consumers would not finish, such as records that always fail.",
+        "Total lag without what more consumers cannot finish, such as records that always fail.",
         "lag_excluding_stuck",
     ),
     (
         "kafka_share_group_unknown_lags",
-        "Share partitions of the group whose lag is not known.",
+        "Share partitions of the group whose lag is unknown.",
         "unknown_lags",
     ),
     ("kafka_share_group_members", "Members of the group, by its own records.", "members"),
@@ -72,14 +72,14 @@ class ShareGroupCollector(Collector):
     Parameters
     ----------
     gathered : callable
-        What is known now, such as `sharelag.monitoring.exports.gathered.gathering` tells it.
+        Returns the latest result, as `sharelag.monitoring.exports.gathered.gathering` yields it.
     """
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
         self._gathered = gathered
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics; those of share groups only where the last gathering succeeded."""
+        """Yield all metrics; those of share groups only if the last collection succeeded."""
         gathered = self._gathered()
         if gathered.evidence is not None:
             yield from _share_partitions(gathered.evidence)
@@ -87,19 +87,19 @@ class ShareGroupCollector(Collector):
         yield from _of_gathering(gathered)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a registry would gather everything for the names."""
+        """Return nothing: a registry would collect everything just for the names."""
         return []
 
 
 def registry_of(gathered: Callable[[], Gathered]) -> CollectorRegistry:
-    """A registry with these metrics and no others: none of this process."""
+    """Return a registry with these metrics only, without those of this process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ShareGroupCollector(gathered))
     return registry
 
 
 def write_textfile(gathered: Gathered, file: Path) -> None:
-    """Write the metrics for node_exporter's textfile collector, all at once.
+    """Write the metrics for node_exporter's textfile collector, atomically.
 
     Raises
     ------
@@ -110,30 +110,33 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
         write_to_textfile(str(file), registry_of(lambda: gathered))
     except OSError as error:
         raise InputError(
-            f"cannot write {file} ({error.strerror}): name a file in a folder that is there"
+            f"cannot write {file} ({error.strerror}): choose a file in an existing directory"
         ) from error
 
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
     facts = Facts(evidence)
-    told = _told(evidence)
+    chosen = _named_uniquely(evidence)
     labels = [
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
     ]
     for name, words, column in _OF_LAG:
-        yield _gauge(name, words, _SHARE_PARTITION, labels, facts.lag(column), told)
-    words = "How long the oldest unfinished record has been waiting."
+        yield _gauge(name, words, _SHARE_PARTITION, labels, facts.lag(column), chosen)
+    words = "Age of the oldest unfinished record."
     age = facts.progress("age_ms") / 1000
     yield _gauge(
-        "kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, told
+        "kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, chosen
     )
-    words = "Records in the window: available again, complete, or unknown (acquired, or their state never persisted)."
+    words = (
+        "Records in the window: available again, complete, "
+        "or unknown (acquired, or their state never persisted)."
+    )
     family = GaugeMetricFamily(
         "kafka_share_group_window_records", words, labels=[*_SHARE_PARTITION, "state"]
     )
     for state, column in _WINDOW:
-        _add(family, [[*one, state] for one in labels], facts.lag(column), told)
+        _add(family, [[*one, state] for one in labels], facts.lag(column), chosen)
     yield family
 
 
@@ -142,13 +145,13 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
     everyone = np.ones(len(groups), bool)
     for name, words, key in _OF_GROUP:
         values = np.array(
-            [math.nan if told[key] is None else told[key] for told in groups.values()], float
+            [math.nan if one[key] is None else one[key] for one in groups.values()], float
         )
         yield _gauge(name, words, ["group"], labels, values, everyone)
     greatest = {
         row["group_id"]: row["max_lag"] for row in rollup_arrow(evidence.lag, "group").to_pylist()
     }
-    words = "The greatest lag of a share partition."
+    words = "The largest lag of a share partition."
     values = np.array(
         [math.nan if greatest[group] is None else greatest[group] for group in groups], float
     )
@@ -158,30 +161,30 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
         for row in imbalance_arrow(evidence.lag, by="partition").to_pylist()
         if row["topic_id"] is None and row["measure"] == "lag" and row["max_mean"] is not None
     }
-    words = "The greatest lag of a share partition over the mean of the group: 1 is even."
+    words = "The largest lag of a share partition divided by the group's mean: 1 is even."
     values = np.array([even.get(group, math.nan) for group in groups], float)
     yield _gauge("kafka_share_group_imbalance_ratio", words, ["group"], labels, values, everyone)
 
 
 def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     succeeded = GaugeMetricFamily(
-        "kafka_share_group_last_success_timestamp_seconds", "When these metrics were last gathered."
+        "kafka_share_group_last_success_timestamp_seconds", "Time of the last collection."
     )
     if gathered.succeeded is not None:
         succeeded.add_metric([], gathered.succeeded)
     took = GaugeMetricFamily(
-        "kafka_share_group_collect_duration_seconds", "How long gathering them took."
+        "kafka_share_group_collect_duration_seconds", "Duration of the last collection."
     )
     if gathered.seconds is not None:
         took.add_metric([], gathered.seconds)
     attempts = CounterMetricFamily(
         "kafka_share_group_collect_attempts",
-        "Times they were gathered, or could not be, since the start.",
+        "Attempted collections since the start.",
     )
     attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(
         "kafka_share_group_collect_errors",
-        "Times they could not be gathered, by what went wrong.",
+        "Failed collections since the start, by kind of error.",
         labels=["kind"],
     )
     for kind, count in sorted(gathered.errors.items()):
@@ -189,8 +192,8 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     yield from (succeeded, took, attempts, errors)
 
 
-def _told(evidence: Evidence) -> Bools:
-    """The share partitions that have a name of their own: a topic that is known, and one state only."""
+def _named_uniquely(evidence: Evidence) -> Bools:
+    """Select the share partitions whose topic name is known and that have one state only."""
     key = keys(evidence.lag, ("group_id", "topic_id", "partition"))
     codes = key.dictionary_encode().indices.to_numpy()
     has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
@@ -207,13 +210,13 @@ def _gauge(
     names: Iterable[str],
     labels: list[list[str]],
     values: Floats,
-    told: Bools,
+    chosen: Bools,
 ) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=list(names))
-    _add(family, labels, values, told)
+    _add(family, labels, values, chosen)
     return family
 
 
-def _add(family: GaugeMetricFamily, labels: list[list[str]], values: Floats, told: Bools) -> None:
-    for place in np.flatnonzero(told & ~np.isnan(values)).tolist():
+def _add(family: GaugeMetricFamily, labels: list[list[str]], values: Floats, chosen: Bools) -> None:
+    for place in np.flatnonzero(chosen & ~np.isnan(values)).tolist():
         family.add_metric(labels[place], float(values[place]))

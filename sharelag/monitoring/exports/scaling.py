@@ -1,4 +1,4 @@
-"""Work that waits for more consumers: the lag of a group, and what of it more consumers would not finish."""
+"""Numbers to scale by: the lag of a group, with and without what more consumers cannot finish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sharelag.metrics.facts import Facts, Floats
 from sharelag.model import iso
 from sharelag.tables.reasons import NO_END_OFFSET
 
-#: Causes that hold their offsets however many members there are.
+#: Causes that more members do not resolve.
 STUCK = frozenset(
     [
         "poison_records",
@@ -31,33 +31,33 @@ STUCK = frozenset(
 
 
 def stuck(facts: Facts) -> Floats:
-    """Offsets of each share partition that more members would not finish; never more than its lag."""
+    """Count the offsets of each share partition that more members cannot finish, up to its lag."""
     held = np.zeros(len(facts.groups))
     for cause in CAUSES:
         if cause.name in STUCK:
             found = cause.find(facts)
-            # The same offset may have several causes; the largest says how many there are at least.
+            # An offset may have several causes; the largest count is a lower bound.
             held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))
     return np.minimum(held, np.nan_to_num(facts.lag("lag")))
 
 
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
-    """The numbers that an autoscaler reads, by group.
+    """Compute the numbers that an autoscaler reads, by group.
 
     Parameters
     ----------
     evidence : Evidence
     patience : timedelta, optional
-        As for `sharelag.metrics.explain.explain`: what has not moved for so long is stuck.
+        As for `sharelag.metrics.explain.explain`: what has not moved for this long is stuck.
 
     Returns
     -------
     dict of str to dict
         ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
-        record), ``members``, ``unknown_lags`` and ``as_of``. A number that is not known is None: an
-        autoscaler then holds still, as it would not at 0. Share partitions of which nothing was
-        ever fetched have no lag, by Kafka's command neither, and are left out of the sum; with an
-        end offset that could not be read there is no sum.
+        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None: an
+        autoscaler then holds still, as it would not at 0. Share partitions that were never fetched
+        have no lag, in Kafka's own command neither, and are left out of the sum; if an end offset
+        could not be read there is no sum.
     """
     facts = Facts(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
@@ -88,14 +88,14 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     }
 
 
-def consumers(told: Mapping[str, Any], target: float) -> int | None:
-    """How many consumers the lag of a group asks for, at so many offsets each; None where the lag is not known."""
-    lag = told["lag_excluding_stuck"]
+def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
+    """Return the consumers that a group's lag calls for at ``target`` offsets each, if known."""
+    lag = numbers["lag_excluding_stuck"]
     return None if lag is None else math.ceil(lag / target)
 
 
 def _ages(facts: Facts, of: NDArray[np.int64]) -> Floats:
-    """Of each group the greatest age among the share partitions whose lag is known; NaN where one of theirs is not."""
+    """Return each group's greatest age where lag is known; NaN where one of those is unknown."""
     age = np.where(np.isnan(facts.lag("effective_lag")), -np.inf, facts.progress("age_ms"))
     greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))

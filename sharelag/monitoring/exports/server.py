@@ -1,8 +1,8 @@
 """HTTP server for Prometheus and KEDA: metrics, a group's numbers, and nothing else.
 
-Without a token only this machine is answered, and only under its own name, so that no page in a
-browser on it can ask for another site. What went wrong with the cluster is in the log, not in an
-answer.
+Without a token it answers requests from this machine only, and only for a loopback host name, so
+that no web page opened on it can read the numbers by DNS rebinding. Errors of the cluster go to
+the log, never into a response.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
-#: Seconds after which who got nothing may ask again.
+#: Seconds after which a client that got nothing should retry.
 _RETRY = 5
-#: Digits of a target that is a number of offsets.
+#: The longest accepted target, in digits.
 _DIGITS = 18
 
 
@@ -44,23 +44,23 @@ def server(
     Parameters
     ----------
     gathered : callable
-        What is known now, such as `sharelag.monitoring.exports.gathered.gathering` tells it; has to
-        answer at once.
+        Returns the latest result at once, as `sharelag.monitoring.exports.gathered.gathering`
+        yields it.
     host : str
         The address to listen on.
     port : int
-        0 takes one that is free; ``server_port`` tells which.
+        0 takes a free one; ``server_port`` is the port taken.
     token : str, optional
-        What a client has to bring along (``Authorization: Bearer TOKEN``).
+        Required of every client (``Authorization: Bearer TOKEN``).
 
     Raises
     ------
     InputError
-        When the address is not this machine's own and there is no token, or cannot be listened on.
+        When other machines can reach the address and there is no token, or when it cannot be bound.
     """
     if not token and not is_loopback(host):
         raise InputError(
-            f"{host} can be reached from elsewhere: set a token (SHARELAG_TOKEN), or listen on 127.0.0.1"
+            f"other machines can reach {host}: set a token (SHARELAG_TOKEN), or listen on 127.0.0.1"
         )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -68,14 +68,14 @@ def server(
         return make_server(host, port, application(gathered, token), kind, _Handler)
     except OSError as error:
         raise InputError(
-            f"cannot listen on {host} port {port} ({error.strerror}): choose another"
+            f"cannot listen on {host} port {port} ({error.strerror}): choose another address"
         ) from error
 
 
 def application(
     gathered: Callable[[], Gathered], token: str | None = None
 ) -> Callable[..., Iterable[bytes]]:
-    """The same as a WSGI application, for a server of one's own."""
+    """Build the server's WSGI application, to run it in another server."""
     metrics = _Metrics(gathered)
 
     def reply(environ: Environ) -> Reply:
@@ -83,19 +83,19 @@ def application(
             return (
                 HTTPStatus.UNAUTHORIZED,
                 _TEXT,
-                b"bring the token along: Authorization: Bearer TOKEN\n",
+                b"missing or wrong token: send Authorization: Bearer TOKEN\n",
             )
         if not token and not is_loopback(_host(environ)):
-            return HTTPStatus.FORBIDDEN, _TEXT, b"only this machine is answered, by its own name\n"
+            return HTTPStatus.FORBIDDEN, _TEXT, b"without a token, use localhost or 127.0.0.1\n"
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"there is nothing to change here\n"
-        # WSGI hands the bytes of a path over as latin-1.
+            return HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"method not allowed: use GET or HEAD\n"
+        # WSGI passes the bytes of a path as latin-1.
         path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
         if path == "/metrics":
             return metrics(environ.get("HTTP_ACCEPT", ""))
         if path.startswith("/keda/"):
             return _keda(gathered(), path.removeprefix("/keda/"), environ.get("QUERY_STRING", ""))
-        return HTTPStatus.NOT_FOUND, _TEXT, b"/metrics for Prometheus, /keda/GROUP for KEDA\n"
+        return HTTPStatus.NOT_FOUND, _TEXT, b"not found: use /metrics or /keda/GROUP\n"
 
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         status, kind, body = reply(environ)
@@ -116,13 +116,13 @@ def application(
 
 
 def write_ahead(now: Gathered, before: Gathered) -> None:
-    """Write the metrics in the formats that were asked for of the result before, so that nobody waits for it."""
+    """Write the metrics ahead, in the formats requested of the result before."""
     for kind in list(before.texts):
         now.texts[kind] = choose_encoder(kind)[0](registry_of(lambda: now))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Return whether an address can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -130,7 +130,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Metrics:
-    """The metrics as text, written once for each gathering and format: there may be 100,000 lines."""
+    """The metrics as text, written once per result and format: there may be 100,000 lines."""
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
         self._gathered = gathered
@@ -146,36 +146,35 @@ class _Metrics:
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:
-    """One group's numbers; ``?target=100`` also tells how many consumers that is, at so many offsets each."""
+    """Answer with one group's numbers; ``?target=100`` adds the consumers at 100 offsets each."""
     if gathered.evidence is None:
-        tried = "the cluster could not be asked; the log says why"
-        why = tried if gathered.attempts else "nothing has been gathered yet; ask again"
+        failed = "the cluster could not be read; the server's log says why"
+        why = failed if gathered.attempts else "nothing has been collected yet; try again"
         return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": why})
-    told = gathered.groups.get(group)
-    if told is None:
-        return _json(HTTPStatus.NOT_FOUND, {"error": "there is no such share group"})
+    numbers = gathered.groups.get(group)
+    if numbers is None:
+        return _json(HTTPStatus.NOT_FOUND, {"error": "unknown share group"})
     target = parse_qs(query).get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
-            return _json(
-                HTTPStatus.BAD_REQUEST, {"error": "target is a number of offsets for each consumer"}
-            )
-        told = told | {"consumers": consumers(told, int(target[0]))}
-    return _json(HTTPStatus.OK, told)
+            words = "target must be a positive number of offsets per consumer"
+            return _json(HTTPStatus.BAD_REQUEST, {"error": words})
+        numbers = numbers | {"consumers": consumers(numbers, int(target[0]))}
+    return _json(HTTPStatus.OK, numbers)
 
 
-def _json(status: HTTPStatus, told: dict[str, Any]) -> Reply:
-    return status, _JSON, json.dumps(told).encode() + b"\n"
+def _json(status: HTTPStatus, body: dict[str, Any]) -> Reply:
+    return status, _JSON, json.dumps(body).encode() + b"\n"
 
 
 def _is_allowed(environ: Environ, token: str) -> bool:
-    scheme, _, brought = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    same = hmac.compare_digest(brought.strip().encode("latin-1"), token.encode())
+    scheme, _, given = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    same = hmac.compare_digest(given.strip().encode("latin-1"), token.encode())
     return same and scheme.lower() == "bearer"
 
 
 def _host(environ: Environ) -> str:
-    """The name that the client asked for, without the port."""
+    """Return the requested host name, without the port."""
     host: str = environ.get("HTTP_HOST", "")
     return (
         host.rpartition(":")[0]
@@ -189,7 +188,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = 30  # seconds that a client may take to say what it wants
+    timeout = 30  # seconds that a client may take to send its request
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a path can hold whatever somebody sends."""
+        """Log nothing: a path can hold anything a client sends."""
