@@ -1,4 +1,4 @@
-"""Thirty nights of two share groups, recorded; and a notebook run that costs no kernel, for tests of many runs."""
+"""Thirty nights of two share groups, and notebook runs without a kernel, for many fast runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from sharelag import schemas
 from sharelag.errors import ShareLagError
-from sharelag.reports import story
+from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.execute import Executed
 from sharelag.sources.files import views
@@ -53,7 +53,7 @@ def start_of(group: str, number: int) -> int:
 
 
 def record_nights(folder: Path) -> Path:
-    """Write a capture of all nights: a snapshot a group an hour before each report, and the ends then."""
+    """Write a capture of all nights: a snapshot per group an hour before each report, and ends."""
     offsets = [_ends(number) for number in range(NIGHTS)]
     tables = {"offsets": offsets[-1], "past_offsets": pa.concat_tables(offsets[:-1])}
     info = CaptureInfo("a-month", night(NIGHTS - 1), {STATE_TOPIC: 1})
@@ -149,15 +149,15 @@ def without_kernel(
     """What the daily notebook does up to its verdict, in this process."""
     error, outputs = None, []
     try:
-        told = story.verdict(story.read(**parameters))
-        shown = story.headline(told)._repr_mimebundle_()
+        told = cells.verdict(cells.read(**parameters))
+        shown = cells.headline(told)._repr_mimebundle_()
         outputs = [
             new_output("execute_result", shown),
-            new_output("display_data", {"text/html": story.changes(told).html}),
+            new_output("display_data", {"text/html": cells.changes(told).html}),
         ]
         assert shown[VERDICT_MIME] == told
     except ShareLagError as failed:
         error = str(failed)
-    made = new_notebook(cells=[new_code_cell("story.headline(told)", outputs=outputs)])
+    made = new_notebook(cells=[new_code_cell("cells.headline(told)", outputs=outputs)])
     nbformat.write(made, out)
     return Executed(made, error)

@@ -1,9 +1,9 @@
-"""Reports without anybody watching: a notebook is run, and becomes a page, a mail, pictures and a verdict.
+"""Unattended reports: a notebook is executed and becomes a page, a mail, images and a verdict.
 
-notebook ──► papermill ──► executed notebook ──► verdict · page · mail · pictures ──► a folder a run, ledger, index
+notebook ──► papermill ──► verdict · page · mail · images ──► a folder per run, ledger, index
 
-What a notebook shows is made by `sharelag.reports.story`; `report` runs one, `schedule` says how to
-run it every night.
+`sharelag.reports.cells` has the contents of the notebooks' cells; `report` runs a notebook,
+`schedule` defines when to run it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of a report as HTML for pages and notebooks, and as text for all else; names are escaped."""
+"""Parts of a report as HTML for pages and notebooks, and as plain text; names are escaped."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 import jinja2
 
 from sharelag.durations import duration
-from sharelag.reports.alike import alike, ranges
+from sharelag.reports.findings import merge_findings, ranges
 from sharelag.tables.level import LEVELS
 from sharelag.workbench.show import MISSING, THIN_SPACE, cell, lines, terminal
 
-#: How an executed notebook tells its verdict to who reads it.
+#: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
-#: The same figure for dark paper.
+#: The same figure in the dark theme.
 DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-#: Characters of a word that a column of paper has room for.
+#: Words up to this length fit a column on paper.
 _LONGEST_WORD = 20
-#: Longer tables are cut in a page; the notebook has the whole.
+#: Longer tables are truncated on the page; the notebook has all rows.
 MOST_ROWS = 200
 
 
@@ -43,19 +43,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure in both themes: notebooks show the first, a page the one that its reader has."""
+    """A figure in both themes: notebooks show the light one, pages follow the reader's browser."""
 
     light: Any
     dark: Any
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         light, dark = (json.loads(one.to_json()) for one in (self.light, self.dark))
-        told = [light["layout"]["meta"]["title"], *light["layout"]["meta"]["facts"]]
-        return {PLOTLY_MIME: light, DARK_MIME: dark, "text/plain": "\n".join(told)}
+        words = [light["layout"]["meta"]["title"], *light["layout"]["meta"]["facts"]]
+        return {PLOTLY_MIME: light, DARK_MIME: dark, "text/plain": "\n".join(words)}
 
 
 def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values: Any) -> Block:
-    """The macro of this name in ``blocks.html.j2`` with these values."""
+    """Render the macro ``name`` of ``blocks.html.j2``."""
     return Block(
         environment().get_template("blocks.html.j2").module.__dict__[name](**values),
         text,
@@ -66,23 +66,23 @@ def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values:
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str, empty: str
 ) -> Block:
-    """Some rows as a table.
+    """Render rows as a table.
 
     Parameters
     ----------
     rows : sequence of mappings
-        As `sharelag.workbench.show.plain_rows` gives them; times, which are UTC, are shown to the
+        As `sharelag.workbench.show.plain_rows` returns them; times, in UTC, are shown to the
         second.
     columns : mapping of heading to column
     caption : str
         What a row is, and what the numbers mean.
     empty : str
-        What to say where there are no rows.
+        The text shown if there are no rows.
 
     Returns
     -------
     Block
-        Columns without any value take no room in it; the caption names them.
+        Columns without any value are left out; the caption names them.
     """
     if not rows:
         return block("sentence", empty, words=empty)
@@ -94,7 +94,7 @@ def table(
     times = (str(row[name]) for row in rows for name in columns.values() if _is_time(row.get(name)))
     days = {time[:10] for time in times}
     if day := days.pop() if len(days) == 1 else "":
-        caption += f" All times are of {day}, UTC."
+        caption += f" Times are UTC on {day}."
     shown = [
         [
             {
@@ -111,8 +111,8 @@ def table(
     for line in shown:
         for place, number in enumerate(numeric):
             line[place]["number"] = number
-    caption += f" Columns without any value: {', '.join(nothing)}." if nothing else ""
-    caption += f" The first {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
+    caption += f" Empty columns, left out: {', '.join(nothing)}." if nothing else ""
+    caption += f" First {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
     headings = [
         {"text": heading, "number": number}
         for heading, number in zip(columns, numeric, strict=True)
@@ -141,7 +141,7 @@ def _level(name: str, row: Mapping[str, Any]) -> str | None:
 
 @cache
 def environment() -> jinja2.Environment:
-    """All templates of reports; what is not marked as safe is escaped."""
+    """Load the templates of reports; values are escaped unless marked as safe."""
     folder = resources.files(__package__).joinpath("templates")
     made = jinja2.Environment(
         autoescape=True,
@@ -157,7 +157,7 @@ def environment() -> jinja2.Environment:
         "duration": _duration,
         "name": _name,
         "signed": _signed,
-        "alike": alike,
+        "merged": merge_findings,
         "ranges": ranges,
         "when": when,
         "long": _long,
@@ -166,12 +166,12 @@ def environment() -> jinja2.Environment:
 
 
 def number(value: float | None) -> str:
-    """A number with thin spaces between its thousands; a dash where it is not known."""
+    """Format a number with thin spaces between thousands; ``-`` if unknown."""
     return MISSING if value is None else f"{value:,}".replace(",", THIN_SPACE)
 
 
 def when(moment: str | None) -> str:
-    """An ISO time for people, to the second; the zone is always UTC."""
+    """Format an ISO time for reading, to the second, in UTC."""
     return MISSING if moment is None else f"{moment[:10]} {moment[11:19]} UTC"
 
 
@@ -186,7 +186,7 @@ def _duration(milliseconds: float | None) -> str:
 
 
 def _long(value: object) -> str:
-    """The class of a cell with a word that paper may have no room for: only such words may be broken."""
+    """Return the CSS class of cells with very long words, which may be broken on paper."""
     return "sr-long" if max(map(len, str(value).split()), default=0) > _LONGEST_WORD else ""
 
 

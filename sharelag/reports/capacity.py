@@ -1,4 +1,4 @@
-"""Capacity: whether groups keep up, and what more members or another assignor would do, simulated from now on."""
+"""Capacity: whether groups keep up, and simulations of more members or another assignor."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
-from sharelag.reports.case import Case
+from sharelag.reports.inputs import Case
 from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.charts.text import number
 from sharelag.workbench.show import verdict
 
-#: By what it is decided.
+#: The measure that decides which variant is better.
 _DECISIVE = "age_p95_ms"
-#: What the variants are compared to.
+#: The variant that the others are compared with.
 _NOW = "as it is"
-#: How sure it is that less was finished than arrived.
+#: How certain it is that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
-#: Assumptions of `sharelag.whatif.from_cluster` without which nobody could say what is better.
+#: Assumptions of `sharelag.whatif.from_cluster` that the choice of a variant depends on.
 _DECIDES = re.compile(
-    r"^1 ms of work for each record, since|since the members of the group are not known$|rates are not known$"
+    r"^1 ms of work for each record, since"
+    r"|since the members of the group are not known$"
+    r"|rates are not known$"
 )
 
 
 def headroom(case: Case) -> list[dict[str, Any]]:
-    """Of each group its rates, members and what its lag crowds around; None where that is not known.
+    """Collect each group's rates, members and where its lag is concentrated; None if unknown.
 
     Returns
     -------
     list of dict
-        The group with the highest arrivals first. Rates are records a second, sums over the share
-        partitions; unknown where one of them is. ``falls_behind`` is "no", "maybe" (by chance, or
-        what arrived cannot be delivered), "clearly", or None where the rates do not tell it.
+        The group with the highest arrival rate first. Rates are records per second, summed over
+        the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by
+        chance, or what arrived cannot be delivered), "clearly", or None if the rates cannot tell.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
@@ -72,24 +74,25 @@ def headroom(case: Case) -> list[dict[str, Any]]:
 
 
 def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
-    """Who finished less than arrived, and where nobody works: the headline of a review of capacity.
+    """Write the headline of a capacity report: groups that fall behind or have no members.
 
     Parameters
     ----------
     rows : list of dict
-        As `headroom` gives them.
+        As `headroom` returns them.
     wrong : str, optional
-        What else is wrong, in a sentence: told where the review itself finds nothing.
+        Another problem, in a sentence: used if the report itself finds none.
     """
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]
     empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
     sentences = [_kept_up(known, behind)]
     if known and (others := len(rows) - len(known)):
-        sentences.append(f"Of {others} more the rates are not known.")
+        sentences.append(f"The rates of {others} more are unknown.")
     if empty:
         more = f" and {len(empty) - 1} more" if empty[1:] else ""
-        sentences.append(f"Now nobody is in {empty[0]}{more}, which {'lag' if more else 'lags'}.")
+        verbs = ("have", "lag") if more else ("has", "lags")
+        sentences.append(f"{empty[0]}{more} {verbs[0]} no members now and {verbs[1]}.")
     if wrong is not None and not behind and not empty:
         sentences.append(wrong)
     return " ".join(sentences)
@@ -97,26 +100,23 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
 
 def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
     if not known:
-        return "How fast records arrive and are finished is not known of any share group."
+        return "The rates at which records arrive and are finished are unknown for every group."
     unclear = any(row["falls_behind"] == _MAYBE for row in known)
     if behind:
         worst = max(behind, key=lambda row: row["arrival_rate"] - row["completion_rate"])
-        rates = f"{worst['completion_rate']:.3g} of {worst['arrival_rate']:.3g} records a second"
+        rates = f"{worst['completion_rate']:.3g} of {worst['arrival_rate']:.3g} records/s"
         if len(known) == 1:
-            return f"{worst['group_id']} finished less than arrived: {rates}."
-        more = " at worst" if len(behind) > 1 else ""
-        less = f"{'clearly ' if unclear else ''}finished less than arrived"
-        return f"{len(behind)} of {_counted(len(known))} {less}: {worst['group_id']} {rates}{more}."
-    if unclear:
-        who = (
-            f"None of {_counted(len(known))} clearly fell"
-            if len(known) > 1
-            else "1 share group did not clearly fall"
+            return f"{worst['group_id']} fell behind: it finished {rates}."
+        clearly = "clearly " if unclear else ""
+        which = "the worst, " if len(behind) > 1 else ""
+        return (
+            f"{len(behind)} of {_counted(len(known))} {clearly}fell behind: "
+            f"{which}{worst['group_id']}, finished {rates}."
         )
-        return f"{who} behind what arrived."
-    return (
-        f"{'All ' if len(known) > 1 else ''}{_counted(len(known))} finished no less than arrived."
-    )
+    if unclear:
+        who = f"None of {_counted(len(known))}" if len(known) > 1 else "The share group has not"
+        return f"{who} clearly {'fell' if len(known) > 1 else 'fallen'} behind."
+    return f"{f'All {len(known)} share groups' if len(known) > 1 else 'The share group'} kept up."
 
 
 def _counted(groups: int) -> str:
@@ -131,7 +131,7 @@ def _sum(values: list[float | None]) -> float | None:
 def _falls_behind(
     arrival: float | None, completion: float | None, mine: list[dict[str, Any]]
 ) -> str | None:
-    """Whether a group finished less than arrived, by the share partitions of it that did."""
+    """Return how clearly a group finished less than arrived, by its share partitions that did."""
     if arrival is None or completion is None:
         return None
     if completion >= arrival:
@@ -139,12 +139,12 @@ def _falls_behind(
     short = [one for one in mine if one["completion_rate"] < one["arrival_rate"]]
     if any(_is_clear(one) for one in short):
         return _CLEARLY
-    # Where records of the state topic are missing, at least so much was finished.
+    # Where records of the state topic are missing, the completion rate is a lower bound.
     return None if any(one["breaks"] for one in short) else _MAYBE
 
 
 def _is_clear(one: Mapping[str, Any]) -> bool:
-    """Less was finished by more than chance may turn, and not since nothing was left to deliver."""
+    """Return whether the shortfall exceeds chance, and something was left to deliver."""
     if one["breaks"]:
         return False
     never_began = one["drain"] == UNKNOWN and one["oldest_offset"] is None
@@ -154,11 +154,11 @@ def _is_clear(one: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Variants of a group, the first being as it is."""
+    """Variants of a group; the first is the group as it is."""
 
     group: str
     rows: list[dict[str, Any]]
-    words: str  # which is better, if the runs say so, and what has to be assumed for that
+    words: str  # the better variant, if the runs show one, and the assumptions behind it
     assumed: tuple[str, ...]
     seeds: int
 
@@ -171,20 +171,20 @@ def propose(
     minutes: float = 10,
     seeds: int = 5,
 ) -> Proposal:
-    """Simulate variants of the group of a case.
+    """Simulate variants of one group.
 
     Parameters
     ----------
     case : Case
-        Of several groups the one with the largest lag is taken.
+        If it has several groups, the one with the largest lag is simulated.
     members : sequence of int
-        Numbers of members to try; without any, half more and twice as many.
+        Numbers of members to try; by default 1.5 times and twice as many.
     assignors : sequence of str
-        Others to try than Kafka's.
+        Assignors to try beside Kafka's own.
     minutes : float
-        How long each simulation goes on.
+        Simulated time.
     seeds : int
-        How many simulations of each variant.
+        Number of simulations of each variant.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def propose(
     tried = list(members) or sorted({max(now + 1, round(now * 1.5)), max(now * 2, 2)})
     made = {_NOW: scenario}
     made |= variants(scenario, members=tried)
-    if now:  # else there is nothing that an assignor could assign
+    if now:  # without members there is nobody to assign to
         made |= variants(
             scenario, assignors=[name for name in assignors if name != scenario.assignor]
         )
@@ -214,7 +214,7 @@ def _group(case: Case) -> str:
     known = [row for row in lags if row["lag_sum"] is not None]
     if not known:
         raise InputError(
-            "of no group the lag is known: choose a group that has finished something (group)"
+            "no group has a known lag: choose a group that has finished something (group)"
         )
     return str(max(known, key=lambda row: (row["lag_sum"], row["group_id"]))["group_id"])
 
@@ -246,13 +246,14 @@ def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _interval(row: dict[str, Any] | None, told: Callable[[float], str]) -> str | None:
+def _interval(row: dict[str, Any] | None, text: Callable[[float], str]) -> str | None:
     if row is None or row["difference"] is None or row["low"] is None:
         return None
     if row["difference"] == row["low"] == row["high"] == 0:
         return "the same"
     difference, half = row["difference"], (row["high"] - row["low"]) / 2
-    return f"{'+' if difference > 0 else '-' if difference < 0 else ''}{told(abs(difference))} ± {told(half)}"
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    return f"{sign}{text(abs(difference))} ± {text(half)}"
 
 
 def _words(
@@ -260,24 +261,21 @@ def _words(
 ) -> str:
     best = found.winner(_DECISIVE)
     if best is None:
-        said = "no variant is better than all others by the age of the oldest record: the runs do not say so of any"
+        words = "no variant clearly beats all others by the age of the oldest record"
     else:
         by_name = {row["variant"]: row for row in rows}
         won, now = by_name[best], by_name[_NOW]
-        ages = f"the p95 age of its oldest record is {_span(won)}" + (
-            f" instead of {_span(now)}" if won != now else ""
-        )
-        even = (
-            ""
-            if won["drained"][0] != "0"
-            else f". In none of its runs is the lag gone within {minutes:g} min: try more"
-        )
-        said = f"{'leave it as it is' if best == _NOW else f'take {best}'}, better than all others tried: {ages}{even}"
+        words = "leave it as it is" if best == _NOW else f"choose {best}"
+        words += ", which beats all others tried: "
+        words += f"the p95 age of its oldest record is {_span(won)}"
+        words += f" instead of {_span(now)}" if won != now else ""
+        if won["drained"][0] == "0":
+            words += f". None of its runs clears the lag within {minutes:g} min: try more members"
     if not decides:
-        return f"{group}: {said}."
+        return f"{group}: {words}."
     assumed = "; ".join(one.partition(", since")[0] for one in decides)
-    return f"{group}: what is best rests on an assumption ({assumed}). If it holds, {said}."
+    return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."
 
 
 def _span(row: dict[str, Any]) -> str:
-    return "not known" if row["age_p95_ms"] is None else duration(row["age_p95_ms"])
+    return "unknown" if row["age_p95_ms"] is None else duration(row["age_p95_ms"])

@@ -1,9 +1,9 @@
-"""The story of the report notebooks: one function a part, short enough for a cell.
+"""The contents of the report notebooks: one function per cell.
 
-case = story.read(capture="incident-42")
-told = story.verdict(case)
-story.headline(told)
-story.causes(told)
+case = cells.read(capture="incident-42")
+told = cells.verdict(case)
+cells.headline(told)
+cells.causes(told)
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow as pa
 from sharelag.durations import duration, parse_duration
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.reports import capacity, incident, kept, past
-from sharelag.reports.alike import troubles
+from sharelag.reports import capacity, history, incident, retention
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, table
 from sharelag.reports.capacity import Proposal, propose
-from sharelag.reports.case import Case, read
+from sharelag.reports.findings import group_findings
+from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables import report_views
 from sharelag.workbench import charts, show
@@ -61,43 +61,45 @@ __all__ = [
     "window_heat",
     "windows",
 ]
-#: Whose windows are shown offset by offset: those with the largest lag.
+#: How many share partitions are shown offset by offset: those with the largest lag.
 MOST_WINDOWS = 8
 
 
 def headline(told: Mapping[str, Any]) -> Block:
-    """How it is, in a sentence; carries the verdict to `sharelag report`."""
+    """Show the verdict in a sentence; carries the verdict to `sharelag report`."""
     words = f"{told['level'].upper()}: {show.terminal(told['headline'])}"
     return block("headline", words, {VERDICT_MIME: told}, verdict=told)
 
 
 def happened(case: Case, told: Mapping[str, Any]) -> Block:
-    """What has happened since a moment, as the headline; carries the verdict to `sharelag report`."""
+    """Show what happened since a moment as the headline; carries the verdict as well."""
     return headline({**told, "headline": incident.happened(case, told)})
 
 
 def changes(told: Mapping[str, Any]) -> Block:
-    """What changed since the report before."""
-    return block("changes", "What changed since the report before.", changes=told["changes"])
+    """Show what changed since the previous report."""
+    return block("changes", "What changed since the previous report.", changes=told["changes"])
 
 
 def groups(told: Mapping[str, Any]) -> Block:
-    """The groups, the worst first."""
+    """Show the groups, the worst first."""
     return block("groups", "Share groups, the worst first.", groups=told["groups"])
 
 
 def causes(told: Mapping[str, Any]) -> Block:
-    """Why they lag: causes with their evidence, and what to do."""
-    return block("causes", "Why the groups lag.", found=troubles(told["groups"], told["rules"]))
+    """Show why the groups lag: causes with evidence and advice."""
+    return block(
+        "causes", "Why the groups lag.", found=group_findings(told["groups"], told["rules"])
+    )
 
 
 def unknown(told: Mapping[str, Any]) -> Block:
-    """What the report cannot know."""
+    """Show what the report cannot know."""
     return block("unknown", "\n".join(told["unknown"]), sentences=told["unknown"])
 
 
 def progress(case: Case) -> Block:
-    """Age, rates and time to drain of each share partition, the oldest first."""
+    """Show age, rates and time to drain of each share partition, the oldest first."""
     rows = sorted(
         show.plain_rows(case.evidence.progress),
         key=lambda row: (
@@ -107,27 +109,30 @@ def progress(case: Case) -> Block:
             row["partition"],
         ),
     )
-    caption = "Rates are records a second; margin is the time until the oldest unfinished record may be deleted."
-    return table(rows, report_views.PROGRESS.columns, caption, "There is no share partition.")
+    caption = (
+        "Rates are records per second; margin is the time until the oldest unfinished record may "
+        "be deleted."
+    )
+    return table(rows, report_views.PROGRESS.columns, caption, "There are no share partitions.")
 
 
 def lag_over_time(case: Case) -> Chart:
-    """The lag of the share partitions with the largest, moment by moment."""
-    return _chart(charts.lag_over_time_figure, charts.lag_over_time_records(past.timeline(case)))
+    """Chart the share partitions with the largest lag over time."""
+    return _chart(charts.lag_over_time_figure, charts.lag_over_time_records(history.timeline(case)))
 
 
 def parts(case: Case) -> Chart:
-    """What the lag consists of."""
+    """Chart what the lag consists of."""
     return _chart(charts.decomposition_figure, charts.decomposition_records(case.evidence.lag))
 
 
 def drain(case: Case) -> Chart:
-    """When each share partition has caught up."""
+    """Chart when each share partition will have caught up."""
     return _chart(charts.drain_figure, charts.drain_records(case.evidence.progress))
 
 
 def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
-    """The windows of the share partitions with the largest lag, offset by offset, now and back in time."""
+    """Show the windows with the largest lag, offset by offset, now and back in time."""
     from sharelag_widgets import WindowStrip
 
     lag = case.evidence.lag
@@ -137,41 +142,43 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
     )
     chosen = [(row["group_id"], row["topic_id"], row["partition"]) for row in order[:most]]
     return WindowStrip.of(
-        _shown(past.windows_at(case, chosen), chosen), ends=lag, title="Windows, offset by offset"
+        _shown(history.windows_at(case, chosen), chosen),
+        ends=lag,
+        title="Windows, offset by offset",
     )
 
 
 def rates(case: Case) -> Chart:
-    """How fast records arrive, and how fast they are finished, by share partition."""
+    """Chart how fast records arrive and are finished, by share partition."""
     return _chart(charts.rates_figure, charts.rates_records(case.evidence.progress))
 
 
 def rates_over_time(case: Case) -> Chart:
-    """How fast records arrived and were finished, moment by moment."""
+    """Chart how fast records arrived and were finished over time."""
     return _chart(
-        charts.rates_over_time_figure, charts.rates_over_time_records(past.timeline(case))
+        charts.rates_over_time_figure, charts.rates_over_time_records(history.timeline(case))
     )
 
 
 def cause_spans(case: Case) -> Chart:
-    """Since when each cause holds."""
+    """Chart since when each cause holds."""
     at = case.evidence.as_of
     return _chart(charts.cause_figure, charts.cause_records(explain(case.evidence), at), as_of=at)
 
 
 def window_heat(case: Case) -> Chart:
-    """How wide each window was, over time."""
-    return _chart(charts.window_heat_figure, past.window_heat(case, past.signs(case)))
+    """Chart the width of each window over time."""
+    return _chart(charts.window_heat_figure, history.window_heat(case, history.signs(case)))
 
 
 def spans(case: Case) -> Chart:
-    """How full the windows are."""
+    """Chart how full the windows are."""
     records = charts.window_span_records(case.evidence.lag, case.evidence.settings)
     return _chart(charts.window_span_figure, records)
 
 
 def deliveries(case: Case) -> Chart:
-    """How often offsets were delivered."""
+    """Chart how often offsets were delivered."""
     windows = case.evidence.windows
     records = charts.delivery_count_records(windows, case.evidence.as_of)
     limits = {
@@ -183,128 +190,133 @@ def deliveries(case: Case) -> Chart:
 
 
 def lorenz(case: Case) -> Chart:
-    """How unevenly the lag is spread."""
+    """Chart how unevenly the lag is spread."""
     return _chart(charts.lorenz_figure, charts.lorenz_records(case.evidence.lag))
 
 
 def assignments(case: Case) -> Chart | Block:
-    """Who may fetch what, in the group with members that has the most lag."""
+    """Chart the assignment of the group with the most lag among those with members."""
     lags = rollup_arrow(case.evidence.lag, "group").to_pylist()
     peopled = set(case.evidence.members.column("group_id").to_pylist())
     chosen = [row for row in lags if row["group_id"] in peopled]
     if not chosen:
         words = (
-            "Nobody is in any of the groups."
+            "None of the groups has members."
             if case.evidence.groups.num_rows
-            else "Members are not known here."
+            else "The members of the groups are unknown."
         )
         return block("sentence", words, words=words)
-    # A matrix is of one group.
+    # The chart shows one group.
     of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
     return _chart(charts.assigned_figure, charts.assigned_records(of.members, of.lag))
 
 
 def signs(case: Case) -> Block:
-    """What happened to each share partition since the beginning, the first sign of trouble first."""
-    found = past.signs(case)
-    rows, is_whole = show.plain_rows(found), past.is_whole(case, found)
-    shown = [row for row in rows if any(row[name] for name in past.FIRST)]
-    caption = "When it happened first since then, and how many offsets were given back, archived or finished."
-    others = f"Nothing of it happened in {len(rows) - len(shown)} other share partitions."
-    nothing = past.as_far_as_known(others, is_whole) if shown else ""
-    empty = past.as_far_as_known(
-        "No offset was given back or archived since then, and nothing was reset.", is_whole
+    """Show what happened to each share partition, the earliest sign of trouble first."""
+    found = history.signs(case)
+    rows, is_whole = show.plain_rows(found), history.is_whole(case, found)
+    shown = [row for row in rows if any(row[name] for name in history.FIRST)]
+    caption = (
+        "The first time of each, and how many offsets were released, archived or finished since "
+        "the beginning."
+    )
+    count = len(rows) - len(shown)
+    others = f"None of this happened in {count} other share partition{'s' * (count != 1)}."
+    nothing = history.as_far_as_known(others, is_whole) if shown and count else ""
+    empty = history.as_far_as_known(
+        "No offset was released or archived, and no share partition was reset.", is_whole
     )
     return table(shown, report_views.SIGNS.columns, f"{caption} {nothing}".strip(), empty)
 
 
 def moved(case: Case) -> Block:
-    """The share partitions then and now."""
+    """Show the share partitions then and now."""
     rows = show.plain_rows(case.bench.diff(case.evidence.as_of - case.known_span).table)
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
-        caption += f" Of {unknown} share partitions it is not known what they were then."
+        caption += f" The earlier state of {unknown} share partitions is unknown."
     return table(
-        moving,
-        report_views.MOVED.columns,
-        caption,
-        f"Nothing is known to have changed since then. {caption}",
+        moving, report_views.MOVED.columns, caption, f"No known changes since then. {caption}"
     )
 
 
 def headroom(case: Case) -> Block:
-    """How each group's work compares to what arrives."""
+    """Compare what each group finishes with what arrives."""
     caption = (
-        "Records a second over the time looked at. A group that keeps up finishes what arrives: what more it could do, "
-        "only a backlog or a simulation shows."
+        "Records per second over the time of the report. A group that keeps up finishes what "
+        "arrives; only a backlog or a simulation shows how much more it could finish."
     )
     return table(
-        capacity.headroom(case), report_views.HEADROOM.columns, caption, "There is no share group."
+        capacity.headroom(case),
+        report_views.HEADROOM.columns,
+        caption,
+        "There are no share groups.",
     )
 
 
 def reclaimable(case: Case) -> Block:
-    """What of the logs no share group needs any more."""
-    rows = [row for row in kept.reclaimable(case) if row["reclaimable"] != 0]
+    """Show which parts of the logs no share group needs any more."""
+    rows = [row for row in retention.reclaimable(case) if row["reclaimable"] != 0]
     caption = (
-        "Offsets from the log start to the lowest start offset of the share groups, and whose that is; not known where "
-        "one of them has fetched nothing yet. Kafka deletes by retention alone. Consumer groups and other readers are "
-        "not known here: this is of use for topics that only share groups read."
+        "Offsets from the log start to the lowest start offset of the share groups, and the group "
+        "that has it; unknown if one of them has fetched nothing yet. Kafka deletes by retention "
+        "only. Consumer groups and other readers are not considered: use this for topics that only "
+        "share groups read."
     )
     if case.bench.choice.groups:
-        caption += " Of the chosen groups only: another one may be further back."
+        caption += " Only the chosen groups are considered: another one may be further back."
     return table(
         rows,
         report_views.RECLAIMABLE.columns,
         caption,
-        "Every log begins where a share group still needs it.",
+        "Share groups still need every log from its start.",
     )
 
 
 def archived(case: Case, age: str | float) -> Block:
-    """List what would be archived if records were given up at an age (``7d``, or seconds)."""
+    """Show what would be archived if records were given up at an age (``7d``, or seconds)."""
     ttl = parse_duration(age, bare="s")
     caption = (
-        f"Unfinished offsets whose records are {duration(ttl / timedelta(milliseconds=1))} old "
-        "or older. Kafka has no such setting yet. Where the age of a record is not known, "
-        "it lies between those of records and ends of logs that are."
+        "Unfinished offsets whose records are at least "
+        f"{duration(ttl / timedelta(milliseconds=1))} old. Kafka has no such setting yet. An "
+        "unknown age is bounded by those of neighbouring records and of log ends."
     )
     return table(
-        kept.archived(case, ttl),
+        retention.archived(case, ttl),
         report_views.ARCHIVED.columns,
         caption,
-        "There is no share group.",
+        "There are no share groups.",
     )
 
 
 def keeping_up(case: Case, told: Mapping[str, Any]) -> Block:
-    """Whether the groups keep up, as the headline; carries the verdict to `sharelag report`."""
+    """Show whether the groups keep up as the headline; carries the verdict as well."""
     wrong = told["headline"] if told["level"] in ("warning", "critical") else None
     return headline({**told, "headline": capacity.keeping_up(capacity.headroom(case), wrong)})
 
 
 def only(case: Case, group: str) -> Case:
-    """The same of one group; what was said before was of others."""
+    """Restrict a case to one group, without the previous verdict."""
     return replace(case, evidence=of_group(case.evidence, group), previous=None)
 
 
 def proposal(case: Case, **tried: Any) -> Proposal:
-    """What other numbers of members and other assignors would do; see `sharelag.reports.capacity.propose`."""
+    """Simulate other numbers of members and assignors; see `sharelag.reports.capacity.propose`."""
     return propose(case, **tried)
 
 
 def compared(made: Proposal) -> Block:
-    """The variants beside each other."""
+    """Show the variants side by side."""
     caption = (
-        f"{made.group}, simulated: means of {made.seeds} runs. Against now: variant less the group as it is, run for "
-        "run, and half of the interval of 95 % confidence."
+        f"{made.group}, simulated: means of {made.seeds} runs. Against now: variant minus the "
+        "group as it is, in paired runs, ± half of the 95 % confidence interval."
     )
-    return table(made.rows, report_views.COMPARED.columns, caption, "Nothing was tried.")
+    return table(made.rows, report_views.COMPARED.columns, caption, "Nothing was simulated.")
 
 
 def assumptions(made: Proposal) -> Block:
-    """What had to be assumed for it."""
+    """Show the assumptions of a proposal."""
     return block("unknown", "\n".join(made.assumed), sentences=made.assumed)
 
 
@@ -313,7 +325,7 @@ def _chart(figure: Callable[..., Any], records: pa.Table, **more: Any) -> Chart:
 
 
 def _shown(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
-    """The share partitions in the order of their lag: the strip begins with the first."""
+    """Sort moments by the lag of their share partition: the strip begins with the first."""
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}
     order = pa.array([place[one] for one in zip(*names, strict=True)], pa.int64())

@@ -1,4 +1,4 @@
-"""Changes since the report before, as plain values for JSON."""
+"""Changes since the previous report, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.replay.moment import parse_time
-from sharelag.reports.case import Case
+from sharelag.reports.inputs import Case
 
 
 def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The same groups in the report before; what it did not know is None here, too.
+    """Compare the groups with those of the previous report; what was unknown then is None.
 
     Parameters
     ----------
     case : Case
     was, now : mapping
-        Verdicts of this format.
+        Verdicts of the current format.
 
     Returns
     -------
     dict
-        ``comparable``: whether anything is compared, else ``why`` not; ``groups``, those that are
-        new or gone, too; the causes that are new, gone and lasting.
+        ``comparable``: whether the reports can be compared, else ``why`` not; ``groups``, new and
+        gone ones included; the causes that are new, gone and lasting.
     """
     apart = {
         "since": was["as_of"],
@@ -35,9 +35,9 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
         "gone_causes": [],
     }
     if was.get("cluster_id") != now["cluster_id"]:
-        return apart | {"why": "it is of another cluster"}
+        return apart | {"why": "it is about another cluster"}
     if was["as_of"] >= now["as_of"]:
-        return apart | {"why": "it is not earlier"}
+        return apart | {"why": "it is not earlier than this one"}
     before = {group["group_id"]: group for group in was["groups"]}
     moved = _moved(case, was["as_of"])
     rows = [
@@ -90,7 +90,7 @@ def _change(
 
 
 def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
-    """Of each group what was finished since, and how many share partitions were initialised anew or altered."""
+    """Return what each group finished since, and how many of its share partitions were reset."""
     table = case.bench.diff(parse_time(since)).table
     table = table.append_column(
         "resets", pc.equal(table.column("change"), "reset").cast(pa.int64())
@@ -108,7 +108,7 @@ def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _causes(told: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _causes(verdict: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
     return {
         (group["group_id"], cause["cause"], cause["topic"], cause["partition"]): {
             "group_id": group["group_id"],
@@ -117,6 +117,6 @@ def _causes(told: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
                 for name in ("cause", "severity", "topic", "partition", "summary", "held", "since")
             },
         }
-        for group in told["groups"]
+        for group in verdict["groups"]
         for cause in group["causes"]
     }

@@ -1,4 +1,4 @@
-"""The cluster that an input is of: clusters may share names, and are not compared with each other."""
+"""The cluster of an input: reports of different clusters are never compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sharelag.sources.open import captured
 
 
 def cluster_of(source: Input) -> str | None:
-    """Kafka's id of the cluster that an input is or was of; None where the input does not tell it."""
+    """Return Kafka's id of the input's cluster; None if the input does not have it."""
     if isinstance(source, ArchiveInput):
         return source.info().cluster_id
     if isinstance(source, CaptureInput):
@@ -23,7 +23,7 @@ def cluster_of(source: Input) -> str | None:
 
 
 def cluster_in(folder: str | Path) -> str | None:
-    """The same of a capture or an archive; None where there is none: who reads it will say that."""
+    """Return the cluster id of a capture or an archive; None if it cannot be read."""
     with suppress(ShareLagError, OSError):
         return cluster_of(captured(Path(folder)))
     return None

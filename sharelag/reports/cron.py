@@ -1,8 +1,8 @@
-"""Cron's five fields, written so that every scheduler understands the same by them.
+"""Cron expressions of five fields in a form that every scheduler reads the same way.
 
 Crontabs, robfig/cron (Kubernetes), croniter (Airflow, jupyter-scheduler) and systemd agree on
-numbers, lists, ascending ranges and steps of them. What only some know is written out where it
-means the same, and refused where it does not.
+numbers, lists, ascending ranges and steps of them. Anything else is rewritten in these terms, or
+rejected if schedulers disagree about it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ALLOWED = re.compile(
     re.I,
 )
 _EXTENSION = re.compile(r"[?#LW]", re.I)
-#: A part of a field that all of them read alike: every n-th, a number, an ascending range.
+#: A part of a field that all schedulers read the same way: step, number, ascending range.
 _PLAIN = re.compile(r"\*(?:/\d+)?|(\d+)(?:-(\d+)(?:/\d+)?)?")
 
 
 def cron_for_all(cron: str) -> str:
-    """The expression with numbers for names, 0 for Sunday, and lists for ranges that go round.
+    """Rewrite an expression: numbers for names, 0 for Sunday, lists for ranges that wrap.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def cron_for_all(cron: str) -> str:
     Raises
     ------
     InputError
-        It is none, names no moment, or schedulers read it in different ways.
+        It is not valid, never matches, or schedulers read it in different ways.
     """
     fields = cron.split()
     if len(fields) == _EVERY_FIELD and any(_EXTENSION.search(field) for field in _unnamed(fields)):
         raise InputError(
-            f"{cron!r} has a sign (L, W, # or ?) that some schedulers do not know or read as something else: name "
-            "the days by number"
+            f"{cron!r} uses L, W, # or ?, which some schedulers do not support or read "
+            "differently: write the days as numbers"
         )
     whole = len(fields) == _EVERY_FIELD and all(
         _ALLOWED.fullmatch(field) and (field == "*" or "*" not in field.split(","))
@@ -55,15 +55,15 @@ def cron_for_all(cron: str) -> str:
     )
     if not whole or not croniter.is_valid(" ".join(fields)):
         raise InputError(
-            f"{cron!r} is no cron expression of five fields: give minute, hour, day, month and weekday, such as "
-            "'30 6 * * *'"
+            f"{cron!r} is not a cron expression of five fields: write minute, hour, day, month "
+            "and weekday, such as '30 6 * * *'"
         )
     expanded = croniter.expand(" ".join(fields))[0]
     days = (fields[_DAY], fields[_WEEKDAY])
     if "*" not in days and any(one.startswith("*") for one in days):
         raise InputError(
-            f"{cron!r} has a step of all days beside other days: some schedulers take the days of both, some "
-            "of either; name the days by number"
+            f"{cron!r} combines a step such as */2 with other days, which some schedulers join "
+            "by 'and' and some by 'or': write the days as numbers"
         )
     plain = " ".join(
         field if _is_plain(field, place) else _listed(expanded[place])
@@ -72,25 +72,27 @@ def cron_for_all(cron: str) -> str:
     try:
         croniter(plain, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
     except CroniterBadDateError:
-        raise InputError(f"{cron!r} names a day that never comes: name another one") from None
+        raise InputError(f"{cron!r} never matches: choose another day") from None
     return plain
 
 
 def zone_checked(zone: str | None) -> str | None:
-    """A time zone by its name in the IANA database, such as Europe/Berlin.
+    """Return a time zone if it is a name in the IANA database, such as Europe/Berlin.
 
     Raises
     ------
     InputError
-        There is none of that name.
+        It is not in the database.
     """
     if zone is not None and zone not in available_timezones():
-        raise InputError(f"{zone!r} is no time zone: name one such as Europe/Berlin or Etc/UTC")
+        raise InputError(
+            f"unknown time zone {zone!r}: write a name such as Europe/Berlin or Etc/UTC"
+        )
     return zone
 
 
 def calendar(cron: str, zone: str | None = None) -> str:
-    """The lines of systemd's ``OnCalendar=`` for an expression of `cron_for_all`, see systemd.time(7)."""
+    """Write an expression of `cron_for_all` as ``OnCalendar=`` lines; see systemd.time(7)."""
     minute, hour, day, month, weekday = croniter.expand(cron)[0]
 
     def some(values: list[Any], name: Callable[[int], str] = lambda value: f"{value:02d}") -> str:
@@ -99,7 +101,7 @@ def calendar(cron: str, zone: str | None = None) -> str:
     time = f"{some(hour)}:{some(minute)}:00" + (f" {zone}" if zone else "")
     days = f"*-{some(month)}-{some(day)} {time}"
     week = f"{some(weekday, lambda value: _NAMES[value])} *-{some(month)}-* {time}"
-    # Cron takes either day where both are named.
+    # Cron matches either day if both are set.
     lines = ([week] if weekday != ["*"] else []) + (
         [days] if day != ["*"] or weekday == ["*"] else []
     )
@@ -107,7 +109,7 @@ def calendar(cron: str, zone: str | None = None) -> str:
 
 
 def _unnamed(fields: list[str]) -> list[str]:
-    """Fields without names of months and days, in which an L would be no sign."""
+    """Remove the names of months and days, whose letters are no extensions."""
     return [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
 
 

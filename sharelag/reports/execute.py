@@ -1,4 +1,4 @@
-"""Run a notebook by papermill, in a kernel of this Python, with client settings beside the parameters."""
+"""Run a notebook with papermill, in a kernel of this Python; client settings stay out of it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import PROPERTIES, scrubbed
 
 _LOG = logging.getLogger(__name__)
-#: Nobody watches: what takes longer than this would go on for ever.
+#: The default time limit of a cell; an unattended run must end.
 CELL_SECONDS = 3600
-#: The name of a socket has 107 bytes at most.
+#: The path of a Unix socket has at most 107 bytes.
 _LONGEST_FOLDER = 80
 
 
 class Executed(NamedTuple):
-    """A notebook that was run, without secrets."""
+    """An executed notebook, without secrets."""
 
-    notebook: Any  # nbformat's
-    error: str | None  # in one line; None: it ran to its end
+    notebook: Any  # nbformat.NotebookNode
+    error: str | None  # one line; None: it ran to its end
 
     @property
     def verdict(self) -> dict[str, Any] | None:
-        """What it says of the share groups; None where it did not come to that."""
+        """Its verdict; None if it failed before."""
         outputs = (output for cell in self.notebook.cells for output in cell.get("outputs", []))
         found = [
             output["data"][VERDICT_MIME]
@@ -55,17 +55,17 @@ def execute(
     ----------
     path : pathlib.Path
     out : pathlib.Path
-        Where the executed notebook goes, cell by cell; after a failure with what it had got to.
+        The executed notebook, written cell by cell, also after a failure.
     parameters : mapping
-        None of them a secret.
+        Must not hold secrets.
     properties : mapping
-        Client properties; they reach the kernel in its environment, which nobody writes down.
+        Client properties; passed in the kernel's environment, so they are never written down.
     secrets : iterable of str
-        Taken out of what is left behind.
+        Removed from the executed notebook.
     cell_seconds : int
-        A cell that takes longer fails: others may be waiting for this run.
+        A cell that takes longer fails.
     """
-    # They take a second, which what only looks at reports need not wait for.
+    # These imports take a second; commands that only list reports need not wait for them.
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -73,15 +73,14 @@ def execute(
 
     error = None
     try:
-        # Beside the notebook: should we be killed, all of it goes away together.
+        # Beside the notebook, so that after a kill everything is removed together.
         near = out.resolve().parent if len(str(out.resolve().parent)) < _LONGEST_FOLDER else None
         with (
             TemporaryDirectory(prefix=".k-", dir=near, ignore_cleanup_errors=True) as private,
             _environment(properties, private),
         ):
-            # Sockets in a folder of ours instead of ports, which everybody on the machine could
-            # connect to. Without a name they would lie in the working folder, where another run may
-            # have the same.
+            # Sockets in a private folder instead of ports, which every user of the machine could
+            # connect to. The default is the working directory, where runs would collide.
             sockets = {
                 "transport": "ipc",
                 "ip": f"{private}/kernel",
@@ -97,25 +96,24 @@ def execute(
                 progress_bar=False,
                 config=config,
                 execution_timeout=cell_seconds,
-                # What matters of a failure is in the notebook.
+                # The notebook has what matters about a failure.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )
     except papermill.PapermillExecutionError as failed:
-        error = _told(failed.ename, failed.evalue)
+        error = _message(failed.ename, failed.evalue)
     except DeadKernelError:
         error = (
-            "the kernel died, perhaps for want of memory: report on fewer groups, or give it more"
+            "the kernel died, probably out of memory: report on fewer groups, "
+            "or give it more memory"
         )
     except CellTimeoutError:
         error = (
-            f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter time, or give it longer "
-            "(--cell-timeout)"
+            f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter "
+            "time, or raise the limit (--cell-timeout)"
         )
-    except (
-        Exception
-    ) as failed:  # a kernel that does not start, a full disk: a report says that, too
+    except Exception as failed:  # a kernel that does not start, a full disk: reported as well
         _LOG.debug("the notebook could not be run", exc_info=True)
-        error = _told(type(failed).__name__, str(failed))
+        error = _message(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)  # type: ignore[no-untyped-call]
     clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")  # type: ignore[no-untyped-call]
@@ -124,12 +122,12 @@ def execute(
 
 @contextmanager
 def _environment(properties: Mapping[str, str], private: str) -> Iterator[None]:
-    """What the kernel inherits; put back afterwards."""
+    """Set what the kernel inherits, and restore it afterwards."""
     wanted = {
-        # The kernel of this environment, whatever a user's folder calls python3.
+        # Prefer this environment's kernel to any `python3` in the user's folder.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        # No history and no state in a home folder, which a job may not have.
+        # No history or state in a home directory, which a job may not have.
         "JUPYTER_RUNTIME_DIR": private,
         "IPYTHONDIR": private,
     }
@@ -147,8 +145,8 @@ def _environment(properties: Mapping[str, str], private: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _told(kind: str, message: str) -> str:
-    """Our own errors are written for people; of others the kind is worth knowing, too."""
+def _message(kind: str, message: str) -> str:
+    """Return the first line of an error; with its kind unless it is one of ours."""
     first = (re.sub(r"\x1b\[[\d;]*m", "", message).strip().splitlines() or [""])[0]
     from sharelag import errors
 
@@ -156,7 +154,7 @@ def _told(kind: str, message: str) -> str:
 
 
 def _without_failure_notes(notebook: Any) -> Any:
-    """Leave out the red box that papermill puts before a cell that failed; the report says it better."""
+    """Remove the cells with which papermill marks a failure; the report shows it itself."""
     notebook.cells = [
         cell
         for cell in notebook.cells

@@ -1,4 +1,4 @@
-"""The charts of an executed notebook as files, SVG and PNG. A browser on this machine draws them."""
+"""Charts of an executed notebook as SVG and PNG files, drawn by a browser on this machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from sharelag.reports.blocks import PLOTLY_MIME
 
-#: Pixels of a picture's width, and how many times as many a PNG has.
+#: Width of an image in pixels, and the scale of a PNG.
 _WIDTH, _SCALE = 960, 2
-#: Seconds for a picture.
+#: Seconds allowed for an image.
 _PATIENCE = 60
 _BROWSERS = (
     "chromium",
@@ -32,12 +32,12 @@ def draw(notebook: Any, folder: Path) -> str | None:
     ----------
     notebook : nbformat.NotebookNode
     folder : pathlib.Path
-        Gets ``chart-1.svg``, ``chart-1.png`` and so on, in the order of the report.
+        Receives ``chart-1.svg``, ``chart-1.png`` and so on, in the order of the report.
 
     Returns
     -------
     str or None
-        Why there are none, for people; None if there are.
+        Why there are no images; None if there are.
     """
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     charts = [
@@ -51,8 +51,8 @@ def draw(notebook: Any, folder: Path) -> str | None:
         return "kaleido is not installed: pip install 'sharelag[report]'"
     browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
-        return "there is no Chromium or Chrome on this machine, which draws them: install one (apt install chromium)"
-    folder = folder.resolve()  # the browser's page lies elsewhere
+        return "drawing charts needs Chromium or Chrome: install one (apt install chromium)"
+    folder = folder.resolve()  # the browser's page is elsewhere
     folder.mkdir()
     logging.getLogger("kaleido").setLevel(logging.ERROR)
     logging.getLogger("choreographer").setLevel(logging.ERROR)
@@ -70,7 +70,7 @@ def draw(notebook: Any, folder: Path) -> str | None:
         for number, chart in enumerate(charts, 1)
         for form, scale in (("svg", 1), ("png", _SCALE))
     ]
-    # The part of plotly.js that reports have anyway; kaleido would fetch MathJax from elsewhere.
+    # The part of plotly.js that reports include; kaleido would fetch MathJax from the network.
     library = folder / "plotly.js"
     packed = (
         resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
@@ -83,8 +83,11 @@ def draw(notebook: Any, folder: Path) -> str | None:
             specs, kopts=options, cancel_on_error=False
         ):
             raise errors[0]
-    except Exception as error:  # whatever a browser may have: the report holds without pictures
+    except Exception as error:  # browsers fail in many ways; the report is valid without images
         shutil.rmtree(folder)
-        return f"the browser {browser} could not draw them ({type(error).__name__}): see that it starts"
+        return (
+            f"the browser {browser} could not draw the charts ({type(error).__name__}): "
+            "check that it starts"
+        )
     library.unlink()
     return None

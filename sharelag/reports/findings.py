@@ -1,4 +1,4 @@
-"""Findings in several places: each cause and each broken rule once, with all the places that have it."""
+"""Group findings: each cause and each broken rule once, with all the places it was found in."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from sharelag.tables.level import rank
 
-#: Where a rule was broken that is about no group.
+#: The place of a broken rule that concerns no group.
 CLUSTER = "the cluster"
 
 
-def troubles(
+def group_findings(
     groups: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """What is wrong, as `alike` gives it.
+    """Merge the causes and broken rules of a verdict; see `merge_findings`.
 
     Parameters
     ----------
     groups, rules : sequence of mappings
-        Of a verdict; what the rules without a group found is told of `CLUSTER`.
+        Of a verdict; rules without a group belong to `CLUSTER`.
     """
     found = [{"group_id": CLUSTER, **one} for one in rules]
     found += [
@@ -27,43 +27,42 @@ def troubles(
         for group in groups
         for one in (*group["causes"], *group["rules"])
     ]
-    # That nothing was ever fetched is told by the cause with what to do; how bad it is, by the
-    # report's own judgement.
+    # Where nothing was ever fetched, the cause has the advice and the judgement has the level.
     judged = {one["group_id"] for one in found if _is_judgement(one)}
     started = [
         one for one in found if one.get("cause") == "not_started" and one["group_id"] in judged
     ]
     for one in started:
         one["severity"] = "warning"
-    told = {one["group_id"] for one in started}
-    return alike(one for one in found if not (_is_judgement(one) and one["group_id"] in told))
+    explained = {one["group_id"] for one in started}
+    return merge_findings(
+        one for one in found if not (_is_judgement(one) and one["group_id"] in explained)
+    )
 
 
 def _is_judgement(one: Mapping[str, Any]) -> bool:
-    """Records came to share partitions of the group, and nothing was ever fetched."""
+    """Return whether this is the report's own finding that arrived records were never fetched."""
     return bool(one.get("is_own")) and one["rule"] == "lag" and one["level"] == "warning"
 
 
-def alike(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Put together what is told in the same words.
+def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Merge findings with the same text.
 
     Parameters
     ----------
     found : iterable of mappings
-        Causes of a verdict with their ``group_id``, or rules, whose words are another in each
-        place.
+        Causes of a verdict with their ``group_id``, or rules, whose text differs in each place.
 
     Returns
     -------
     list of dict
         The worst first: ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and
-        ``places``: what was given.
+        ``places``: the findings merged.
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
-        is_rule = "rule" in one and not one.get(
-            "is_own"
-        )  # what a report judges by itself has no name
+        # The report's own judgements are not rules that somebody named.
+        is_rule = "rule" in one and not one.get("is_own")
         level = one["level"] if "rule" in one else one["severity"]
         title = one["rule"] if is_rule else one["summary"]
         new = {
@@ -78,7 +77,7 @@ def alike(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ranges(partitions: str) -> str:
-    """Partitions of a cause, ``0,1,2,5``, as ``0-2, 5``; what is no number stays."""
+    """Write partitions such as ``0,1,2,5`` as ``0-2, 5``; anything but numbers stays as it is."""
     runs: list[list[str]] = []
     for one in partitions.split(","):
         follows = (

@@ -1,4 +1,4 @@
-"""The lag and the windows of a case at regular moments, from one reading each."""
+"""Lag, windows and signs of trouble over the time of a report, from one reading each."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from sharelag import schemas
 from sharelag.metrics.signs import SIGNS, signs_arrow
 from sharelag.model import milliseconds
 from sharelag.reading import named
-from sharelag.reports.case import Case
+from sharelag.reports.inputs import Case
 from sharelag.workbench.charts.window_heat import WINDOW_HEAT, window_heat_records
 
-#: Moments of a line (a capture has the ends of topics at sixty), and of a window that people go
-#: through in time.
+#: Moments of a line chart (a capture has end offsets at sixty), and of the window strip.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
-#: What names a share partition.
+#: The key of a share partition.
 KEY = ["group_id", "topic_id", "partition"]
-#: Signs of trouble.
-_NEVER = 2**62  # milliseconds
+#: Columns with the first time of each sign of trouble.
 FIRST = ("first_released", "first_archived", "first_reset")
+_NEVER = 2**62  # milliseconds
 
 
 def timeline(case: Case, moments: int = LINE_MOMENTS) -> pa.Table:
-    """The lag of each share partition at so many moments, as `sharelag.schemas.TIMELINE`."""
+    """Compute each share partition's lag at regular moments (`sharelag.schemas.TIMELINE`)."""
     every = max(case.known_span / moments, timedelta(milliseconds=10))
     return case.bench.timeline(every=every).table
 
 
 def signs(case: Case) -> pa.Table:
-    """What happened to each share partition since the beginning of the case, as `SIGNS` with ``topic``.
+    """Collect what happened to each share partition since the beginning (`SIGNS`, with ``topic``).
 
-    Those with the earliest sign of trouble come first.
+    The earliest sign of trouble comes first.
     """
     since = case.evidence.as_of - case.known_span
     table = case.bench.over_history(("signs", since), partial(signs_arrow, since=since), SIGNS)
@@ -49,12 +48,12 @@ def signs(case: Case) -> pa.Table:
 
 
 def born(signs: pa.Table) -> pa.Table:
-    """The share partitions whose history begins with their creation, by `KEY`."""
+    """Select the share partitions whose history begins with their creation, by `KEY`."""
     return signs.filter(signs.column("is_born")).select(KEY)
 
 
 def is_whole(case: Case, signs: pa.Table) -> bool:
-    """Whether everything that happened since the beginning of the case is known, so that nothing else did.
+    """Return whether the records since the beginning are complete.
 
     Parameters
     ----------
@@ -68,11 +67,11 @@ def is_whole(case: Case, signs: pa.Table) -> bool:
 
 
 def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
-    """How wide the windows were since the beginning of the case, as `charts.window_heat.WINDOW_HEAT`."""
+    """Measure the windows since the beginning (`charts.window_heat.WINDOW_HEAT`)."""
     begin = pc.min(signs.column("first_record")).as_py()
     if begin is None:
         return WINDOW_HEAT.empty_table()
-    # Clocks of brokers may be ahead of ours.
+    # Brokers' clocks may be ahead of this machine's.
     end = max(case.evidence.as_of, pc.max(signs.column("last_record")).as_py())
     each = partial(_heat, measure=measure, begin=begin, as_of=end)
     table = case.bench.over_history(
@@ -87,31 +86,26 @@ def _heat(history: pa.RecordBatch, measure: str, begin: datetime, as_of: datetim
 
 
 def as_far_as_known(words: str, is_whole: bool) -> str:
-    """That something did not happen, as far as the records tell."""
-    return (
-        words
-        if is_whole
-        else f"As far as the records that are there tell, {words[0].lower()}{words[1:]}"
-    )
+    """Qualify a statement that something did not happen if the records are incomplete."""
+    return words if is_whole else f"As far as the records show, {words[0].lower()}{words[1:]}"
 
 
 def windows_at(
     case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS
 ) -> pa.Table:
-    """The windows of some share partitions at so many moments.
+    """Rebuild the windows of some share partitions at regular moments.
 
     Parameters
     ----------
     case : Case
     share_partitions : sequence of (group, topic id, partition)
-        Few: their records are held in memory.
+        Only a few: their records are held in memory.
     moments : int
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.WINDOWS` of all moments below each other, with ``topic`` and ``as_of``
-        beside.
+        `sharelag.schemas.WINDOWS` of all moments, with ``topic`` and ``as_of``.
     """
     rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
     wanted = pa.Table.from_pylist(

@@ -1,4 +1,4 @@
-"""An incident: how the lag moved since a moment, the first sign of trouble, and what began."""
+"""The headline of an incident: how the lag moved, the first sign of trouble, and what began."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.replay.moment import parse_time
-from sharelag.reports import past
-from sharelag.reports.alike import troubles
-from sharelag.reports.case import Case
+from sharelag.reports import history
+from sharelag.reports.findings import group_findings
+from sharelag.reports.inputs import Case
 from sharelag.workbench.charts import text
 from sharelag.workbench.show import plain_rows
 
 _SIGNS = {
-    "first_released": "offsets of {place} were given back by {group}",
-    "first_archived": "offsets of {place} were archived by {group}",
+    "first_released": "{group} released offsets of {place}",
+    "first_archived": "{group} archived offsets of {place}",
     "first_reset": "{place} of {group} was reset",
 }
-#: What is known so soon is known since the beginning.
+#: A lag known this soon counts as known from the beginning.
 _AT_ONCE = timedelta(seconds=2)
 
 
 def happened(case: Case, told: Mapping[str, Any]) -> str:
-    """The headline of an incident.
+    """Write the headline of an incident.
 
     Parameters
     ----------
@@ -40,29 +40,29 @@ def happened(case: Case, told: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        A few sentences in the order of time; what held before and still holds, where nothing began.
+        A few sentences in order of time. If nothing began, it ends with what still holds.
     """
-    begin, signs = case.evidence.as_of - case.known_span, past.signs(case)
+    begin, signs = case.evidence.as_of - case.known_span, history.signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
     names = [group["group_id"] for group in told["groups"]]
-    moved = _moved(past.timeline(case), names, past.born(signs), begin)
-    sign = _first_sign(plain_rows(signs), begin, past.is_whole(case, signs))
+    moved = _moved(history.timeline(case), names, history.born(signs), begin)
+    sign = _first_sign(plain_rows(signs), begin, history.is_whole(case, signs))
     began = _began(told, begin) or told["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 
 
 def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: datetime) -> str:
-    """How the lag of the groups changed, as far as it is known."""
-    # Of share partitions that are gone the records may begin before everybody else's.
+    """Describe how the lag of the groups changed, as far as it is known."""
+    # Records of deleted share partitions may begin before all others.
     since = pc.greater_equal(timeline.column("as_of"), pa.scalar(begin - timedelta(milliseconds=1)))
     timeline = timeline.filter(since)
     known = _ends(timeline, born)
     ends = {name: known[name] for name in groups if name in known}
     if not ends:
-        return "nobody knows how the lag changed"
+        return "it is unknown how the lag changed"
     dark = len(groups) - len(ends)
-    unknown = f"; of {dark} it is not known" if dark else ""
-    # Between two moments nobody looked, and a group that is new takes a moment to begin.
+    unknown = f"; that of {dark} is unknown" if dark else ""
+    # Nothing is measured between two moments, and a new group takes a moment to begin.
     moments = sorted(set(timeline.column("as_of").to_pylist()))
     patience = max(
         2 * median_low([after - before for before, after in pairwise(moments)]), _AT_ONCE
@@ -70,8 +70,9 @@ def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: dat
     late = {name for name, end in ends.items() if end.at - begin > patience}
     grew = {name: end.now - end.then for name, end in ends.items() if end.now > end.then}
     if not grew:
-        whose = " whose lag is known" if dark else ""
-        return f"the lag of no share group{whose} grew{' since it was first known' if late else ''}{unknown}"
+        whose = " with a known lag" if dark else ""
+        when = " since it was first known" if late else ""
+        return f"the lag of no share group{whose} grew{when}{unknown}"
     worst = max(sorted(grew), key=lambda name: grew[name])
     first = (
         f" (since {_moment(ends[worst].at, begin)}, when it was first known)"
@@ -86,7 +87,7 @@ def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: dat
 
 
 class _Ends(NamedTuple):
-    """The lag of a group when all of it was known first, and at the last moment."""
+    """The lag of a group when it was first known completely, and at the last moment."""
 
     at: datetime
     then: int
@@ -94,7 +95,7 @@ class _Ends(NamedTuple):
 
 
 def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
-    """Of each group whose lag is known at the last moment, and at one before."""
+    """Find the ends of each group whose lag is known at the last moment and at an earlier one."""
     nulls = pc.CountOptions(mode="only_null")
     sums = timeline.group_by(["group_id", "as_of"]).aggregate(
         [("lag", "sum"), ("lag", "count", nulls)]
@@ -102,12 +103,12 @@ def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
     known = sums.filter(pc.equal(sums.column("lag_count"), 0)).sort_by("as_of").to_pylist()
     last = pc.max(timeline.column("as_of")).as_py()
     now = {row["group_id"]: row["lag_sum"] for row in known if row["as_of"] == last}
-    # Before it was created a share partition had no lag. Where that was not seen, it is only known
-    # from its first row.
+    # Before its creation a share partition had no lag. If the records do not include the creation,
+    # the lag is only known from the first row on.
     firsts = (
-        timeline.group_by(past.KEY)
+        timeline.group_by(history.KEY)
         .aggregate([("as_of", "min")])
-        .join(born, past.KEY, join_type="left anti")
+        .join(born, history.KEY, join_type="left anti")
     )
     seen = firsts.group_by("group_id").aggregate([("as_of_min", "max")])
     whole_from = dict(
@@ -130,20 +131,21 @@ def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) ->
         (row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]
     ]
     if not found:
-        return past.as_far_as_known(
-            "No offset was given back or archived, and nothing was reset", is_whole
+        return history.as_far_as_known(
+            "No offset was released or archived, and no share partition was reset", is_whole
         )
     at, words, row = min(found, key=lambda one: str(one[0]))
     place = text.share_partition(row, False, None)
     first = "First sign" if is_whole else "First known sign"
-    return f"{first} at {_moment(parse_time(at), begin)}: {words.format(place=place, group=row['group_id'])}"
+    words = words.format(place=place, group=row["group_id"])
+    return f"{first} at {_moment(parse_time(at), begin)}: {words}"
 
 
 def _began(told: Mapping[str, Any], begin: datetime) -> str | None:
-    """Of what is worst now, what began first since then."""
+    """Describe which of the worst current findings began first since then."""
     found = [
         (one["level"], begun, one["title"])
-        for one in troubles(told["groups"])
+        for one in group_findings(told["groups"])
         if one["level"] in ("critical", "warning")
         and not one["is_rule"]
         and (begun := _begun(one["places"], begin))
@@ -167,12 +169,12 @@ def _began(told: Mapping[str, Any], begin: datetime) -> str | None:
 
 
 def _begun(places: Iterable[Mapping[str, Any]], begin: datetime) -> list[tuple[datetime, str]]:
-    """Where it began since then, not before and not nobody knows when: when and in which group, the first first."""
+    """List when and in which group a finding began since then, in order of time."""
     known = ((parse_time(at["since"]), at["group_id"]) for at in places if at["since"])
     return sorted((at, group) for at, group in known if at >= begin)
 
 
 def _moment(at: datetime, begin: datetime | None) -> str:
-    """A time; without its day where that is said before."""
+    """Format a time, without its day if that was named before."""
     words = text.moment(at)
     return words[11:] if begin is not None and words[:10] == text.moment(begin)[:10] else words

@@ -1,4 +1,4 @@
-"""The case of a report: what was gathered of some share groups, and what was said of them before."""
+"""The input of a report: what was gathered about share groups, and the previous verdict."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from sharelag.workbench import Workbench, open_workbench
 
 @dataclass(frozen=True)
 class Case:
-    """Some share groups as of one moment, and the time before it that is looked at."""
+    """Share groups as of one moment, and the time before it that the report covers."""
 
     bench: Workbench
     evidence: Evidence
-    checked: pa.Table = field(default_factory=CHECKED.empty_table)  # by rules, where there are any
-    previous: Mapping[str, Any] | None = None  # the verdict before
+    checked: pa.Table = field(default_factory=CHECKED.empty_table)  # the outcome of rules, if any
+    previous: Mapping[str, Any] | None = None  # the previous verdict
 
     @property
     def begin(self) -> datetime:
-        """From when on."""
+        """The beginning of the time covered."""
         return self.evidence.as_of - self.bench.over
 
     @property
     def known_span(self) -> timedelta:
-        """How much of that time there are records of."""
+        """The part of that time that the records cover."""
         begins = [at for at in self.evidence.observed.column("begin").to_pylist() if at is not None]
         return self.evidence.as_of - max(min(begins, default=self.begin), self.begin)
 
@@ -61,16 +61,16 @@ def read(
     engine: str = "spark",
     previous: str | None = None,
 ) -> Case:
-    """Gather what a report needs, from parameters that a notebook can be given.
+    """Gather what a report needs, from the parameters of its notebook.
 
     Parameters
     ----------
     bootstrap_server, command_config, capture, raw, segments : str, optional
         One input: a cluster (with a file of client properties), or the path of a capture, an
         archive, raw records or a broker's log directory. Single client properties come from the
-        environment (`PROPERTIES`), where `sharelag.reports.report` puts them.
+        environment (`PROPERTIES`), set by `sharelag.reports.report`.
     group, topic : str or sequence of str
-        Only these.
+        Report on these only.
     as_of : str, optional
         A time with its zone.
     since : str, optional
@@ -78,15 +78,15 @@ def read(
     over : str or float
         Without ``since``, how far the report looks back: ``24h``, or seconds.
     rules : str, optional
-        A file of rules for `sharelag check`; they count beside the causes.
+        A rule file of `sharelag check`; broken rules count beside the causes.
     engine : {"spark", "local", "auto"}
     previous : str, optional
-        The ``verdict.json`` of the report before.
+        The ``verdict.json`` of the previous report.
 
     Raises
     ------
     InputError
-        There is nothing to report on, or a parameter cannot be used.
+        There is nothing to report on, or a parameter is not valid.
     """
     source = named_input(
         bootstrap_server=bootstrap_server,
@@ -112,7 +112,8 @@ def read(
         )
         if looked_at <= timedelta():
             raise InputError(
-                f"nothing lies between {since} and the moment of the report: name an earlier time"
+                f"since ({since}) must be earlier than the moment of the report: "
+                "choose an earlier time"
             )
         bench = replace(bench, over=looked_at)
     evidence = bench.evidence()
@@ -130,8 +131,9 @@ def _now(source: Input) -> datetime:
 def _require(evidence: Evidence) -> None:
     if not evidence.lag.num_rows:
         raise InputError(
-            "there are no share-group state records to report on: nothing was consumed by a share group there, not by "
-            "that moment, or the records have been pruned (sharelag capture --follow keeps them)"
+            "there are no share-group state records to report on: either no share group had "
+            "consumed anything by then, or the records have been pruned "
+            "(sharelag capture --follow keeps them)"
         )
 
 
@@ -139,9 +141,9 @@ def _previous(path: str | None) -> dict[str, Any] | None:
     if not path:
         return None
     try:
-        told: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
+        previous: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} is no verdict of an earlier report ({error}): leave previous out"
+            f"{path} is not the verdict of an earlier report ({error}): remove previous"
         ) from None
-    return told
+    return previous

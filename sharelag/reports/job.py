@@ -1,4 +1,4 @@
-"""Regular jobs as words on a command line: parameters as arguments, and the other way."""
+"""Scheduled jobs as command lines: parameters to arguments and back."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 
 import yaml
 
-#: Parameters that name a place on this machine.
+#: Parameters that hold a path on this machine.
 LOCAL = ("capture", "segments", "rules", "previous", "command_config")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A report that is made again and again."""
+    """A report to be made regularly."""
 
     path: Path  # of the notebook
-    is_own: bool  # it does not come with sharelag
-    cron: str  # for all schedulers, see `sharelag.reports.cron.cron_for_all`
-    zone: str | None  # None: nobody said
+    is_own: bool  # the user's notebook, not one of sharelag's
+    cron: str  # as `sharelag.reports.cron.cron_for_all` writes it
+    zone: str | None  # None: not specified
     params: Mapping[str, Any]
-    options: Sequence[str]  # of ``sharelag report``, besides parameters and --out
+    options: Sequence[str]  # of ``sharelag report``, except parameters and --out
     out: Path  # absolute
 
     def command(self, params: Mapping[str, Any], out: str) -> list[str]:
-        """The arguments of ``sharelag``."""
+        """Return the arguments of ``sharelag``."""
         name = str(self.path.resolve()) if self.is_own else self.path.stem
         pairs = [word for key, value in params.items() for word in ("-p", key, as_word(value))]
         return ["report", name, *pairs, *self.options, "--out", out]
 
     def here(self) -> list[str]:
-        """The command for this machine, by the script of this environment: a scheduler has another PATH."""
+        """Return the command for this machine, with the full path of this environment's script."""
         script = Path(sys.executable).with_name("sharelag")
         return [
             str(script) if script.exists() else "sharelag",
@@ -43,7 +43,7 @@ class Job:
 
 
 def absolute(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with whole paths, since a notebook or a scheduler runs elsewhere."""
+    """Make the paths among the parameters absolute: notebooks and schedulers run elsewhere."""
     return {
         name: _absolute(value) if _is_place(name, value) else value
         for name, value in params.items()
@@ -51,13 +51,13 @@ def absolute(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_word(value: Any) -> str:
-    """A value as `from_word` reads it again."""
+    """Write a value so that `from_word` reads the same value."""
     is_plain = isinstance(value, str) and from_word(value) == value
     return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def from_word(text: str) -> Any:
-    """A word of the command line as a parameter: read as YAML, so 3600 is a number; a mapping or a time is a text."""
+    """Parse an argument as YAML, so 3600 is a number; mappings and times stay texts."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -69,7 +69,7 @@ def from_word(text: str) -> Any:
 
 
 def _is_place(name: str, value: Any) -> bool:
-    # Raw records may also be the name of a table, or lie behind a URL.
+    # Raw records may also be a table's name or a URL.
     return (
         isinstance(value, str)
         and bool(value)

@@ -1,4 +1,4 @@
-"""CronJobs of Kubernetes; what they need of this machine's files is mounted, or refused."""
+"""Kubernetes CronJobs; local files that they need are mounted, or rejected."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from sharelag.errors import InputError
 from sharelag.reports.job import Job
 from sharelag.version import __version__
 
-#: Files that the container gets: of what kind, by which name, where.
+#: Files mounted into the container: kind and name of the object, folder, file.
 _MOUNTED = {
     "command_config": ("secret", "sharelag-client", "/etc/sharelag/client", "client.properties"),
     "rules": ("configMap", "sharelag-rules", "/etc/sharelag/rules", "rules.yaml"),
 }
-#: A CronJob's name has so many characters at most, so that those of its jobs and pods have room.
+#: Longest name of a CronJob; Kubernetes appends to it for jobs and pods.
 _LONGEST = 52
 _OUT = "/reports"
 
 
 def cron_job(job: Job) -> str:
-    """A CronJob as YAML, with a comment on what has to be there.
+    """Write a CronJob as YAML, with comments on what it requires.
 
     Raises
     ------
     InputError
-        The report is of something on this machine, which no container has.
+        The report needs something on this machine that the container does not have.
     """
     _require_cluster(job)
     params = dict(job.params)
@@ -37,10 +37,10 @@ def cron_job(job: Job) -> str:
         {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}},
     ]
     steps = [
-        "The image has to be one that your nodes can get; it is made by: FROM python:3.11-slim, then",
+        "Build the image from python:3.11-slim and push it to a registry of your nodes:",
         f"  RUN pip install 'sharelag[report]=={__version__}'",
-        "  and, with apt-get, chromium for pictures of charts and a Java runtime for the engine spark.",
-        f"The volume claim sharelag-reports, mounted at {_OUT}, keeps the reports.",
+        "  and, with apt-get, chromium for images of charts and a Java runtime for Spark.",
+        f"The volume claim sharelag-reports, mounted at {_OUT}, stores the reports.",
     ]
     for name, (kind, called, place, file) in _MOUNTED.items():
         if name not in params:
@@ -81,15 +81,15 @@ def cron_job(job: Job) -> str:
 def _require_cluster(job: Job) -> None:
     if job.is_own:
         raise InputError(
-            f"{job.path.name} is a notebook of this machine, which the container does not have: put it into the image, "
-            "and write the definition for a report that comes with sharelag as a pattern"
+            f"the container does not have {job.path.name}, a notebook on this machine: copy it "
+            "into the image, and adapt the definition of a report that comes with sharelag"
         )
     for name in ("capture", "segments", "previous", "raw"):
         place = str(job.params.get(name) or "")
         if place and (name != "raw" or place.startswith("/")):
             raise InputError(
-                f"{name}={place} is a place of this machine, which the container does not have: report on a cluster "
-                "(--bootstrap-server), or use another scheduler"
+                f"the container does not have {name}={place}, a path on this machine: report on "
+                "a cluster (--bootstrap-server), or use another scheduler"
             )
 
 

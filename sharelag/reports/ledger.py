@@ -1,6 +1,6 @@
-"""The ledger of reports: a line a run, for ever, and a page of the newest lines.
+"""The ledger of reports: a line per run, kept for ever, and an HTML index of the newest runs.
 
-Programs read `LEDGER`, people `INDEX`, which has no script. Secrets are in neither.
+Programs read `LEDGER`, people `INDEX`, which has no scripts. Neither contains secrets.
 """
 
 from __future__ import annotations
@@ -18,50 +18,47 @@ from sharelag.reports.blocks import environment
 
 LEDGER = "ledger.jsonl"
 INDEX = "index.html"
-#: A page of more lines is not read.
+#: Most runs on the index page.
 _MOST = 500
-#: Parameters that differ from night to night. Where a capture is of another cluster, the run says
-#: so by its id.
+#: Parameters that differ from run to run. A capture of another cluster has another cluster id.
 _PASSING = ("as_of", "since", "previous", "capture")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of one run. Times are ISO 8601 in UTC."""
+    """One run. Times are ISO 8601 in UTC."""
 
     run_id: str
     report: str
     parameters: dict[str, Any]
     version: str  # of sharelag
-    notebook: str  # SHA-256 of it, so that it is known which one this was
+    notebook: str  # its SHA-256
     started: str
     seconds: float
     level: str  # one of sharelag.tables.level.LEVELS
     headline: str
-    as_of: str | None  # of the data; None: it did not come to that
+    as_of: str | None  # of the data; None: the run failed before
     error: str | None  # why it failed; None: it did not
-    figures: str | None = None  # why there are no pictures; None: there are
-    cluster_id: str | None = (
-        None  # of the data; None: it did not come to that, or the input does not tell
-    )
+    figures: str | None = None  # why there are no images; None: there are
+    cluster_id: str | None = None  # of the data; None: unknown, or the run failed before
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What a reader would call the same report: its parameters without those that differ from night to night."""
+        """What makes runs comparable: the parameters that do not differ from run to run."""
         return asked(self.parameters)
 
 
 def asked(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters without those that differ from night to night."""
+    """Return the parameters without those that differ from run to run."""
     return {name: value for name, value in parameters.items() if name not in _PASSING}
 
 
 def append(folder: Path, run: Run) -> None:
-    """Add a run to the ledger, in one write: of a line that was cut off, `read` takes nothing."""
+    """Append a run to the ledger, in one write; `read` ignores truncated lines."""
     line = json.dumps(asdict(run), ensure_ascii=False).encode() + b"\n"
     file = os.open(folder / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        # Should the last writer have been killed within its line, ours begins on a new one.
+        # If the last writer was killed within its line, begin a new one.
         if not _ends_whole(folder / LEDGER):
             line = b"\n" + line
         os.write(file, line)
@@ -71,7 +68,7 @@ def append(folder: Path, run: Run) -> None:
 
 
 def read(folder: Path) -> list[Run]:
-    """All runs, in the order of the ledger."""
+    """Read all runs, in the order of the ledger."""
     path = folder / LEDGER
     return (
         []
@@ -81,7 +78,7 @@ def read(folder: Path) -> list[Run]:
 
 
 def from_json(text: str) -> Run | None:
-    """A run from its JSON; None if that is cut off, or of another version."""
+    """Parse a run; None if its JSON is truncated or of another version."""
     try:
         known = json.loads(text)
         return Run(
@@ -105,7 +102,7 @@ def write_index(out: Path) -> Path:
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    """The runs of the ledger, the newest first, each with the address of its report if that is still there."""
+    """List the runs, the newest first, each with the address of its report if that still exists."""
     found = []
     for run in sorted(read(out), key=lambda run: (run.started, run.run_id), reverse=True):
         place = out / run.report / "runs" / run.run_id
@@ -115,7 +112,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 def _latest(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each report the newest run."""
+    """Select the newest run of each report."""
     newest: dict[str, dict[str, Any]] = {}
     for row in found:
         newest.setdefault(row["run"].report, row)
@@ -123,7 +120,7 @@ def _latest(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """A file that is there as a whole, or as it was before."""
+    """Write a file atomically."""
     half = path.with_name(f".{path.name}-{os.getpid()}")
     half.write_text(text, "utf-8")
     half.replace(path)

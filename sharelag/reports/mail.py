@@ -1,4 +1,4 @@
-"""The report as the body of an e-mail: what matters of it, with styles in every element and without any script."""
+"""The body of an e-mail: the essentials of a report, with inline styles and no scripts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import css_inline
 
-from sharelag.reports.alike import troubles
 from sharelag.reports.blocks import environment
+from sharelag.reports.findings import group_findings
 from sharelag.reports.ledger import Run
 
-#: A mail is read on a telephone; the report has the rest.
+#: A mail is read on a phone; the report has the rest.
 MOST_GROUPS = 12
 
 
@@ -24,12 +24,12 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
     title : str
     run : Run
     told : mapping or None
-        The verdict; None where the report failed before there was one.
+        The verdict; None if the report failed before there was one.
 
     Returns
     -------
     str
-        A whole HTML document of less than 100 KB, below which mail programs show all of a mail.
+        An HTML document of less than 100 KB, so that mail programs do not clip it.
     """
     css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
     groups = [] if told is None else told["groups"]
@@ -41,12 +41,12 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
             about=run,
             told=told,
             groups=groups[:MOST_GROUPS],
-            troubles=troubles(groups[:MOST_GROUPS], [] if told is None else told["rules"]),
+            findings=group_findings(groups[:MOST_GROUPS], [] if told is None else told["rules"]),
             more=max(len(groups) - MOST_GROUPS, 0),
             css=css,
         )
     )
-    # Nothing of ours is anywhere else, and nothing else may be asked for.
+    # All styles are in the document, and nothing may be loaded from elsewhere.
     return css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True).inline(
         written
     )

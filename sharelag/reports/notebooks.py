@@ -1,4 +1,4 @@
-"""The report notebooks, and the parameters they take."""
+"""The report notebooks and their parameters."""
 
 from __future__ import annotations
 
@@ -18,50 +18,51 @@ from sharelag.model import iso
 from sharelag.reports.secrets import is_secret_name
 
 _HERE = Path(__file__).resolve().parent
-#: In a wheel beside this module, in a checkout where people look for notebooks.
-_SHELVES = (_HERE / "notebooks", _HERE.parents[1] / "notebooks" / "reports")
+#: In a wheel the notebooks are beside this module, in a checkout in notebooks/reports.
+_HOMES = (_HERE / "notebooks", _HERE.parents[1] / "notebooks" / "reports")
 
 
 def names() -> dict[str, str]:
-    """The reports that come with sharelag: name, and what the report answers."""
-    return {path.stem: _about(path) for shelf in _SHELVES for path in sorted(shelf.glob("*.ipynb"))}
+    """List the reports that come with sharelag, each with the question that it answers."""
+    return {path.stem: _about(path) for home in _HOMES for path in sorted(home.glob("*.ipynb"))}
 
 
 def notebook(name: str) -> Path:
-    """The notebook of a report: one of `names`, or the path of another notebook.
+    """Return the notebook of a report: one of `names`, or the path of another notebook.
 
     Raises
     ------
     InputError
-        There is none.
+        There is no such notebook.
     """
     places = (
-        [Path(name)] if name.endswith(".ipynb") else [shelf / f"{name}.ipynb" for shelf in _SHELVES]
+        [Path(name)] if name.endswith(".ipynb") else [home / f"{name}.ipynb" for home in _HOMES]
     )
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise InputError(
-            f"there is no report {name!r}: choose one of {', '.join(names())}, or name a notebook (.ipynb)"
+            f"unknown report {name!r}: choose one of {', '.join(names())}, "
+            "or the path of a notebook (.ipynb)"
         )
     if found.stem.startswith("."):
         raise InputError(
-            f"{name!r} is no name for a report, whose folder is called like it: rename the notebook"
+            f"a report's name must not begin with a dot, and {name!r} does: rename the notebook"
         )
     return found
 
 
 def declared(path: Path) -> dict[str, Any]:
-    """The parameters of a notebook with their defaults, by the cell with the tag ``parameters``.
+    """Read the parameters of a notebook, with defaults, from its cell tagged ``parameters``.
 
     Raises
     ------
     InputError
-        It is no notebook, or has no such cell of plain assignments.
+        It is not a notebook, or has no such cell of plain assignments.
     """
     cells = [cell for cell in _read(path).cells if "parameters" in cell.metadata.get("tags", [])]
     if not cells:
         raise InputError(
-            f"{path} has no cell with the tag parameters, which says what can be given to it: add one"
+            f"{path} has no cell with the tag parameters: tag the cell that assigns them"
         )
     try:
         assigned = [node for cell in cells for node in ast.parse(cell.source).body]
@@ -74,28 +75,29 @@ def declared(path: Path) -> dict[str, Any]:
         }
     except (SyntaxError, ValueError) as error:
         raise InputError(
-            f"the parameters of {path} are no plain values ({error}): assign numbers and texts"
+            f"the parameters of {path} must be literals ({error}): assign numbers, strings or lists"
         ) from None
 
 
 def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, if the notebook takes them and none is a secret.
+    """Validate parameters: the notebook must declare them, and none may be a secret.
 
     Raises
     ------
     InputError
-        Otherwise; the message has names, never values.
+        A parameter is not valid; the message has names, never values.
     """
     known = declared(path)
     for name in parameters:
         if is_secret_name(name):
             raise InputError(
-                f"the parameter {name!r} looks like a secret, and parameters are written into the notebook: "
-                "give client settings with --command-config or --command-property, and others in the environment"
+                f"the parameter {name!r} looks like a secret, and parameters are written into the "
+                "notebook: pass client settings by --command-config or --command-property, and "
+                "others in the environment"
             )
         if name not in known:
             raise InputError(
-                f"{path.stem} has no parameter {name!r}: choose from {', '.join(known)}"
+                f"report {path.stem} has no parameter {name!r}: choose from {', '.join(known)}"
             )
     given = {name: _as_json(name, value) for name, value in parameters.items()}
     for name, value in given.items():
@@ -105,9 +107,7 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
                 "or a number of seconds"
             )
         if _is_number(known[name]) and not _is_number(value):
-            raise InputError(
-                f"the parameter {name!r} is a number, and what was given is none: give one"
-            )
+            raise InputError(f"the parameter {name!r} must be a number")
     return {name: value for name, value in given.items() if value != known[name]}
 
 
@@ -122,12 +122,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    """A value as ledger and verdict hold it; YAML makes moments of what looks like one."""
+    """Convert a value to JSON's types; YAML turns what looks like a time into a datetime."""
     try:
         return json.loads(json.dumps(value, default=_moment, allow_nan=False))
     except (TypeError, ValueError):
         raise InputError(
-            f"the parameter {name!r} is no value of JSON: give a text, a number, or a list of them"
+            f"the parameter {name!r} cannot be written as JSON: use a string, a number or a list"
         ) from None
 
 
@@ -138,7 +138,7 @@ def _moment(value: Any) -> str:
 
 
 def _about(path: Path) -> str:
-    """The first sentence below the title."""
+    """Return the first line below the title."""
     first = next((cell.source for cell in _read(path).cells if cell.cell_type == "markdown"), "")
     lines = [
         line.strip() for line in first.splitlines() if line.strip() and not line.startswith("#")
@@ -149,7 +149,7 @@ def _about(path: Path) -> str:
 def _read(path: Path) -> Any:
     try:
         return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    except Exception as error:  # nbformat, json and the disk have no common one
+    except Exception as error:  # nbformat, json and the disk share no base class
         raise InputError(
-            f"{path} is no notebook ({type(error).__name__}): save it again in Jupyter"
+            f"{path} is not a valid notebook ({type(error).__name__}): save it again in Jupyter"
         ) from None

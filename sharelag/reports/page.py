@@ -1,7 +1,7 @@
-"""An executed notebook as one HTML file: it asks the network for nothing, and its windows still go through time.
+"""An executed notebook as one self-contained HTML file with working charts and widgets.
 
-Code is left out; it is in the executed notebook beside. Scripts are the ones of this file, known by
-their hash, so that nothing else in it can run whatever a name or a table holds.
+Code is left out; the executed notebook has it. The content security policy allows only the page's
+own script, by its hash, so that nothing in a name or a table can run.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ _TITLE = re.compile(r"^#\s+(.+?)\s*$", re.MULTILINE)
 _HEADING = re.compile(r"^##\s+(.+?)\s*$", re.MULTILINE)
 _CHART_HEIGHT = 420
 ADVICE = (
-    "What to do next: mend that, see that names and paths are right and that the cluster answers (sharelag doctor "
-    "tells), and make the report again. The notebook beside this page shows how far it came."
+    "What to do next: fix that, check names and paths and that the cluster answers "
+    "(sharelag doctor), and make the report again. The notebook beside this page shows how far "
+    "it got."
 )
 
 
 class _Data(NamedTuple):
-    """What the page's script needs, by the number in the page."""
+    """Data of the page's script, by the number on the page."""
 
     charts: dict[str, Any]
     widgets: dict[str, Any]
-    scripts: dict[str, str]  # by their hash
+    scripts: dict[str, str]  # by hash
     styles: dict[str, None]
 
 
 def page(
     notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str | None = None
 ) -> str:
-    """Write an executed notebook as a page.
+    """Render an executed notebook as a page.
 
     Parameters
     ----------
     notebook : nbformat.NotebookNode
         Without secrets.
     run : Run
-        What is known of its run.
     told : mapping or None
-        Its verdict, as `sharelag.reports.verdict.verdict` makes it.
+        Its verdict, see `sharelag.reports.verdict.verdict`.
     last_good : str, optional
-        The run before that did not fail, for a report that did.
+        The last run that did not fail, for a report that did.
 
     Returns
     -------
     str
-        A whole HTML document.
+        An HTML document.
     """
     data = _Data({}, {}, {}, {})
     state = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})
@@ -96,20 +96,25 @@ def page(
             css=folder.joinpath("templates", "report.css").read_text("utf-8"),
             widget_css="\n".join(data.styles).replace("</", "<\\/"),
             script=script,
-            script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
+            script_hash=_script_hash(script),
         )
     )
 
 
+def _script_hash(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
 def title_of(notebook: Any) -> str | None:
-    """The first heading of its first text."""
+    """Return the first heading of a notebook's first text."""
     first = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     found = _TITLE.search(first)
     return found[1] if found else None
 
 
 def _lead(notebook: Any) -> str | None:
-    """What stands below the title in the same cell, if that is the first; None if there is no such cell."""
+    """Return the text below the title, if the first cell has a title."""
     first = notebook.cells[0] if notebook.cells else None
     if first is None or first.cell_type != "markdown" or not _TITLE.search(first.source):
         return None
@@ -117,13 +122,13 @@ def _lead(notebook: Any) -> str | None:
 
 
 def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
-    """What a reader has to know of the whole: of what, as of when, made how; times and texts."""
+    """List the facts about a report: data, source, engine, parameters, times."""
     rows: list[tuple[str, dict[str, Any]]] = []
     if told is not None:
         groups = [group["group_id"] for group in told["groups"]]
         rows += [
             ("data as of", {"time": told["as_of"], "live": True}),
-            ("looked back to", {"time": told["begin"], "live": False}),
+            ("data since", {"time": told["begin"], "live": False}),
             (
                 "groups",
                 {
@@ -147,7 +152,7 @@ def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str,
 
 
 def packed(content: bytes) -> str:
-    """Bytes as text that the page unpacks; the same bytes give the same text."""
+    """Compress bytes to text that the page unpacks; the same bytes give the same text."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
 
 
@@ -155,7 +160,7 @@ def packed(content: bytes) -> str:
 
 
 def _until_failure(cells: list[Any]) -> list[Any]:
-    """What stands behind a cell that failed only names what is not there."""
+    """Drop the cells after one that failed: they have no outputs."""
     failed = (
         any(output.output_type == "error" for output in cell.get("outputs", [])) for cell in cells
     )
@@ -171,7 +176,7 @@ def _parts(cell: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict[st
 
 
 def _words(text: str) -> Iterator[dict[str, Any]]:
-    """Text with its headings apart, which the contents name."""
+    """Split text at its headings, for the table of contents."""
     pieces = _HEADING.split(text)
     markdown = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
     for place, piece in enumerate(pieces):
@@ -195,7 +200,7 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         return
     forms = output.data
     if VERDICT_MIME in forms:
-        return  # stands at the top of the page
+        return  # shown at the top of the page
     if PLOTLY_MIME in forms:
         yield _chart(forms, data)
     elif _VIEW in forms:
@@ -223,9 +228,9 @@ def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
     name = str(len(data.charts))
     meta = light["layout"].get("meta") or {}
     finding, facts = str(meta.get("title", "")), [str(fact) for fact in meta.get("facts", [])]
-    if finding:  # stands above as text, which wraps on any paper
+    if finding:  # shown above the chart as text, which wraps
         light, dark = _untitled(light), None if dark is None else _untitled(dark)
-    # The page draws again by itself when its width changes: a legend may then need more room.
+    # The page redraws charts itself when its width changes: a legend may then need more room.
     data.charts[name] = {"light": light, "dark": dark, "config": CONFIG | {"responsive": False}}
     height = light["layout"].get("height") or _CHART_HEIGHT
     told = " ".join([finding or "Chart", *facts])
@@ -246,7 +251,7 @@ def _untitled(figure: dict[str, Any]) -> dict[str, Any]:
 
 
 def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict[str, Any]]:
-    """The views in a widget that need no kernel; controls of other kinds could do nothing and are left out."""
+    """Yield the views of a widget that work without a kernel; other controls are left out."""
     if model not in state:
         return
     known = state[model]["state"]

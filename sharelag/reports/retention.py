@@ -1,4 +1,4 @@
-"""What Kafka keeps and could delete: logs that all groups are past, groups that are too old."""
+"""What Kafka retains without need: logs that all groups have passed, records that are too old."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pyarrow.compute as pc
 
 from sharelag.metrics.reclaim import reclaimable_arrow
 from sharelag.metrics.ttl import archived_by_ttl
-from sharelag.reports.case import Case
+from sharelag.reports.inputs import Case
 from sharelag.workbench import show
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 
 
 def reclaimable(case: Case) -> list[dict[str, Any]]:
-    """The topic partitions, those with the most offsets that all share groups are past first; unknown ones last."""
+    """List topic partitions by the offsets that all share groups have passed; unknown ones last."""
     rows = show.plain_rows(pa.Table.from_batches([reclaimable_arrow(case.evidence.lag)]))
     return sorted(rows, key=lambda row: (row["reclaimable"] is None, -(row["reclaimable"] or 0)))
 
 
 def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
-    """What a record TTL would archive of each group, the largest lag first.
+    """Estimate what a record TTL would archive, by group, the largest lag first.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Sums over the share partitions: about how many and how many at most are unknown where one of
-        them is; how many at least counts those that are known.
+        Sums over the share partitions. The estimate and the upper bound are unknown if one of them
+        is; the lower bound counts those that are known.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
-    # A cluster can tell where its logs ended just then, and a capture may have noted it.
+    # A cluster knows where its logs ended then, and a capture may have recorded it.
     then = case.bench.source.past_offsets(ids, [evidence.as_of - ttl])
     found = archived_by_ttl(
         evidence.lag,

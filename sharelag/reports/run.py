@@ -1,4 +1,4 @@
-"""One report, from its notebook to the folder that readers look into; also when it fails."""
+"""Make one report: run its notebook and publish the result, also if it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from nbformat.v4 import new_notebook
 
 from sharelag.model import iso
-from sharelag.reports import notebooks, shelf
+from sharelag.reports import notebooks, store
 from sharelag.reports.cluster import cluster_in
 from sharelag.reports.execute import Executed, execute
 from sharelag.reports.ledger import Run, asked, write_index
@@ -24,14 +24,14 @@ from sharelag.reports.secrets import scrubbed, secrets_of
 from sharelag.version import __version__
 
 _LOG = logging.getLogger(__name__)
-#: How a notebook is run; tests that need many runs put something quicker there.
+#: A function that runs a notebook.
 Execute = Callable[[Path, Path, Mapping[str, Any], Mapping[str, str], frozenset[str]], Executed]
 _NOT_MADE = "This report could not be made."
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report that was published; it may be one that says why it failed."""
+    """A published report; a failed one says why."""
 
     run: Run
     folder: Path
@@ -39,7 +39,7 @@ class Report:
 
     @property
     def html(self) -> Path:
-        """The page."""
+        """Its page."""
         return self.folder / "report.html"
 
 
@@ -65,40 +65,39 @@ def report(
         One of `sharelag.reports.notebooks.names`, or the path of a notebook with a cell tagged
         ``parameters``.
     params : mapping, optional
-        Parameters of the notebook; secrets are refused, for they would be written into it.
+        Parameters of the notebook; secrets are rejected, as they would be written into it.
     out : path
-        The folder of all reports, see `sharelag.reports.shelf`.
+        The folder of all reports, see `sharelag.reports.store`.
     properties : mapping, optional
-        Kafka client properties, which may be secret: they are written nowhere.
+        Kafka client properties; they may be secret and are never written anywhere.
     wait : bool
-        For another run of the same report into the same folder; otherwise raise.
+        Wait for another run of the same report in the same folder; otherwise raise.
     keep, keep_days : optional
-        How many runs that were asked the same of the same cluster, and those of how many days,
-        stay.
+        How many runs with the same parameters and cluster to keep, and for how many days.
     figures : bool
-        Whether charts are drawn into files, too, which takes seconds.
+        Whether to write charts as images, which takes seconds.
     now : callable
         The clock.
     run : callable
-        How the notebook is executed.
+        Executes the notebook.
     tell : callable
-        Called with sentences for people; by default they are logged.
+        Receives messages for the user; by default they are logged.
 
     Returns
     -------
     Report
-        A failed one, too: ``report.run.error`` says why.
+        Also if it failed: ``report.run.error`` says why.
 
     Raises
     ------
     InputError
-        There is no such report, or a parameter cannot be given to it, or its place is taken.
+        There is no such report, a parameter is not valid, or another run is under way.
     """
     path = notebooks.notebook(name)
     given = notebooks.checked(path, params or {})
     known = secrets_of(given.get("command_config"), properties or {}, params)
     folder_of = Path(out)
-    with shelf.reserved(folder_of, path.stem, wait, tell) as folder, shelf.scratch(folder) as half:
+    with store.reserved(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
         clean = {name: scrubbed(value, known) for name, value in given.items()}
         previous = _previous(folder, clean) if "previous" in notebooks.declared(path) else None
         if previous is not None and "previous" not in given:
@@ -106,35 +105,36 @@ def report(
         started, begun = now(), time.monotonic()
         ran = run(path, half / "notebook.ipynb", given, properties or {}, known)
         made = _run(path, clean, started, time.monotonic() - begun, ran)
-        good = [one.run_id for one in shelf.runs_of(folder) if one.error is None]
+        good = [one.run_id for one in store.runs_of(folder) if one.error is None]
         last_good = good[-1] if good else None
         try:
             made = _write(half, made, ran, figures, last_good)
-        except Exception as error:  # a notebook of one's own may show anything
+        except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
             made = _failed(made, scrubbed(f"{type(error).__name__}: {error}", known))
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)  # type: ignore[no-untyped-call]
-        place = shelf.publish(folder_of, folder, half, made)
-        shelf.retain(folder, started, keep, keep_days)
-        with shelf.shared(
-            folder_of
-        ):  # else one that read the ledger earlier could write its index later
+        place = store.publish(folder_of, folder, half, made)
+        store.retain(folder, started, keep, keep_days)
+        # Locked, or a process that read the ledger earlier could write its index later.
+        with store.shared(folder_of):
             write_index(folder_of)
     return Report(made, place, ran.verdict)
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
-    """The verdict of the newest run that did not fail, and was asked the same.
+    """Return the verdict of the newest successful run with the same parameters and cluster.
 
-    Of which cluster a capture is can be seen before it is read; else the verdict looks at that.
+    The cluster of a capture is known before it is read; for other inputs the verdict compares it.
     """
     cluster = cluster_in(given["capture"]) if given.get("capture") else None
-    alike = [
+    comparable = [
         run
-        for run in shelf.runs_of(folder)
+        for run in store.runs_of(folder)
         if run.error is None and run.asked == asked(given) and cluster in (None, run.cluster_id)
     ]
-    return (folder / "runs" / alike[-1].run_id / "verdict.json").resolve() if alike else None
+    if not comparable:
+        return None
+    return (folder / "runs" / comparable[-1].run_id / "verdict.json").resolve()
 
 
 def _run(
@@ -152,7 +152,7 @@ def _run(
         started=iso(started),
         seconds=round(seconds, 3),
         level="failed" if failed else told.get("level", "unknown"),
-        headline=_NOT_MADE if failed else told.get("headline", "The notebook ran to its end."),
+        headline=_NOT_MADE if failed else told.get("headline", "The notebook finished."),
         as_of=told.get("as_of"),
         error=ran.error,
         cluster_id=told.get("cluster_id"),
@@ -160,17 +160,17 @@ def _run(
 
 
 def _failed(run: Run, what: str) -> Run:
-    why = f"the notebook ran, but what it shows cannot be put on a page ({what}): see the executed notebook beside"
+    why = f"the notebook ran, but its outputs cannot be put on a page ({what}): see the notebook"
     return replace(run, level="failed", headline=_NOT_MADE, error=why)
 
 
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:
-    """Everything that is made of the executed notebook."""
+    """Write everything that is made from the executed notebook."""
     from sharelag.reports.figures import draw
     from sharelag.reports.mail import mail
     from sharelag.reports.page import page, title_of
 
-    run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not asked for")
+    run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
     told = None if ran.verdict is None else dict(ran.verdict)
     (half / "report.html").write_text(
         page(ran.notebook, run, told, last_good if run.error else None), "utf-8"
@@ -182,6 +182,6 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
         "error": run.error,
         "run_id": run.run_id,
     }
-    for name, value in (("verdict.json", verdict), (shelf.RUN, asdict(run))):
+    for name, value in (("verdict.json", verdict), (store.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return run

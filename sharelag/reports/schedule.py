@@ -1,7 +1,6 @@
-"""Schedule reports: definitions for the scheduler that is there already.
+"""Schedule reports: definitions for crontab, systemd, Airflow, Kubernetes and Jupyter.
 
-Whatever a name or a path holds, it is quoted as the definition's language does: shell, systemd,
-YAML, Python, JSON.
+Names and paths are quoted by the rules of the definition's language, whatever they contain.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from sharelag.reports.cron import calendar, cron_for_all, zone_checked
 from sharelag.reports.job import Job, absolute
 from sharelag.reports.kubernetes import cron_job
 
-#: Schedulers that run the notebook by themselves, so that nothing but papermill's part of a report
-#: is made.
+#: Schedulers that run the notebook themselves, so that only the executed notebook is made.
 NOTEBOOK_ONLY = ("airflow", "jupyter-scheduler")
 _UTC = "Etc/UTC"
 
@@ -35,7 +33,7 @@ def schedule(
     zone: str | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """Define when a report is made.
+    """Write the definition of a scheduled report.
 
     Parameters
     ----------
@@ -46,25 +44,25 @@ def schedule(
     kind : str
         One of `KINDS`.
     params : mapping, optional
-        Parameters of the notebook, none of them a secret.
+        Parameters of the notebook, without secrets.
     out : path
         The folder of reports; in a container it is ``/reports``.
     zone : str, optional
-        A time zone such as Europe/Berlin. Else crontab and systemd go by the machine's, all others
-        by UTC.
+        A time zone such as Europe/Berlin. By default crontab and systemd use the machine's, all
+        others UTC.
     options : sequence of str
-        Of ``sharelag report``, such as ``--keep 30``; not for `NOTEBOOK_ONLY`.
+        Options of ``sharelag report``, such as ``--keep 30``; not for `NOTEBOOK_ONLY`.
 
     Returns
     -------
     str
-        The definition, with a comment on where it belongs where its language has comments; else see
+        The definition, with comments on where to put it if its language has comments; else see
         `note`.
 
     Raises
     ------
     InputError
-        The expression is none, or something cannot be said in that scheduler's words.
+        The expression is not valid, or the scheduler cannot express something.
     """
     path = notebooks.notebook(name)
     texts = [name, str(out), *options, *_texts(params or {})]
@@ -72,7 +70,7 @@ def schedule(
         raise InputError("a name or a path with a line break cannot be scheduled: rename it")
     if options and kind in NOTEBOOK_ONLY:
         raise InputError(
-            f"{' '.join(options)} is for sharelag report, and {kind} runs the notebook by itself: leave it out, or "
+            f"{kind} runs the notebook itself and cannot use {' '.join(options)}: remove it, or "
             "choose another scheduler"
         )
     is_own, place = name != path.stem, Path(out).resolve()
@@ -90,19 +88,20 @@ def schedule(
 
 
 def note(kind: str, name: str) -> str | None:
-    """What a definition cannot say itself, having no comments."""
+    """Return the notes that a definition without comments cannot include."""
     if kind != "jupyter-scheduler":
         return None
     path = notebooks.notebook(name)
     return (
-        "this is the body of POST /scheduler/job_definitions; input_uri is looked for in the root folder of the "
-        f"Jupyter server: copy {path.resolve()} there. The server keeps what it makes by itself, nothing is written to "
-        "--out; runtime_environment_name is one that GET /scheduler/runtime_environments lists"
+        "this is the body of POST /scheduler/job_definitions; input_uri is relative to the root "
+        f"folder of the Jupyter server: copy {path.resolve()} there. The server stores the results "
+        "itself, and nothing is written to --out; GET /scheduler/runtime_environments lists the "
+        "choices of runtime_environment_name"
     )
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in a value."""
+    """Yield all strings in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -117,17 +116,18 @@ def _crontab(job: Job) -> str:
     # In a crontab an unescaped % ends the command.
     line = f"{job.cron} {shlex.join(job.here()).replace('%', chr(92) + '%')}\n"
     if job.zone is None:
-        return f"# crontab -e; the times are in the time zone of the machine\n{line}"
+        return f"# crontab -e; times are in the machine's time zone\n{line}"
     about = (
-        "# crontab -e; CRON_TZ is for all lines below it. cronie (Fedora, RHEL, SUSE, Arch) knows it, Debian's cron "
-        "does not and goes by the machine's time zone: use a systemd timer there\n"
+        "# crontab -e; CRON_TZ applies to all lines below it. cronie (Fedora, RHEL, SUSE, Arch) "
+        "supports it;\n# Debian's cron does not and uses the machine's time zone: "
+        "use a systemd timer there\n"
     )
     return f"{about}CRON_TZ={job.zone}\n{line}"
 
 
 def _systemd(job: Job) -> str:
-    unit = re.sub(r"\W+", "-", job.path.stem).strip("-") or "report"
-    return f"""# ~/.config/systemd/user/sharelag-{unit}.service
+    unit = "sharelag-" + (re.sub(r"\W+", "-", job.path.stem).strip("-") or "report")
+    return f"""# ~/.config/systemd/user/{unit}.service
 [Unit]
 Description=sharelag report {_systemd_text(job.path.stem)}
 
@@ -135,11 +135,11 @@ Description=sharelag report {_systemd_text(job.path.stem)}
 Type=oneshot
 ExecStart={" ".join(map(_systemd_quoted, job.here()))}
 
-# ~/.config/systemd/user/sharelag-{unit}.timer, then: systemctl --user enable --now sharelag-{unit}.timer
-# Units of a user run only while the user is logged in, unless: loginctl enable-linger
-# The times are {f"in {job.zone}" if job.zone else "in the time zone of the machine"}.
+# ~/.config/systemd/user/{unit}.timer, then: systemctl --user enable --now {unit}.timer
+# A user's units run only while the user is logged in, unless you call: loginctl enable-linger
+# Times are in {job.zone or "the machine's time zone"}.
 [Unit]
-Description=When to make sharelag report {_systemd_text(job.path.stem)}
+Description=Schedule of sharelag report {_systemd_text(job.path.stem)}
 
 [Timer]
 {calendar(job.cron, job.zone)}
@@ -155,19 +155,20 @@ def _systemd_text(text: str) -> str:
 
 
 def _systemd_quoted(text: str) -> str:
-    """systemd.service(5): quotes, backslashes, specifiers and variables."""
+    """Quote an argument by systemd.service(5): quotes, backslashes, specifiers, variables."""
     inner = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{inner}"'
 
 
 def _airflow(job: Job) -> str:
     name = re.sub(r"\W+", "_", job.path.stem)
-    # All fields are templates; of this one only the end is meant to be.
+    # All fields are templates; only the end of this one is meant to be.
     output = _untemplated(str(job.out)) + f"/{name}-" + "{{ ts_nodash }}.ipynb"
-    return f'''"""Makes a report by Airflow: put it into the folder of DAGs; needs apache-airflow-providers-papermill.
+    return f'''"""Run a report with Airflow: put this file into the folder of DAGs.
 
-The executed notebook is all that Airflow keeps; `sharelag report` makes the page, the mail and the ledger, too.
-Notebook, parameters and the folder of output_nb, which has to exist, are looked for on the worker.
+It needs apache-airflow-providers-papermill. Airflow keeps the executed notebook only; to get the
+page, the mail and the ledger as well, run `sharelag report`. The notebook, its inputs and the
+folder of output_nb must exist on the worker.
 """
 
 import pendulum
@@ -177,7 +178,7 @@ from airflow.providers.papermill.operators.papermill import PapermillOperator
 with DAG(
     dag_id={f"sharelag_{name}"!r},
     schedule={job.cron!r},
-    # The schedule goes by the time zone of this.
+    # The schedule uses the time zone of this date.
     start_date=pendulum.datetime(2025, 1, 1, tz={job.zone or _UTC!r}),
     catchup=False,
     max_active_runs=1,
@@ -193,7 +194,7 @@ with DAG(
 
 
 def _untemplated(value: Any) -> Any:
-    """Airflow reads parameters as Jinja templates; what only looks like one is none."""
+    """Escape what looks like a Jinja template: Airflow renders parameters."""
     if isinstance(value, str):
         return re.sub(r"\{(?=[{%#])", "{{ '{' }}", value)
     if isinstance(value, Mapping):
@@ -202,8 +203,8 @@ def _untemplated(value: Any) -> Any:
 
 
 def _jupyter(job: Job) -> str:
-    """The body of ``POST /scheduler/job_definitions`` of jupyter-scheduler."""
-    # Its parameters are single values; a list of one is as good as what is in it.
+    """Write the body of ``POST /scheduler/job_definitions`` of jupyter-scheduler."""
+    # Its parameters are single values; a list of one item is passed as that item.
     single = {
         name: value[0] if isinstance(value, list) and len(value) == 1 else value
         for name, value in job.params.items()
@@ -211,7 +212,8 @@ def _jupyter(job: Job) -> str:
     for name, value in single.items():
         if not isinstance(value, str | int | float):
             raise InputError(
-                f"jupyter-scheduler takes single values only, and {name} has several: use another one"
+                f"jupyter-scheduler accepts single values only, and {name} has several: "
+                "choose another scheduler"
             )
     definition = {
         "name": f"sharelag {job.path.stem}",
@@ -225,7 +227,7 @@ def _jupyter(job: Job) -> str:
     return json.dumps(definition, indent=2, ensure_ascii=False) + "\n"
 
 
-#: What a definition can be for.
+#: The supported schedulers.
 KINDS: dict[str, Callable[[Job], str]] = {
     "crontab": _crontab,
     "systemd": _systemd,

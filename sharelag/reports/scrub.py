@@ -1,7 +1,6 @@
-"""Remove secrets from an executed notebook: its texts are searched for them, its structure stays.
+"""Remove secrets from the texts of an executed notebook without breaking its structure.
 
-A secret may be called like a key of nbformat, a MIME type or a level: masked there, the notebook
-could not be read.
+A secret may equal a key of nbformat, a MIME type or a level, which must not be masked.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from sharelag.reports.secrets import masked, masker
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _WIDGETS = "application/vnd.jupyter.widget-state+json"
-#: JSON whose keys and words of its own are fixed; in other JSON a key may be a secret, too.
+#: JSON with fixed keys; in other JSON a key may be a secret as well.
 _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
-#: What stands under these keys are words of a format or numbers in base64, and nothing that was
-#: read anywhere.
+#: Keys whose values are words of a format or numbers in base64, never input.
 _WORDS = frozenset(
     {
         "format",
@@ -34,14 +32,14 @@ _WORDS = frozenset(
     }
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-#: Of a notebook and its cells: how to run and to read it.
+#: Metadata that tools need to run and show a notebook.
 _ABOUT = frozenset({"tags", "kernelspec", "language_info"})
 
 _Mask = Callable[[str], str]
 
 
 def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
-    """An executed notebook with `sharelag.reports.secrets.MASK` where a secret stood.
+    """Replace secrets in an executed notebook by `sharelag.reports.secrets.MASK`.
 
     Parameters
     ----------
@@ -52,8 +50,7 @@ def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     Returns
     -------
     nbformat.NotebookNode
-        A valid notebook, whatever a secret is called like. Pictures and binary data are as they
-        were.
+        A valid notebook, whatever the secrets. Images and binary data are unchanged.
     """
     import nbformat
 
@@ -94,7 +91,7 @@ def _output(output: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 
 
 def _bundle(forms: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
-    """The forms of one output, by MIME type."""
+    """Mask the forms of one output, by MIME type."""
     return {mime: _form(mime, form, mask) for mime, form in forms.items()}
 
 
@@ -105,7 +102,7 @@ def _form(mime: str, form: Any, mask: _Mask) -> Any:
 
 
 def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
-    """The models of all widgets; the scripts of ours are the same for everybody."""
+    """Mask the widgets' models, except the scripts of sharelag's own widgets."""
     models = {}
     for name, model in state.get("state", {}).items():
         values = dict(model.get("state", {}))
@@ -129,7 +126,7 @@ def _about(metadata: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 
 
 def _values(value: Any, mask: _Mask, words: frozenset[str] = frozenset()) -> Any:
-    """Every text that is no key, does not stand under one of these words, and is no time."""
+    """Mask every string except keys, times and the values of these keys."""
     if isinstance(value, Mapping):
         return {
             name: item if name in words and isinstance(item, str) else _values(item, mask, words)

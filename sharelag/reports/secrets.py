@@ -1,8 +1,8 @@
-"""The secrets we were given, taken out of everything that a run leaves behind.
+"""Find the secrets that a run was given, and mask them in everything that it leaves behind.
 
 Client settings reach the notebook's kernel through its environment, never as a parameter of
-papermill, which writes parameters down. This is the second fence: whatever a library says of itself
-is searched for them.
+papermill, which writes parameters down. Masking is the second line of defence: it covers what
+libraries print.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ import javaproperties
 #: Client properties for the kernel, as JSON.
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"
 MASK = "********"
-#: Names of settings and parameters whose values nobody may see.
+#: Names of settings and parameters whose values are secret.
 _SECRET_NAME = re.compile(
     r"passw|secret|token|credential|jaas|passphrase|private|api.?key|key.?pem|ssl\.key", re.I
 )
-#: Shorter ones would be found in every text.
+#: Shorter values would be found in any text.
 _LEAST = 4
 _LEAST_IN_ENVIRONMENT = 8
-#: The parts of a JAAS configuration that are secret, such as password="..."; the rest are class
-#: names.
+#: Options of a JAAS configuration, such as password="...".
 _QUOTED = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting or a parameter of this name could hold a secret."""
+    """Return whether a setting or parameter of this name may hold a secret."""
     return bool(_SECRET_NAME.search(name))
 
 
@@ -44,12 +43,12 @@ def secrets_of(
     properties: Mapping[str, str],
     parameters: Mapping[str, Any] | None = None,
 ) -> frozenset[str]:
-    """The secrets that a run could give away.
+    """Collect the secrets that a run could reveal.
 
     Parameters
     ----------
     command_config : path, optional
-        Client properties; a file that cannot be read holds none, the run itself tells why.
+        Client properties; an unreadable file is ignored here, the run itself reports it.
     properties : mapping
         Single client properties.
     parameters : mapping, optional
@@ -58,12 +57,11 @@ def secrets_of(
     Returns
     -------
     frozenset of str
-        Values of settings, parameters and environment variables with telling names, and what JAAS
-        quotes in them.
+        Values of settings, parameters and environment variables whose name suggests a secret, and
+        the secrets within JAAS configurations.
     """
     settings: dict[str, Any] = dict(parameters or {})
-    # What a shell or a scheduler sets is not all secret that is called so: short values are
-    # switches.
+    # Short values of environment variables are switches rather than secrets.
     settings |= {
         name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT
     }
@@ -83,24 +81,24 @@ def secrets_of(
 
 
 def _is_path(value: str) -> bool:
-    """Where a secret lies is none."""
+    """Return whether a value is an existing path, which is not secret itself."""
     return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
 
 
 def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
-    """The same text, or lists and mappings of texts, with `MASK` where a secret stood.
+    """Replace secrets by `MASK` in a string, or in lists and mappings of strings.
 
     Parameters
     ----------
     value : str, list, mapping or anything else
-        Anything else is returned as it is.
+        Other values are returned unchanged.
     secrets : iterable of str
     """
     return masked(value, masker(secrets))
 
 
 def masker(secrets: Iterable[str]) -> Callable[[str], str]:
-    """What puts `MASK` into a text where a secret stands."""
+    """Return a function that replaces secrets in a text by `MASK`."""
     forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
     if not forms:
         return str
@@ -109,7 +107,7 @@ def masker(secrets: Iterable[str]) -> Callable[[str], str]:
 
 
 def masked(value: Any, mask: Callable[[str], str]) -> Any:
-    """Every text in a value with a mask put on it, keys, too."""
+    """Apply a mask to every string in a value, keys included."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
@@ -118,7 +116,7 @@ def masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it is, and as JSON, HTML, Python and addresses write it."""
+    """Return the spellings of a secret: plain, and as in JSON, HTML, Python and URLs."""
     return {
         secret,
         json.dumps(secret)[1:-1],

@@ -1,11 +1,12 @@
-"""Where reports lie: a reader finds a whole one at any moment, whenever a run is killed.
+"""The folder of reports: readers find complete reports at any moment, even if a run is killed.
 
-OUT/index.html, ledger.jsonl      past reports, for people and for programs
-OUT/NAME/runs/RUN_ID/             one run: report.html, notebook.ipynb, verdict.json, mail.html, run.json, figures/
-OUT/NAME/latest -> runs/RUN_ID    the newest of them
+OUT/index.html, ledger.jsonl      all runs, for people and for programs
+OUT/NAME/runs/RUN_ID/             one run: report.html, notebook.ipynb, verdict.json, mail.html,
+                                  run.json, figures/
+OUT/NAME/latest -> runs/RUN_ID    the newest run
 
-A run is written beside and renamed into place when it is whole; then `latest` is turned, which is
-one rename, too. What a killed run left over, the next one puts in order.
+A run is written to a scratch folder and renamed when it is complete; then `latest` is replaced,
+also by one rename. The next run cleans up after one that was killed.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ _HALF = ".half-"
 
 @contextmanager
 def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
-    """The place of a report, for one run at a time; yields its folder.
+    """Lock a report for one run at a time; yields its folder.
 
     Parameters
     ----------
     out : pathlib.Path
     name : str
     wait : bool
-        For a run that is under way; otherwise say so and give up.
+        Wait for a run that is under way; otherwise raise.
     tell : callable
-        Called with a sentence before waiting.
+        Called with a message before waiting.
 
     Raises
     ------
     InputError
-        Another run is under way and ``wait`` is false, or the folder cannot be written.
+        Another run is under way and ``wait`` is false, or the folder cannot be written to.
     """
     folder = out / name
     try:
@@ -56,14 +57,15 @@ def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> I
         except Timeout:
             if not wait:
                 raise InputError(
-                    f"another run of report {name!r} is under way in {out}: wait for it (--overlap wait), or name "
-                    "another folder"
+                    f"another run of report {name!r} is under way in {out}: wait for it "
+                    "(--overlap wait), or choose another folder"
                 ) from None
-            tell(f"another run of report {name!r} is under way in {out}: waiting for its end")
+            tell(f"waiting for another run of report {name!r}, which is under way in {out}")
             lock.acquire()
     except OSError as error:
         raise InputError(
-            f"cannot write reports to {out} ({error.strerror or error}): check the place"
+            f"cannot write reports to {out} ({error.strerror or error}): "
+            "check the path and permissions"
         ) from error
     try:
         put_in_order(out, name)
@@ -74,7 +76,7 @@ def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> I
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A folder for a run that is not whole yet; gone afterwards, unless it was published."""
+    """Yield a folder for an incomplete run; removed afterwards unless it was published."""
     half = Path(mkdtemp(prefix=_HALF, dir=folder))
     try:
         yield half
@@ -83,9 +85,9 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 
 def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
-    """Make a whole run the newest one."""
+    """Publish a complete run as the newest one."""
     place = folder / "runs" / run.run_id
-    half.chmod(0o755)  # not before: what a cell has just said has not been searched for secrets
+    half.chmod(0o755)  # not earlier: outputs had not been searched for secrets
     half.rename(place)
     with shared(out):
         ledger.append(out, run)
@@ -94,7 +96,7 @@ def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
 
 
 def point_latest(folder: Path, run_id: str) -> None:
-    """Turn ``latest`` to a run, in one rename."""
+    """Point ``latest`` to a run, by one rename."""
     pointer = folder / f".latest-{os.getpid()}"
     pointer.unlink(missing_ok=True)
     pointer.symlink_to(Path("runs") / run_id, target_is_directory=True)
@@ -102,7 +104,7 @@ def point_latest(folder: Path, run_id: str) -> None:
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """The runs that are there, the oldest first."""
+    """List the existing runs, the oldest first."""
     found = (
         ledger.from_json((place / RUN).read_text("utf-8"))
         for place in sorted((folder / "runs").glob("*"))
@@ -120,21 +122,21 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         Of a report.
     now : datetime
     keep : int, optional
-        So many are kept of those that were asked the same of the same cluster.
+        How many runs to keep of those with the same parameters and cluster.
     keep_days : float, optional
-        Those of so many days are kept.
+        For how many days to keep runs.
 
     Returns
     -------
     list of Run
-        What was removed. Of each kind the newest run stays, and the newest that did not fail; and
-        so does the one that ``latest`` names, which is not the newest where the clock was set back.
+        The runs removed. Of each kind the newest run stays, and the newest successful one; so does
+        the target of ``latest``, which is not the newest if the clock was set back.
     """
     since = None if keep_days is None else now - timedelta(days=keep_days)
     latest = (folder / "latest").resolve().name
     old = [
         run
-        for runs in _alike(runs_of(folder))
+        for runs in _comparable(runs_of(folder))
         for place, run in enumerate(runs[::-1])
         if run.run_id
         not in {latest, runs[-1].run_id, *[one.run_id for one in runs if one.error is None][-1:]}
@@ -144,15 +146,15 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         )
     ]
     for run in old:
-        # First out of the readers' sight, at once; then away.
+        # Renamed first, so that readers never see half of it.
         gone = Path(mkdtemp(prefix=_HALF, dir=folder)) / run.run_id
         (folder / "runs" / run.run_id).rename(gone)
         shutil.rmtree(gone.parent, ignore_errors=True)
     return old
 
 
-def _alike(runs: list[Run]) -> Iterable[list[Run]]:
-    """Runs by what was asked of which cluster. One that did not come to the data counts for the cluster before it."""
+def _comparable(runs: list[Run]) -> Iterable[list[Run]]:
+    """Group runs by parameters and cluster; one that failed early counts for the cluster before."""
     kinds: dict[tuple[str, str | None], list[Run]] = {}
     last: dict[str, str | None] = {}
     for run in runs:
@@ -163,7 +165,7 @@ def _alike(runs: list[Run]) -> Iterable[list[Run]]:
 
 
 def put_in_order(out: Path, name: str) -> None:
-    """Finish what a killed run had begun: half folders away, whole runs into the ledger, ``latest`` to the newest."""
+    """Clean up after a killed run: scratch folders, ledger lines and ``latest``."""
     folder = out / name
     for left in folder.glob(f"{_HALF}*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -175,7 +177,7 @@ def put_in_order(out: Path, name: str) -> None:
         for run in runs:
             if run.run_id not in noted:
                 ledger.append(out, run)
-        # By the ledger, since a clock may have been set back.
+        # In ledger order, as a clock may have been set back.
         place = {run.run_id: number for number, run in enumerate(ledger.read(out))}
     newest = max(runs, key=lambda run: place[run.run_id], default=None)
     if newest and (
@@ -185,5 +187,5 @@ def put_in_order(out: Path, name: str) -> None:
 
 
 def shared(out: Path) -> FileLock:
-    """What reports of all names write to; for moments only."""
+    """Return the lock of what all reports write to; held for moments only."""
     return FileLock(out / ".lock")

@@ -1,4 +1,4 @@
-"""Unknown lags: why they are not known, and whether somebody has to act."""
+"""Unknown lags: why they are unknown, and whether somebody has to act."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sharelag.metrics.finders import not_started
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
 from sharelag.tables.reasons import NO_START_OFFSET, REASONS
 
-_NOTHING_CAME = "nothing came that could be fetched"
-_CAME = "records came, and nothing was ever fetched"
-_MAY_HAVE_COME = "nothing was ever fetched, and whether records came is not known"
+_NOTHING_CAME = "nothing to fetch has arrived yet"
+_CAME = "records arrived, but none was ever fetched"
+_MAY_HAVE_COME = "nothing was ever fetched, and it is unknown whether records arrived"
 
 
 def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
-    """How each group stands by the lags that are not known.
+    """Judge each group by its unknown lags.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     Returns
     -------
     dict of str to list of (str, str)
-        By group a level and a sentence for each reason, the worst first; groups whose lag is known
-        whole are not there. A share partition that was never fetched is fine where nothing came,
-        and a warning where records did. One that could not be asked for is unknown.
+        By group, a level and a sentence for each reason, the worst first; groups without unknown
+        lags are left out. A share partition that was never fetched is ok if nothing arrived, and a
+        warning if records did. One whose offsets could not be read is unknown.
     """
     facts = Facts(evidence)
     reasons = evidence.lag.column("lag_reason").to_pylist()
@@ -39,14 +39,14 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, Counter[tuple[str, str]]] = {}
     for row in np.flatnonzero(np.isnan(facts.lag("lag"))).tolist():
         if reasons[row] != NO_START_OFFSET:
-            told = (UNKNOWN, REASONS.get(reasons[row], "the lag is not known"))
+            finding = (UNKNOWN, REASONS.get(reasons[row], "the lag is unknown"))
         elif came[row]:
-            told = (WARNING, _CAME)
+            finding = (WARNING, _CAME)
         elif nothing_came[row]:
-            told = (OK, _NOTHING_CAME)
+            finding = (OK, _NOTHING_CAME)
         else:
-            told = (UNKNOWN, _MAY_HAVE_COME)
-        found.setdefault(str(facts.groups[row]), Counter())[told] += 1
+            finding = (UNKNOWN, _MAY_HAVE_COME)
+        found.setdefault(str(facts.groups[row]), Counter())[finding] += 1
     return {
         group: [
             (level, f"{words} ({count} share partition{'s' * (count != 1)})")

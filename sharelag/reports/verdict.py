@@ -1,4 +1,4 @@
-"""The verdict: each share group in a word, and what is known of it, as plain values for JSON."""
+"""The verdict: a level and the main facts for each share group, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
 from sharelag.model import iso
-from sharelag.reports.alike import CLUSTER
-from sharelag.reports.case import Case
 from sharelag.reports.changes import changes
 from sharelag.reports.cluster import cluster_of
+from sharelag.reports.findings import CLUSTER
+from sharelag.reports.inputs import Case
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import CHECKED, outcome, rank, worst
 from sharelag.tables.reasons import REASONS
 
 FORMAT = 1
-#: A drain for which somebody has to do something, whatever the cause.
-_NEVER = {"stalled": "nothing is being finished", "grows": "more arrives than is finished"}
+#: Drains that need attention, whatever the cause.
+_NEVER = {
+    "stalled": "nothing is being finished",
+    "grows": "records arrive faster than they are finished",
+}
 _OWN_RULE = {
     "rule": "drain",
     "level": "warning",
@@ -33,13 +36,13 @@ _OWN_RULE = {
     "since": None,
     "is_own": True,
 }
-#: What there is no forecast for, and why.
+#: Drains without a forecast, and why.
 _NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
-_FINE = "Nothing is wrong."
+_FINE = "No problems found."
 
 
 def verdict(case: Case) -> dict[str, Any]:
-    """What a report finds.
+    """Judge the share groups of a report.
 
     Parameters
     ----------
@@ -48,11 +51,12 @@ def verdict(case: Case) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``level``, one of `sharelag.tables.level.LEVELS`; ``headline``, a sentence; ``as_of``, ``begin`` and ``source``;
-        ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, what tells
-        most in a sentence (None: all is well); ``rules``, what those found that are of no group;
-        ``unknown``, sentences; ``changes``, None for the first report. Names in it are as Kafka has
-        them: escape them where they are shown.
+        ``level``, one of `sharelag.tables.level.LEVELS`; ``headline``, a sentence; ``as_of``,
+        ``begin`` and ``source``;
+        ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, the main
+        finding in a sentence (None: no problem); ``rules``, the outcome of rules that concern no
+        group; ``unknown``, sentences; ``changes``, None for the first report. Names are Kafka's:
+        escape them wherever they are shown.
     """
     causes, progress = rows_by_group(explain(case.evidence)), rows_by_group(case.evidence.progress)
     checked, dark = _judged(case), unknown_lags(case.evidence)
@@ -88,50 +92,56 @@ def verdict(case: Case) -> dict[str, Any]:
 
 
 def unknown(case: Case) -> list[str]:
-    """What the report cannot know, in sentences."""
-    evidence, told = case.evidence, []
+    """List what the report cannot know, in sentences."""
+    evidence = case.evidence
     reasons = [reason for reason in evidence.lag.column("lag_reason").to_pylist() if reason]
-    told += [
-        f"The lag of {reasons.count(reason)} share partitions: {REASONS[reason]}."
+    sentences = [
+        f"The lag of {_share_partitions(reasons.count(reason))}: {REASONS[reason]}."
         for reason in sorted(set(reasons))
     ]
-    if evidence.gaps.num_rows:
-        told.append(
-            f"What happened in {evidence.gaps.num_rows} places of the state topic: records are missing there, so rates "
-            "are lower bounds."
+    if count := evidence.gaps.num_rows:
+        sentences.append(
+            f"What happened in {count} place{'s' * (count != 1)} of the state topic: records are "
+            "missing there, so rates are lower bounds."
         )
-    if evidence.rejected:
-        told.append(
-            f"What {evidence.rejected} records say: they could not be decoded (sharelag decode shows them)."
+    if count := evidence.rejected:
+        sentences.append(
+            f"The contents of {count} record{'s' * (count != 1)} that could not be decoded "
+            "(sharelag decode shows them)."
         )
     if not evidence.settings.num_rows:
-        told.append(
-            "The settings in force: they are not in this input, and Kafka's defaults are assumed."
+        sentences.append(
+            "The settings in force: the input does not have them, and Kafka's defaults are assumed."
         )
     elif evidence.settings.column("value").null_count:
-        told.append(
-            "Some settings: they are hidden from us, and Kafka's defaults are assumed for them."
+        sentences.append(
+            "Some settings: the cluster does not reveal them, and Kafka's defaults are assumed."
         )
     if not evidence.groups.num_rows:
-        told.append("Members and assignments: the groups' own records are not in this input.")
+        sentences.append("Members and assignments: the input lacks the groups' own records.")
     if not evidence.past_offsets.num_rows:
-        told.append(
-            "Where the topics ended before: without it nobody can say how fast records arrive, and when lag is gone."
+        sentences.append(
+            "Earlier end offsets of the topics, and so how fast records arrive and when the lag "
+            "will be gone."
         )
     ages = evidence.progress.filter(
         pc.greater(evidence.progress.column("oldest_offset").fill_null(-1), -1)
     )
-    if ages.column("age_ms").null_count:
-        told.append(f"How old the lag of {ages.column('age_ms').null_count} share partitions is.")
+    if count := ages.column("age_ms").null_count:
+        sentences.append(f"The age of the lag of {_share_partitions(count)}.")
     if case.bench.as_of is not None:
-        told.append(
-            "Settings, retention and last stable offsets at that moment: those of now are used."
+        sentences.append(
+            "Settings, retention and last stable offsets at that moment: current ones are used."
         )
-    return told
+    return sentences
+
+
+def _share_partitions(count: int) -> str:
+    return f"{count} share partition{'s' * (count != 1)}"
 
 
 def _judged(case: Case) -> dict[str | None, list[dict[str, Any]]]:
-    """What rules found by group; None for those of no group, such as a rule for the state topic."""
+    """Collect broken rules by group; None for those that concern no group."""
     found: dict[str | None, list[dict[str, Any]]] = {}
     for one in case.checked.to_pylist():
         if one["silenced_until"] is None and one["level"] != "ok":
@@ -149,7 +159,7 @@ def _group(
     gone = drain(mine)
     if gone in _NEVER and not causes:
         judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}, and no cause was found"}]
-    # Nothing is wrong only where everything is known.
+    # A group is ok only if everything about it is known.
     own = [
         _OWN_RULE | {"rule": "lag", "level": level, "summary": words}
         for level, words in dark
@@ -161,9 +171,7 @@ def _group(
         *(outcome(cause["severity"]) for cause in causes),
         *(one["level"] for one in judged),
     ]
-    left = [
-        one for one in mine if one["oldest_offset"] is not None
-    ]  # where something is not finished
+    left = [one for one in mine if one["oldest_offset"] is not None]  # with unfinished records
     ages = [one["age_ms"] for one in left]
     margins = [one["margin_ms"] for one in left if one["margin_ms"] is not None]
     return {
@@ -173,7 +181,7 @@ def _group(
         "lag": row["lag"],
         "unknown_lags": row["unknown_lags"],
         "max_lag": row["max_lag"],
-        # Whose age is not known may be the oldest.
+        # An unknown age may be the greatest.
         "age_ms": None if None in ages else max(ages, default=0 if gone == "no lag" else None),
         "margin_ms": min(margins, default=None),
         "drain": gone,
@@ -211,7 +219,7 @@ def _time(at: Any) -> str | None:
 
 
 def drain(rows: list[dict[str, Any]]) -> str:
-    """When the lag is gone, in words; the slowest share partition decides."""
+    """Describe when the lag will be gone; the slowest share partition decides."""
     kinds = {row["drain"] for row in rows}
     if kinds <= {DRAINED}:
         return "no lag" if rows else "unknown"
@@ -226,21 +234,21 @@ def drain(rows: list[dict[str, Any]]) -> str:
     if UNKNOWN in kinds:
         return "unknown"
     if NEVER in kinds:
-        return "uncertain"  # arrivals win, but no more clearly than chance may turn
+        return "uncertain"  # arrivals exceed completions, but not by more than chance
     slowest = max(row["drain_ms"] for row in rows if row["drain_ms"] is not None)
     return f"in {duration(slowest)}"
 
 
 def _headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:
-    """How many groups need somebody, and what the worst of it is; then what the rules of no group found."""
-    said = _of_groups(groups)
+    """Summarize the groups that need attention, then the rules that concern no group."""
+    words = _of_groups(groups)
     if not rules:
-        return said
-    # Of the cluster something is wrong, or not known.
-    said = f"Nothing is wrong with {len(groups)} share group." if said == _FINE else said
+        return words
+    # Something about the cluster is wrong or unknown.
+    words = "No problems found in 1 share group." if words == _FINE else words
     first = max(rules, key=lambda one: rank(one["level"]))
     more = f" (and {len(rules) - 1} more)" if rules[1:] else ""
-    return f"{said} {CLUSTER.capitalize()}: {first['rule']}: {first['summary']}{more}."
+    return f"{words} {CLUSTER.capitalize()}: {first['rule']}: {first['summary']}{more}."
 
 
 def _of_groups(groups: list[dict[str, Any]]) -> str:
@@ -249,8 +257,8 @@ def _of_groups(groups: list[dict[str, Any]]) -> str:
     if not bad:
         dark = [group for group in groups if group["level"] == "unknown"]
         if dark:
-            return f"Nothing wrong is known of {count}; of {len(dark)} not everything is known."
-        return f"Nothing is wrong with {count}." if len(groups) != 1 else _FINE
+            return f"No problems found in {count}, but {len(dark)} could not be fully judged."
+        return f"No problems found in {count}." if len(groups) != 1 else _FINE
     why = _worst(bad[0])
     if len(groups) == 1:
         return f"{bad[0]['group_id']}: {why}."
@@ -261,19 +269,20 @@ def _of_groups(groups: list[dict[str, Any]]) -> str:
 
 
 def _worst(group: Mapping[str, Any]) -> str:
-    """What makes the level of a group, in words."""
-    told = [(outcome(one["severity"]), one["summary"]) for one in group["causes"]]
-    told += [(one["level"], one["summary"]) for one in group["rules"]]
-    return str(max(told, key=lambda one: rank(one[0]))[1])
+    """Describe what decides the level of a group."""
+    found = [(outcome(one["severity"]), one["summary"]) for one in group["causes"]]
+    found += [(one["level"], one["summary"]) for one in group["rules"]]
+    return str(max(found, key=lambda one: rank(one[0]))[1])
 
 
 def _before(case: Case) -> Mapping[str, Any] | None:
-    """The verdict of the report before, if that did not fail."""
+    """Return the previous verdict, if that report did not fail."""
     was = case.previous
     if was is None or was.get("level") not in CHECKED:
         return None
     if was.get("format") != FORMAT:
         raise InputError(
-            "previous names no verdict of this version: name a verdict.json that it wrote, or leave it out"
+            "previous is not a verdict of this version: choose a verdict.json that this version "
+            "wrote, or remove previous"
         )
     return was

@@ -16,8 +16,8 @@ PROGRESS = in_words(
 SIGNS = in_words(
     "group_id topic partition first_released first_archived first_reset released archived finished "
     "last_finished",
-    first_released="First given back",
-    released="Given back",
+    first_released="First released",
+    released="Released",
 )
 MOVED = in_words(
     "group_id topic partition change finished start_offset_before start_offset_after "
@@ -31,8 +31,8 @@ HEADROOM = in_words(
     partitions="Share partitions",
     arrival_rate="Arriving",
     completion_rate="Finishing",
-    per_member="Finishing a member",
-    skew="What the lag crowds around",
+    per_member="Finishing per member",
+    skew="Where the lag is",
 )
 RECLAIMABLE = in_words(
     "topic partition groups log_start_offset start_offset group_id reclaimable",

@@ -1,4 +1,4 @@
-"""The daily report in a browser: from disk, with the network off, in every theme, on paper, and when it failed."""
+"""The daily report in a browser: offline, in every theme, on paper, and after a failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from playwright.sync_api import Browser, Page
 
 from sharelag.cli.demo import CAPTURE
-from sharelag.reports import blocks, report, story
+from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
 from sharelag.reports.figures import draw
 from sharelag.reports.ledger import write_index
@@ -78,7 +78,7 @@ class Opened:
         assert (outside, self.complaints) == ([], [])
 
     def eventually(self, expression: str, wanted: Any = True) -> None:
-        """Wait for a value. Playwright's own waiting evaluates texts within the page, which our policy forbids."""
+        """Wait for a value. Playwright's own waiting evaluates text in the page; our policy forbids."""
         end = time.monotonic() + 20
         while (found := self.page.evaluate(expression)) != wanted:
             assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"
@@ -219,7 +219,7 @@ SHOWN = {
         "redelivery_storm",
         {},
         5,
-        ["Group", "Topic", "Partition", "First given back", "Given back"],
+        ["Group", "Topic", "Partition", "First released", "Released"],
     ),
     "capacity": (
         "hot_partition",
@@ -267,7 +267,7 @@ def test_every_report_is_drawn_whole_and_readable(
 
 
 def nothing_is_cut(seen: Opened) -> None:
-    """Neither on a narrow screen nor on paper, where nothing can be scrolled: all of a table has to fit."""
+    """Neither a narrow screen nor paper can scroll: the whole table has to fit."""
     assert seen.page.evaluate(BOXES) == []
     for width, media in ((400, "screen"), (690, "print")):  # A4 between its margins
         seen.page.set_viewport_size({"width": width, "height": 975})
@@ -311,7 +311,7 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
 
 
 def test_printing_draws_for_the_sheet(made: Any, browser: Browser) -> None:
-    """The browser asks for paper while the page is still as wide as the screen, and waits for nothing."""
+    """The browser prints while the page is still as wide as the screen, and does not wait."""
     seen = Opened(browser, made.html, color_scheme="dark")
     seen.page.evaluate(
         "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
@@ -408,11 +408,11 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
     told["changes"] |= {"gone_causes": [], "lasting_causes": []}
     row = {"group_id": HOSTILE, "lag": 1}
     parts = [
-        story.headline(told),
-        story.changes(told),
-        story.groups(told),
-        story.causes(told),
-        story.unknown(told),
+        cells.headline(told),
+        cells.changes(told),
+        cells.groups(told),
+        cells.causes(told),
+        cells.unknown(told),
     ]
     parts.append(blocks.table([row], {HOSTILE: "group_id", "Lag": "lag"}, HOSTILE, HOSTILE))
     outputs = [new_output("execute_result", part._repr_mimebundle_()) for part in parts]
@@ -420,11 +420,11 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
         new_output("stream", name="stdout", text=HOSTILE),
         new_output("display_data", {"text/html": HOSTILE}),
     ]
-    cells = [
+    texts = [
         new_markdown_cell(f"# T {HOSTILE}\n\n{HOSTILE}"),
         new_markdown_cell(f"## {HOSTILE}\n\n{HOSTILE}"),
     ]
-    notebook = new_notebook(cells=[*cells, new_code_cell("x", outputs=outputs)])
+    notebook = new_notebook(cells=[*texts, new_code_cell("x", outputs=outputs)])
     run = replace(
         made.run, report=HOSTILE, headline=HOSTILE, parameters={HOSTILE: HOSTILE}, error=HOSTILE
     )
@@ -504,7 +504,7 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
 
 
 def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> None:
-    """A gap in the state topic is no failure: the lag is that of the newest records, and what is not known is said."""
+    """A gap in the state topic is no failure: the newest records count, and it is reported."""
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
     for path in (capture / "records").glob("*.parquet"):
         records = pq.read_table(path)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from sharelag.cli import cli
 from sharelag.errors import InputError
-from sharelag.reports.case import read
+from sharelag.reports.inputs import read
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.sources.open import ChoiceError, is_cluster_named, named_input, open_input
 from sharelag.sources.recorded import DEMO, folder_of

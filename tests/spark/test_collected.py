@@ -1,4 +1,4 @@
-"""What reaches this process of an answer on Spark: a row a share partition or a summary, however many records."""
+"""Answers on Spark bring a row a share partition to this process, however many records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import sharelag
 from sharelag.monitoring.check import check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.monitoring.exports.lake import append_run, write_run
-from sharelag.reports import story
-from sharelag.reports.case import Case
+from sharelag.reports import cells
+from sharelag.reports.inputs import Case
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.frames import FrameInput
 from tests.support.synthetic import capture_of
@@ -89,17 +89,17 @@ def questions(bench: Any, folder: Path) -> None:
 
 def report(bench: Any, folder: Path) -> None:
     case = Case(bench, bench.evidence())
-    told = story.verdict(case)
-    for section in (story.headline, story.changes, story.groups, story.causes, story.unknown):
+    told = cells.verdict(case)
+    for section in (cells.headline, cells.changes, cells.groups, cells.causes, cells.unknown):
         section(told)
     for section in (
-        story.lag_over_time, story.parts, story.drain, story.progress, story.windows, story.headroom, story.rates,
-        story.rates_over_time, story.spans, story.lorenz, story.assignments, story.reclaimable, story.cause_spans,
-        story.signs, story.moved, story.window_heat, story.deliveries,
+        cells.lag_over_time, cells.parts, cells.drain, cells.progress, cells.windows, cells.headroom, cells.rates,
+        cells.rates_over_time, cells.spans, cells.lorenz, cells.assignments, cells.reclaimable, cells.cause_spans,
+        cells.signs, cells.moved, cells.window_heat, cells.deliveries,
     ):  # fmt: skip
         section(case)
-    story.archived(case, 60)
-    story.keeping_up(case, told)
+    cells.archived(case, 60)
+    cells.keeping_up(case, told)
 
 
 def check(bench: Any, folder: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_is_collected_does_not_grow_with_the_records(
     monkeypatch: pytest.MonkeyPatch,
     ask: Callable[[Any, Path], None],
 ) -> None:
-    """Eight times the records of as many share partitions: the same questions, about the same bytes and calls."""
+    """Eight times the records of as many share partitions: the same queries, bytes and calls."""
     for limit in ("sharelag.workbench.bench.MOST_ROWS", "sharelag.pipeline.reading._FEW_TIMES"):
         monkeypatch.setattr(limit, 500)
     few, many = map(partial(_cost, spark, monkeypatch, tmp_path, ask), (60, 480))

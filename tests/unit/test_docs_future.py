@@ -70,8 +70,8 @@ def test_what_it_names_is_there() -> None:
     (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
     assert option in notebooks.declared(notebooks.notebook("capacity"))
     cells = notebooks.notebook("capacity").read_text()
-    assert {"story.reclaimable(case)", f"story.archived(case, {option})"} <= set(
-        re.findall(r"story\.\w+\([^)]*\)", cells)
+    assert {"cells.reclaimable(case)", f"cells.archived(case, {option})"} <= set(
+        re.findall(r"cells\.\w+\([^)]*\)", cells)
     )
 
 

@@ -23,12 +23,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
-from sharelag.reports import ledger, notebooks, report, shelf, story
-from sharelag.reports.alike import ranges, troubles
+from sharelag.reports import cells, ledger, notebooks, report, store
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
 from sharelag.reports.capacity import keeping_up, propose
-from sharelag.reports.case import read
 from sharelag.reports.execute import execute
+from sharelag.reports.findings import group_findings, ranges
+from sharelag.reports.inputs import read
 from sharelag.reports.ledger import Run, write_index
 from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.reports.verdict import drain, verdict
@@ -210,7 +210,7 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     assert [(one["rule"], one["level"]) for one in told["analytics"]["rules"]] == [
         ("lag", "warning")
     ]
-    assert told["refunds"]["why"] == "nothing came that could be fetched (2 share partitions)"
+    assert told["refunds"]["why"] == "nothing to fetch has arrived yet (2 share partitions)"
     assert told["billing"]["why"] == "the group has no members"
     assert whole["headline"] == (
         "6 of 7 share groups need attention. notifications and 4 more: the group has no members."
@@ -242,11 +242,13 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
 
     never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
     assert told(known) == []
-    came = ("warning", "records came, and nothing was ever fetched")
+    came = ("warning", "records arrived, but none was ever fetched")
     assert told(never, known) == [came]  # a record a second arrives
-    assert told(never, rate=0.0, reset="earliest") == [("ok", "nothing came that could be fetched")]
+    assert told(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
     dark = told(never, known, unreachable=frozenset({0}))
-    assert dark == [("unknown", "nothing was ever fetched, and whether records came is not known")]
+    assert dark == [
+        ("unknown", "nothing was ever fetched, and it is unknown whether records arrived")
+    ]
     before = ToldInput([never], rate=0.0).past_offsets(
         [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
     )
@@ -283,9 +285,9 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     assert {row["group_id"] for row in rows} == alone
     nothing = '</td><td class="sr-n"><bdi>-</bdi>'
     assert (
-        story.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
+        cells.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
     )
-    figure = story.drain(case).light
+    figure = cells.drain(case).light
     assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
     assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
     assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
@@ -335,18 +337,18 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
         "notifications: what is best rests on an assumption (1 ms of work for each record). If it holds, "
     )
     assert "1 ms of work for each record, since the group has no members to measure" in made.assumed
-    its = story.only(case, made.group)
-    told = story.verdict(its)
+    its = cells.only(case, made.group)
+    told = cells.verdict(its)
     assert [group["group_id"] for group in told["groups"]] == ["notifications"]
     assert told["unknown"] == []
-    assert "billing" not in story.causes(told).html + story.headroom(its).html
+    assert "billing" not in cells.causes(told).html + cells.headroom(its).html
 
 
 def test_what_is_wrong_in_many_groups_is_told_once() -> None:
     told = verdict(read(capture=str(CAPTURE), engine="local"))
-    shown, advice = story.causes(told).html, "start consumers; kafka-share-groups.sh"
+    shown, advice = cells.causes(told).html, "start consumers; kafka-share-groups.sh"
     assert (shown.count("the group has no members"), shown.count(advice)) == (1, 1)
-    worst, deleted, never = troubles(told["groups"])
+    worst, deleted, never = group_findings(told["groups"])
     alone = ["notifications", "billing", "shipping", "clickstream", "fraud-check"]
     assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
     assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
@@ -365,7 +367,7 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
         "summary": "lag 9 > 5",
     }
     own = rule | {"rule": "drain", "summary": "nothing is being finished", "is_own": True}
-    many = troubles([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
+    many = group_findings([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
     assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
         ("big", True, 2),
         ("nothing is being finished", False, 2),
@@ -378,7 +380,7 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
         "gone_causes": [],
     }
     changed["lasting_causes"] = worst["places"]
-    assert story.changes({"changes": changed}).html.count("the group has no members") == 1
+    assert cells.changes({"changes": changed}).html.count("the group has no members") == 1
     assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == [
         "0-2, 5, 7, 8",
         "4",
@@ -388,10 +390,10 @@ def test_what_is_wrong_in_many_groups_is_told_once() -> None:
 
 def test_a_review_of_capacity_says_who_keeps_up() -> None:
     case = read(capture=str(CAPTURE), engine="local")
-    said = story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
+    said = cells.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
     assert said == (
-        "1 of 7 share groups finished less than arrived: notifications 9.99 of 16.7 records a second. "
-        "Now nobody is in billing and 4 more, which lag."
+        "1 of 7 share groups fell behind: notifications, finished 9.99 of 16.7 records/s. "
+        "billing and 4 more have no members now and lag."
     )
     row = {
         "group_id": "g",
@@ -401,13 +403,15 @@ def test_a_review_of_capacity_says_who_keeps_up() -> None:
         "lag": 3,
         "falls_behind": "no",
     }
-    assert keeping_up([row]) == "1 share group finished no less than arrived."
-    assert keeping_up([row, row]) == "All 2 share groups finished no less than arrived."
+    assert keeping_up([row]) == "The share group kept up."
+    assert keeping_up([row, row]) == "All 2 share groups kept up."
     slow = row | {"completion_rate": 0.5, "falls_behind": "clearly"}
-    assert keeping_up([slow]) == "g finished less than arrived: 0.5 of 2 records a second."
-    assert keeping_up([slow, slow]).endswith(" 0.5 of 2 records a second at worst.")
+    assert keeping_up([slow]) == "g fell behind: it finished 0.5 of 2 records/s."
+    assert keeping_up([slow, slow]).endswith(
+        " fell behind: the worst, g, finished 0.5 of 2 records/s."
+    )
     assert keeping_up([row | {"arrival_rate": None, "falls_behind": None}]).startswith(
-        "How fast records arrive and are finished is not known"
+        "The rates at which records arrive and are finished are unknown"
     )
 
 
@@ -426,12 +430,12 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
     both = replace(
         case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members))
     )
-    shown = story.assignments(both)
+    shown = cells.assignments(both)
     assert isinstance(shown, Chart)
     assert shown.light.layout.meta["title"].startswith("another: ")
-    nobody = story.assignments(read(capture=str(CAPTURE), engine="local"))
+    nobody = cells.assignments(read(capture=str(CAPTURE), engine="local"))
     assert isinstance(nobody, Block)
-    assert nobody.text == "Nobody is in any of the groups."
+    assert nobody.text == "None of the groups has members."
 
 
 # ---- the shelf -----------------------------------------------------------------------------------
@@ -457,30 +461,30 @@ def made_run(
     run = replace(run, cluster_id=cluster)
     folder = out / "daily"
     (folder / "runs").mkdir(parents=True, exist_ok=True)
-    with shelf.scratch(folder) as half:
-        (half / shelf.RUN).write_text(json.dumps(run.__dict__))
-        shelf.publish(out, folder, half, run)
+    with store.scratch(folder) as half:
+        (half / store.RUN).write_text(json.dumps(run.__dict__))
+        store.publish(out, folder, half, run)
     return run
 
 
 def kept(out: Path) -> list[str]:
-    return [run.run_id for run in shelf.runs_of(out / "daily")]
+    return [run.run_id for run in store.runs_of(out / "daily")]
 
 
 def test_retention_by_days_and_by_number(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, number) for number in range(6)]
-    gone = shelf.retain(tmp_path / "daily", night(5), None, 2.5)
+    gone = store.retain(tmp_path / "daily", night(5), None, 2.5)
     assert (gone, kept(tmp_path)) == (runs[:3][::-1], [run.run_id for run in runs[3:]])
-    shelf.retain(tmp_path / "daily", night(5), 2, None)
+    store.retain(tmp_path / "daily", night(5), 2, None)
     assert kept(tmp_path) == [run.run_id for run in runs[4:]]
-    shelf.retain(tmp_path / "daily", night(300), None, 1)
+    store.retain(tmp_path / "daily", night(300), None, 1)
     assert kept(tmp_path) == [runs[5].run_id]
     assert len(ledger.read(tmp_path)) == 6
 
 
 def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, number, "no broker" if number else None) for number in range(4)]
-    shelf.retain(tmp_path / "daily", night(9), 1, 1)
+    store.retain(tmp_path / "daily", night(9), 1, 1)
     assert kept(tmp_path) == [runs[0].run_id, runs[3].run_id]
 
 
@@ -492,21 +496,21 @@ def test_retention_counts_what_was_asked_the_same(tmp_path: Path) -> None:
         for number in range(9)
     ]
     runs += [made_run(tmp_path, 9, cluster="b", capture="/b"), made_run(tmp_path, 10, "no broker")]
-    shelf.retain(tmp_path / "daily", night(10), 2, None)
+    store.retain(tmp_path / "daily", night(10), 2, None)
     # The failed one was asked as the last of cluster b, and the last good one of each stays anyway.
     assert kept(tmp_path) == [run.run_id for run in runs[3:]]
-    shelf.retain(tmp_path / "daily", night(10), 1, None)
+    store.retain(tmp_path / "daily", night(10), 1, None)
     assert kept(tmp_path) == [run.run_id for run in runs[6:]]
 
 
 def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
     for number in (5, 2):
         made_run(tmp_path, number)
-        shelf.retain(tmp_path / "daily", night(number), 1, None)
+        store.retain(tmp_path / "daily", night(number), 1, None)
     latest = tmp_path / "daily" / "latest"
     assert latest.exists()
     assert latest.resolve().name == kept(tmp_path)[0]
-    with shelf.reserved(
+    with store.reserved(
         tmp_path, "daily", False, print
     ):  # the next run does not turn it to the later clock
         assert latest.resolve().name == kept(tmp_path)[0]
@@ -515,7 +519,7 @@ def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
 def test_nobody_else_looks_into_a_run_that_is_not_whole(tmp_path: Path) -> None:
     """A notebook holds what its cells said until it is searched for secrets."""
     (tmp_path / "daily" / "runs").mkdir(parents=True)
-    with shelf.scratch(tmp_path / "daily") as half:
+    with store.scratch(tmp_path / "daily") as half:
         assert half.stat().st_mode & 0o777 == 0o700
     run = made_run(tmp_path, 1)
     assert (tmp_path / "daily" / "runs" / run.run_id).stat().st_mode & 0o777 == 0o755
@@ -525,18 +529,18 @@ def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, number) for number in range(3)]
     (tmp_path / "daily" / ".half-gone").mkdir()
     (tmp_path / "daily" / ".half-gone" / "report.html").write_text("<html>")
-    shelf.point_latest(tmp_path / "daily", runs[1].run_id)
+    store.point_latest(tmp_path / "daily", runs[1].run_id)
     lines = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:20])
     assert ledger.read(tmp_path) == runs[:2]
-    with shelf.reserved(tmp_path, "daily", False, print):
+    with store.reserved(tmp_path, "daily", False, print):
         assert ledger.read(tmp_path) == runs
         assert (tmp_path / "daily" / "latest").resolve().name == runs[2].run_id
         assert not list((tmp_path / "daily").glob(".half-*"))
 
 
 def test_an_index_of_nothing(tmp_path: Path) -> None:
-    assert "No report was made here yet" in write_index(tmp_path).read_text()
+    assert "There are no reports yet" in write_index(tmp_path).read_text()
     assert sharelag("report", "index", "--out", str(tmp_path / "none")).returncode == 1
 
 
@@ -580,7 +584,7 @@ def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> Non
     assert made(6, capture=str(other))["changes"] is None, "the same names in another cluster"
     named = min((tmp_path / "daily" / "runs").iterdir())
     told = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]
-    assert (told["comparable"], told["why"]) == (False, "it is of another cluster")
+    assert (told["comparable"], told["why"]) == (False, "it is about another cluster")
     assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace(
         "+00:00", "Z"
     )
@@ -597,7 +601,7 @@ def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
     )
     given = {"capture": str(capture), "engine": "local", "previous": str(made.folder / "run.json")}
     failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
-    assert (failed.run.error or "").startswith("previous names no verdict of this version")
+    assert (failed.run.error or "").startswith("previous is not a verdict of this version")
 
 
 # ---- two at once ---------------------------------------------------------------------------------
@@ -661,7 +665,7 @@ def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str])
         tell=tell,
     )
     assert said == [
-        f"another run of report 'daily' is under way in {tmp_path / 'out'}: waiting for its end"
+        f"waiting for another run of report 'daily', which is under way in {tmp_path / 'out'}"
     ]
     runs = ledger.read(tmp_path / "out")
     assert len(runs) == 2
@@ -737,8 +741,8 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
     [
         ({"sasl_password": "hunter22"}, "looks like a secret"),
         ({"lag": 3}, "has no parameter 'lag'"),
-        ({"over": float("nan")}, "'over' is no value of JSON"),
-        ({"as_of": date(2026, 6, 1)}, "'as_of' is no value of JSON"),
+        ({"over": float("nan")}, "'over' cannot be written as JSON"),
+        ({"as_of": date(2026, 6, 1)}, "'as_of' cannot be written as JSON"),
         ({"over": "abc"}, "'over' must be a duration"),
         ({"over": True}, "'over' must be a duration"),
     ],

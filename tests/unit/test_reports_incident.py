@@ -17,15 +17,15 @@ import pytest
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.signs import signs_arrow
-from sharelag.reports import past, story
+from sharelag.reports import cells, history
 from sharelag.reports.blocks import VERDICT_MIME
-from sharelag.reports.case import Case, read
 from sharelag.reports.incident import _began, _moved, happened
+from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.workbench.show import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
-NOTHING = "o offset was given back or archived, and nothing was reset. "
+NOTHING = "o offset was released or archived, and no share partition was reset. "
 AS_FAR = "As far as the records that are there tell, "
 BEGIN = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ BEGIN = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
 def test_an_incident_is_what_has_happened_since() -> None:
     case = read(capture=str(CAPTURE), engine="local")
     told = verdict(case)
-    block = story.happened(case, told)
+    block = cells.happened(case, told)
     said = block.data[VERDICT_MIME]["headline"]
     assert said == (
         "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882 (since 11:43:52 UTC, "
@@ -46,20 +46,19 @@ def test_an_incident_is_what_has_happened_since() -> None:
     late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z", engine="local")
     said = happened(late, verdict(late))
     assert (
-        f"the lag of no share group whose lag is known grew; of 2 it is not known. N{NOTHING}"
-        in said
+        f"the lag of no share group with a known lag grew; that of 2 is unknown. N{NOTHING}" in said
     )
     assert said.endswith(verdict(late)["headline"]), "nothing began since then"
     reset = read(capture=str(CAPTURE), group=["shipping"], engine="local")
     assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(
         reset, verdict(reset)
     )
-    figures = [story.window_heat(case), story.deliveries(case), story.lag_over_time(case)]
+    figures = [cells.window_heat(case), cells.deliveries(case), cells.lag_over_time(case)]
     assert {one.light.layout.meta["facts"][0][:29] for one in figures} == {
         "As of 2026-11-21 11:45:03 UTC"
     }
     assert "4 deliveries below the limit" in figures[1].light.layout.meta["title"]
-    shown = story.signs(case).html
+    shown = cells.signs(case).html
     assert "All times are of 2026-11-21, UTC." in shown
     assert "<bdi>11:43:34</bdi>" in shown
     assert "trial" not in shown, "nothing of it happened there"
@@ -90,22 +89,22 @@ def moved(
         {"group_id": group, "topic_id": "T", "partition": partition} for group, partition in born
     ]
     keys = pa.Table.from_pylist(
-        named, schema=pa.schema([schemas.TIMELINE.field(name) for name in past.KEY])
+        named, schema=pa.schema([schemas.TIMELINE.field(name) for name in history.KEY])
     )
     names = sorted({group for group, *_ in lags})
     return _moved(pa.Table.from_pylist(rows, schema=schemas.TIMELINE), names, keys, begin)
 
 
 def test_a_lag_that_is_not_known_now_has_not_grown() -> None:
-    assert moved(("g", 0, [100, 900, None])) == "nobody knows how the lag changed"
+    assert moved(("g", 0, [100, 900, None])) == "it is unknown how the lag changed"
     assert (
         moved(("g", 0, [100, 900, 900]), ("g", 1, [1, 1, None]))
-        == "nobody knows how the lag changed"
+        == "it is unknown how the lag changed"
     )
-    assert moved(("g", 0, [None, None, 900])) == "nobody knows how the lag changed", (
+    assert moved(("g", 0, [None, None, 900])) == "it is unknown how the lag changed", (
         "known only once"
     )
-    assert moved(("g", 0, [None, None, None])) == "nobody knows how the lag changed"
+    assert moved(("g", 0, [None, None, None])) == "it is unknown how the lag changed"
 
 
 def test_what_is_gone_is_no_lag_any_more() -> None:
@@ -133,10 +132,10 @@ def test_of_whom_the_lag_is_not_known_is_told() -> None:
     steady, dark = ("g", 0, [10, 10, 10]), ("h", 0, [None, None, None])
     assert (
         moved(steady, dark)
-        == "the lag of no share group whose lag is known grew; of 1 it is not known"
+        == "the lag of no share group with a known lag grew; that of 1 is unknown"
     )
     assert (
-        moved(("g", 0, [10, 10, 12]), dark) == "the lag of g grew by 2 to 12; of 1 it is not known"
+        moved(("g", 0, [10, 10, 12]), dark) == "the lag of g grew by 2 to 12; that of 1 is unknown"
     )
     assert moved(steady) == "the lag of no share group grew"
 
@@ -179,7 +178,7 @@ def state_partition(records: pa.Table, partition: int) -> pa.ChunkedArray:
 def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
     whole = read(capture=str(HEALTHY), engine="local")
     assert f" N{NOTHING}" in happened(whole, verdict(whole))
-    assert AS_FAR not in story.signs(whole).html
+    assert AS_FAR not in cells.signs(whole).html
     missing = {
         "gap": lambda records: pc.not_equal(records.column("offset"), 10),
         # One share partition is seen later than the others, and not from its beginning on.
@@ -191,43 +190,41 @@ def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
         case = kept(tmp_path / name, HEALTHY, keep)
         assert bool(case.evidence.gaps.num_rows) == (name == "gap")
         assert f" {AS_FAR}n{NOTHING}" in happened(case, verdict(case)), name
-        assert (
-            f"{AS_FAR}no offset was given back or archived since then" in story.signs(case).html
-        ), name
+        assert f"{AS_FAR}no offset was released or archived" in cells.signs(case).html, name
 
 
 def test_a_step_that_is_not_known_may_be_a_sign() -> None:
     case = read(capture=str(HEALTHY), engine="local")
     since = case.evidence.as_of - case.known_span
-    history = case.bench.history(since=since).table.select(schemas.HISTORY.names)
+    steps = case.bench.history(since=since).table.select(schemas.HISTORY.names)
 
-    def signs(history: pa.Table) -> pa.Table:
-        return signs_arrow(history, since)
+    def signs(steps: pa.Table) -> pa.Table:
+        return signs_arrow(steps, since)
 
-    assert past.is_whole(case, signs(history))
-    assert past.is_whole(case, past.signs(case))
-    place = history.schema.get_field_index("released")
-    blind = history.set_column(place, "released", pa.nulls(history.num_rows, pa.int64()))
-    assert not past.is_whole(case, signs(blind))
-    place = history.schema.get_field_index("follows")
-    after = history.set_column(place, "follows", pa.repeat(pa.scalar(False), history.num_rows))
-    assert not past.is_whole(case, signs(after))
-    assert not past.is_whole(
-        replace(case, evidence=replace(case.evidence, rejected=1)), signs(history)
+    assert history.is_whole(case, signs(steps))
+    assert history.is_whole(case, history.signs(case))
+    place = steps.schema.get_field_index("released")
+    blind = steps.set_column(place, "released", pa.nulls(steps.num_rows, pa.int64()))
+    assert not history.is_whole(case, signs(blind))
+    place = steps.schema.get_field_index("follows")
+    after = steps.set_column(place, "follows", pa.repeat(pa.scalar(False), steps.num_rows))
+    assert not history.is_whole(case, signs(after))
+    assert not history.is_whole(
+        replace(case, evidence=replace(case.evidence, rejected=1)), signs(steps)
     )
     # Nothing of a share partition need come after a gap.
     gap = pa.Table.from_pylist(
         [{"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}], schemas.GAPS
     )
-    assert not past.is_whole(
-        replace(case, evidence=replace(case.evidence, gaps=gap)), signs(history)
+    assert not history.is_whole(
+        replace(case, evidence=replace(case.evidence, gaps=gap)), signs(steps)
     )
     # Before its first write there is no start offset, and nothing that could be given back.
     never = read(capture=str(CAPTURE), group=["refunds"], engine="local")
     since = never.evidence.as_of - never.known_span
-    history = never.bench.history(since=since).table.select(schemas.HISTORY.names)
-    assert past.is_whole(never, signs(history))
-    assert past.is_whole(never, signs(history.slice(1))), "a snapshot of the same is no news"
+    steps = never.bench.history(since=since).table.select(schemas.HISTORY.names)
+    assert history.is_whole(never, signs(steps))
+    assert history.is_whole(never, signs(steps.slice(1))), "a snapshot of the same is no news"
 
 
 def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
@@ -235,7 +232,7 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
         tmp_path / "whole", CAPTURE, lambda records: pc.greater_equal(records.column("offset"), 0)
     )
     assert " First sign at 11:43:34 UTC" in happened(whole, verdict(whole))
-    shown = story.signs(whole)
+    shown = cells.signs(whole)
     assert " Nothing of it happened in " in shown.html
     later = datetime(2026, 11, 21, 11, 44, 10, tzinfo=UTC)
     pruned = kept(
@@ -244,15 +241,15 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
         lambda records: pc.greater_equal(records.column("timestamp"), pa.scalar(later)),
     )
     assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
-    assert f" {AS_FAR}nothing of it happened in " in story.signs(pruned).html
+    assert f" {AS_FAR}nothing of it happened in " in cells.signs(pruned).html
     # The first snapshot that is left is no reset; those of shipping were before.
-    found = past.signs(pruned)
+    found = history.signs(pruned)
     assert found.column("first_reset").null_count == found.num_rows
-    assert set(past.born(found).column("group_id").to_pylist()) == {"clickstream"}
+    assert set(history.born(found).column("group_id").to_pylist()) == {"clickstream"}
 
 
 def test_a_state_that_was_created_is_no_reset() -> None:
-    found = past.signs(read(capture=str(CAPTURE), engine="local"))
+    found = history.signs(read(capture=str(CAPTURE), engine="local"))
     rows = plain_rows(found)
     resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
     assert resets == {("shipping", partition) for partition in range(6)}
@@ -262,7 +259,7 @@ def test_a_state_that_was_created_is_no_reset() -> None:
         for row in rows
     ]
     assert first == sorted(first)
-    assert past.born(found).num_rows == len(rows), "the recording begins before the first group"
+    assert history.born(found).num_rows == len(rows), "the recording begins before the first group"
 
 
 # ---- what began ----------------------------------------------------------------------------------

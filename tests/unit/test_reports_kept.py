@@ -11,8 +11,8 @@ import pytest
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.moment import Choice
-from sharelag.reports import kept, notebooks, story
-from sharelag.reports.case import Case
+from sharelag.reports import cells, notebooks, retention
+from sharelag.reports.inputs import Case
 from sharelag.workbench import Workbench
 from sharelag.workbench.investigate import gather
 from tests.unit.told_input import ToldInput, Write
@@ -29,10 +29,10 @@ def case(*writes: Write, choice: Choice | None = None, **more: Any) -> Case:
 
 
 def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
-    shown = story.reclaimable(case())
+    shown = cells.reclaimable(case())
     rows = [
         (row["partition"], row["groups"], row["group_id"], row["reclaimable"])
-        for row in kept.reclaimable(case())
+        for row in retention.reclaimable(case())
     ]
     assert rows == [(1, 1, "billing", 6900), (0, 2, HOSTILE, 6600)]
     assert "6900" in shown.text
@@ -41,30 +41,30 @@ def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
 
 
 def test_what_is_not_known_comes_last() -> None:
-    rows = kept.reclaimable(case(Write(600, -1, count=-1), Write(600, 0, partition=1)))
+    rows = retention.reclaimable(case(Write(600, -1, count=-1), Write(600, 0, partition=1)))
     assert [(row["partition"], row["reclaimable"]) for row in rows] == [(1, 0), (0, None)]
 
 
 def test_it_says_who_else_may_read_the_topic() -> None:
-    words = "this is of use for topics that only share groups read"
-    assert words in story.reclaimable(case()).html
-    assert "another one may be further back" not in story.reclaimable(case()).html
+    words = "use this for topics that only share groups read"
+    assert words in cells.reclaimable(case()).html
+    assert "another one may be further back" not in cells.reclaimable(case()).html
     chosen = case(choice=Choice(frozenset({"billing"})))
-    assert [row["reclaimable"] for row in kept.reclaimable(chosen)] == [7000, 6900]
+    assert [row["reclaimable"] for row in retention.reclaimable(chosen)] == [7000, 6900]
     assert (
         "Of the chosen groups only: another one may be further back."
-        in story.reclaimable(chosen).html
+        in cells.reclaimable(chosen).html
     )
-    nothing = story.reclaimable(case(Write(600, 0))).text
+    nothing = cells.reclaimable(case(Write(600, 0))).text
     assert nothing == "Every log begins where a share group still needs it."
     assert (
-        "-" in story.reclaimable(case(Write(600, -1, count=-1))).text
+        "-" in cells.reclaimable(case(Write(600, -1, count=-1))).text
     )  # not known is told, not left out
 
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     """The source is asked where the logs ended 300.5 seconds ago: at 6,899, so that nothing is left to estimate."""
-    (first, second) = kept.archived(case(), timedelta(seconds=300.5))
+    (first, second) = retention.archived(case(), timedelta(seconds=300.5))
     assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
         HOSTILE,
         600,
@@ -72,13 +72,13 @@ def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     )
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (299, 299, 299)
     assert second["archived"] == 0  # it has finished all that is so old
-    shown = story.archived(case(), 300.5)
+    shown = cells.archived(case(), 300.5)
     assert "5m 0s old or older. Kafka has no such setting yet" in " ".join(shown.html.split())
 
 
 def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() -> None:
     blind = case(*WRITES, unreachable=frozenset({1}))
-    first, second = kept.archived(blind, timedelta(seconds=100.5))
+    first, second = retention.archived(blind, timedelta(seconds=100.5))
     assert (first["group_id"], first["archived"], first["archived_high"]) == (HOSTILE, 499, 499)
     assert (second["group_id"], second["effective_lag"], second["archived"], second["archived_high"]) == (
         "billing", None, None, None
@@ -93,7 +93,7 @@ def test_the_times_of_records_count_as_the_group_reads_them(
     monkeypatch.setattr(ToldInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
         found = case(Write(600, 6600), group_settings={"share.isolation.level": level})
-        (row,) = kept.archived(found, timedelta(seconds=601))
+        (row,) = retention.archived(found, timedelta(seconds=601))
         assert (row["archived"], row["archived_low"], row["archived_high"]) == (0, 0, 0)
 
 
@@ -102,7 +102,7 @@ def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
     with pytest.raises(InputError, match="the parameter 'record_ttl' must be a duration"):
         notebooks.checked(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="give a positive one"):
-        story.archived(case(), 0)
+        cells.archived(case(), 0)
     assert [
         name
         for name in notebooks.names()
@@ -112,5 +112,5 @@ def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
 
 def test_its_cells_are_in_the_notebook_that_is_shipped() -> None:
     text = Path(notebooks.notebook("capacity")).read_text()
-    assert "story.reclaimable(case)" in text
-    assert "story.archived(case, record_ttl)" in text
+    assert "cells.reclaimable(case)" in text
+    assert "cells.archived(case, record_ttl)" in text

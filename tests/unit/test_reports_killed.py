@@ -153,7 +153,7 @@ def test_ended_right_at_each_step(
 ) -> None:
     """The moments that chance hits too seldom: just before each of the last steps."""
     from sharelag.reports import run as running
-    from sharelag.reports import shelf
+    from sharelag.reports import store
 
     capture = nightly.record_nights(tmp_path / "capture")
 
@@ -174,7 +174,7 @@ def test_ended_right_at_each_step(
     def end(*_: Any, **__: Any) -> None:
         raise Ended
 
-    home: Any = {"rename": Path, "append": ledger, "write_index": running}.get(step, shelf)
+    home: Any = {"rename": Path, "append": ledger, "write_index": running}.get(step, store)
     with monkeypatch.context() as patched:
         patched.setattr(home, step, end)
         with pytest.raises(Ended):

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sharelag.reports.alike import CLUSTER
 
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
-from sharelag.reports import story
-from sharelag.reports.alike import CLUSTER, troubles
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.capacity import headroom, keeping_up
-from sharelag.reports.case import Case, read
+from sharelag.reports.findings import CLUSTER, group_findings
+from sharelag.reports.inputs import Case, read
 from sharelag.reports.ledger import Run
 from sharelag.reports.mail import mail
 from sharelag.reports.verdict import verdict
@@ -47,7 +47,7 @@ def scenario(name: str, **asked: Any) -> Case:
 
 
 def reviewed(case: Case) -> str:
-    return str(story.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"])
+    return str(cells.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"])
 
 
 def rated(
@@ -69,21 +69,21 @@ def rated(
 def test_groups_whose_rates_are_not_known_are_counted() -> None:
     fine, dark = rated("a", 1.0, 2.0, "no"), rated("b", None, 1.0, None)
     assert keeping_up([fine, fine, dark, dark]) == (
-        "All 2 share groups finished no less than arrived. Of 2 more the rates are not known."
+        "All 2 share groups kept up. The rates of 2 more are unknown."
     )
     slow = rated("c", 2.0, 0.5, "clearly")
     assert keeping_up([slow, dark]) == (
-        "c finished less than arrived: 0.5 of 2 records a second. Of 1 more the rates are not known."
+        "c fell behind: it finished 0.5 of 2 records/s. The rates of 1 more are unknown."
     )
     assert (
         keeping_up([dark])
-        == "How fast records arrive and are finished is not known of any share group."
+        == "The rates at which records arrive and are finished are unknown for every group."
     )
     alone = rated("a", 1.0, 2.0, "no", members=0)
     assert keeping_up([alone, dark]).endswith(
-        " Of 1 more the rates are not known. Now nobody is in a, which lags."
+        " The rates of 1 more are unknown. a has no members now and lags."
     )
-    assert keeping_up([alone, alone]).endswith(" Now nobody is in a and 1 more, which lag.")
+    assert keeping_up([alone, alone]).endswith(" a and 1 more have no members now and lag.")
 
 
 def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
@@ -91,11 +91,13 @@ def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
         "1 share group finished no less than arrived. "
         "poison: some records fail at every delivery, up to the delivery limit."
     )
-    assert reviewed(scenario("healthy")) == "1 share group finished no less than arrived."
+    assert reviewed(scenario("healthy")) == "The share group kept up."
     wrong = "1 of 2 share groups needs attention."
     assert wrong not in keeping_up([rated("c", 2.0, 0.5, "clearly")], wrong), "it names somebody"
     assert wrong not in keeping_up([rated("c", 1.0, 1.0, "no", members=0)], wrong)
-    assert keeping_up([rated("b", None, 1.0, None)], wrong).endswith(f"of any share group. {wrong}")
+    assert keeping_up([rated("b", None, 1.0, None)], wrong).endswith(
+        f"unknown for every group. {wrong}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,16 +117,16 @@ def test_chance_is_no_shortfall(name: str, how: str) -> None:
     assert row["completion_rate"] < row["arrival_rate"]
     assert row["falls_behind"] == how
     said = reviewed(case)
-    assert ("finished less than arrived: " in said) == (how == "clearly")
-    assert ("1 share group did not clearly fall behind what arrived." in said) == (how == "maybe")
+    assert ("fell behind: it finished " in said) == (how == "clearly")
+    assert ("The share group has not clearly fallen behind." in said) == (how == "maybe")
 
 
 def test_chance_beside_those_who_clearly_fall_behind() -> None:
     slow, maybe = rated("c", 2.0, 0.5, "clearly"), rated("d", 2.0, 1.9, "maybe")
     assert keeping_up([slow, maybe]) == (
-        "1 of 2 share groups clearly finished less than arrived: c 0.5 of 2 records a second."
+        "1 of 2 share groups clearly fell behind: c, finished 0.5 of 2 records/s."
     )
-    assert keeping_up([maybe, maybe]) == "None of 2 share groups clearly fell behind what arrived."
+    assert keeping_up([maybe, maybe]) == "None of 2 share groups clearly fell behind."
 
 
 def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
@@ -177,7 +179,7 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
         if isinstance(one, (pa.Table, pa.RecordBatch))
     }
     told = verdict(replace(case, evidence=replace(case.evidence, **made)))
-    (one,) = troubles(told["groups"])
+    (one,) = group_findings(told["groups"])
     assert (one["level"], [at["topic"] for at in one["places"]]) == (
         "warning",
         ["not-started-orders", "second"],
@@ -199,7 +201,7 @@ def test_a_warning_beside_what_is_not_known() -> None:
         ("lag", "warning"),
         ("lag", "unknown"),
     ]
-    first, *others = troubles(told["groups"])
+    first, *others = group_findings(told["groups"])
     assert (first["level"], first["title"]) == ("warning", NEVER_STARTED.summary)
     assert [(one["level"], one["title"][:28]) for one in others] == [
         ("unknown", "the end offset could not be ")
@@ -219,7 +221,7 @@ def test_a_judgement_stays_where_no_cause_tells_it() -> None:
     ]
     found = {
         (one["level"], one["title"]): [at["group_id"] for at in one["places"]]
-        for one in troubles(groups)
+        for one in group_findings(groups)
     }
     assert found == {
         ("warning", NEVER_STARTED.summary): ["a", "a"],
@@ -266,17 +268,17 @@ def test_a_rule_of_no_group_is_told_once_and_of_no_group(tmp_path: Path) -> None
     )
     assert (
         told["headline"]
-        == f"Nothing is wrong with 1 share group. The cluster: state: {rule['summary']}."
+        == f"No problems found in 1 share group. The cluster: state: {rule['summary']}."
     )
-    (one,) = troubles(told["groups"], told["rules"])
+    (one,) = group_findings(told["groups"], told["rules"])
     assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == (
         "state",
         True,
         [CLUSTER],
     )
-    assert story.causes(told).html.count("<bdi>the cluster</bdi></strong>: ") == 1
+    assert cells.causes(told).html.count("<bdi>the cluster</bdi></strong>: ") == 1
     assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, told))) == 1
-    assert reviewed(case) == f"1 share group finished no less than arrived. {told['headline']}"
+    assert reviewed(case) == f"The share group kept up. {told['headline']}"
 
 
 def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:

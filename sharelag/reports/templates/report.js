@@ -1,4 +1,4 @@
-// What moves in a report: charts in the theme of the reader, widgets without a kernel, and how old the data is.
+// The live parts of a report: charts in the reader's theme, widgets without a kernel, and the age of the data.
 
 const unpacked = async (id) => {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
@@ -7,12 +7,12 @@ const unpacked = async (id) => {
 const imported = (code) => import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
 const [dark, paper] = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
 const isDark = () => dark.matches && !paper.matches;
-// Paper waits for no frame: what is painted on the next one has to be painted at once.
+// When printing there is no next frame: paint at once.
 const frame = globalThis.requestAnimationFrame.bind(globalThis);
 globalThis.requestAnimationFrame = (act) => (paper.matches ? (act(performance.now()), 0) : frame(act));
 const failed = (place, error) => {
   place.className = "sr-missing";
-  place.textContent = `This could not be drawn: ${error.message ?? error}. A current browser does; the tables hold without it.`;
+  place.textContent = `This could not be drawn: ${error.message ?? error}. Try a current browser; the tables are complete without it.`;
 };
 
 // ---- charts: both themes are in the file ----
