@@ -1,4 +1,4 @@
-"""Ratios, measured side by side in one run: ``make bench``, or ``python -m benchmarks NAME ...``."""
+"""Ratios, measured side by side in one run: ``make bench`` or ``python -m benchmarks NAME``."""
 
 from __future__ import annotations
 

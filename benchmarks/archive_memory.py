@@ -1,4 +1,4 @@
-"""Does an archive's job hold on to what it has read? Memory of all its processes over two million records."""
+"""Memory of an archive's job, in all its processes, over two million records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run() -> None:
 
 
 def _watched(job: subprocess.Popen[bytes], folder: Path) -> list[tuple[int, float, float]]:
-    """Micro-batches done, memory of the JVM, and of all Python processes (MiB), some times a second."""
+    """Sample micro-batches done, and memory of the JVM and of the Python processes (MiB)."""
     samples = []
     last = -(-RECORDS_IN_ALL // IN_A_MICRO_BATCH) - 1
     while (batch := views.current(folder).batch) < last:
@@ -85,7 +85,8 @@ def _watched(job: subprocess.Popen[bytes], folder: Path) -> list[tuple[int, floa
 
 def _tell(samples: list[tuple[int, float, float]], seconds: float) -> None:
     print(
-        f"{RECORDS_IN_ALL:,} records in {seconds:.0f} s, micro-batches of {IN_A_MICRO_BATCH:,}; median MiB (peak)"
+        f"{RECORDS_IN_ALL:,} records in {seconds:.0f} s, "
+        f"micro-batches of {IN_A_MICRO_BATCH:,}; median MiB (peak)"
     )
     batches = max(batch for batch, _, _ in samples) + 1
     for part in range(4):

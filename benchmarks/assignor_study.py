@@ -1,4 +1,4 @@
-"""What do the drawn scenarios say about assignors? Runs, ratios to the baseline, and where it is worse."""
+"""Assignors on the drawn scenarios: runs, ratios to the baseline, and where they are worse."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ SPLITS: dict[str, Callable[[Scenario], bool]] = {
 def worst(
     runs: pa.Table, assignor: str = "lag-aware-sticky", count: int = 10
 ) -> list[dict[str, Any]]:
-    """The scenarios in which an assignor is furthest behind `BASELINE`, by the worse of the two ratios."""
+    """Return the scenarios where an assignor is furthest behind `BASELINE`, by either ratio."""
     numbers = [row["number"] for row in runs.to_pylist() if row["assignor"] == assignor]
     mine = {measure: ratios(runs, measure, assignor) for measure in RATIOS}
     others = {

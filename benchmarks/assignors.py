@@ -1,4 +1,4 @@
-"""Lag-aware assignment against Kafka's own: 200 drawn scenarios, the same luck for all; kept in data/studies."""
+"""Lag-aware assignment against Kafka's own: 200 drawn scenarios, kept in data/studies."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ def run() -> None:
     runs = study(NUMBERS)
     took = time.perf_counter() - begin
     print(
-        f"{runs.num_rows} runs in {took:.0f} s; ratios to 'simple', geometric means with 95 % intervals"
+        f"{runs.num_rows} runs in {took:.0f} s; "
+        "ratios to 'simple', geometric means with 95 % intervals"
     )
     keep(runs)
     for name in ("simple", "sticky", "lag-proportional", "lag-aware-sticky"):
         first, then = seconds(name)
         print(
-            f"1,000 partitions, 200 members, {name}: {first:.2f} s, and {then:.2f} s when the lag is another"
+            f"1,000 partitions, 200 members, {name}: {first:.2f} s, "
+            f"and {then:.2f} s with a changed lag:"
         )
 
 
 def seconds(assignor: str, partitions: int = 1000, members: int = 200) -> tuple[float, float]:
-    """How long an assignor takes for a group that has nothing, and for the same one after the lag has moved."""
+    """Time an assignor for a group without assignment, and again after the lag has changed."""
     falling = {number: 1e6 / (number + 1) for number in range(partitions)}
     ids = [f"m{number}" for number in range(members)]
     took, current = [], dict[str, dict[str, list[int]]]()
@@ -80,7 +82,8 @@ def keep(runs: pa.Table) -> None:
         text_table([list(split[0]), *([_short(value) for value in row.values()] for row in split)])
     )
     print(
-        "\nWhere 'lag-aware-sticky' is furthest behind 'simple', and everybody everywhere, and the one without lag:"
+        "\nWhere 'lag-aware-sticky' is furthest behind 'simple', "
+        "and everybody everywhere, and the one without lag:"
     )
     print(
         text_table(
@@ -108,7 +111,8 @@ def _line(row: dict[str, Any]) -> list[str]:
     for measure in RATIOS:
         better, worse = row[f"{measure}_better"], row[f"{measure}_worse"]
         line.append(
-            f"{row[f'{measure}_ratio']:.2f} [{row[f'{measure}_low']:.2f}..{row[f'{measure}_high']:.2f}]"
+            f"{row[f'{measure}_ratio']:.2f} "
+            f"[{row[f'{measure}_low']:.2f}..{row[f'{measure}_high']:.2f}]"
         )
         line.append(f"{better}/{row['scenarios'] - better - worse}/{worse}")
     over = "-" if row["drain_over_bound"] is None else f"{row['drain_over_bound']:.2f}"

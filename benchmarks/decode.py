@@ -1,4 +1,4 @@
-"""Decoding and replaying a million state records, against a Python loop and against copying the bytes."""
+"""Decoding and replaying a million state records, against a Python loop and plain copying."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def run() -> None:
     decoded = decode_arrow(batch).records
     loop = batch.slice(0, RECORDS // 20)
     print(
-        f"{RECORDS:,} records of {KEYS:,} share partitions, {batch.nbytes / RECORDS:.0f} bytes each; the loop does 1/20"
+        f"{RECORDS:,} records of {KEYS:,} share partitions, {batch.nbytes / RECORDS:.0f} bytes "
+        "each; the loop does 1/20"
     )
     in_turn(
         {
@@ -46,7 +47,7 @@ def run() -> None:
 
 
 def records() -> pa.RecordBatch:
-    """Traffic as a busy coordinator writes it: a snapshot every 500 updates, four batches a record."""
+    """Make a busy coordinator's traffic: a snapshot every 500 updates, four batches a record."""
     random = Random(1)
     pool = []
     for n in range(DISTINCT):

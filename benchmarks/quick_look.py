@@ -1,4 +1,4 @@
-"""`sharelag lag` on the local engine against kafka-share-groups.sh, the same rows of the same broker."""
+"""`sharelag lag` on the local engine against kafka-share-groups.sh, on the same broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do a scrape and a gathering of 10,000 share partitions cost, and does the exporter stay as small as it is?
+"""The cost of a scrape and of a collection of 10,000 share partitions, and the memory used.
 
 For ten minutes. Scrapes go on while the next result is gathered, so the greatest times are those
 beside it.
@@ -124,7 +124,8 @@ def _tell(scrapes: list[_Scrape]) -> None:
         raise SystemExit("the answers differ or are too small, so the times mean nothing")
     print(f"{GROUPS * PARTITIONS:,} share partitions, {size / 1e6:.1f} MB a scrape")
     times = sorted({scrape.gathered for scrape in scrapes})
-    told = f"median {times[len(times) // 2]:.2f} s, greatest {times[-1]:.2f} s, {GATHERED:.0f} s between two"
+    told = f"median {times[len(times) // 2]:.2f} s, greatest {times[-1]:.2f} s, "
+    told += f"{GATHERED:.0f} s between two"
     print(f"{len(times)} gatherings: {told}")
     print("minute  scrapes  median ms  p95 ms  greatest ms  memory MiB")
     for minute in range(MINUTES):
@@ -133,5 +134,6 @@ def _tell(scrapes: list[_Scrape]) -> None:
         most = max(scrape.milliseconds for scrape in of)
         memory = max(scrape.rss for scrape in of)
         print(
-            f"{minute + 1:>6}  {len(of):>7}  {cuts[9]:>9.1f}  {cuts[18]:>6.1f}  {most:>11.0f}  {memory:>10.0f}"
+            f"{minute + 1:>6}  {len(of):>7}  {cuts[9]:>9.1f}  {cuts[18]:>6.1f}  "
+            f"{most:>11.0f}  {memory:>10.0f}"
         )

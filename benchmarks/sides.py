@@ -21,6 +21,8 @@ def in_turn(sides: Mapping[str, Callable[[], object]], rounds: int = 5) -> None:
     for name, seconds in times.items():
         ratios = [a / b for a, b in zip(first, seconds, strict=True)]
         print(
-            f"{name:<44} {statistics.median(seconds):8.3f} s [{min(seconds):.3f}..{max(seconds):.3f}]   "
-            f"{statistics.median(ratios):6.2f}x as fast as the first [{min(ratios):.2f}..{max(ratios):.2f}]"
+            f"{name:<44} {statistics.median(seconds):8.3f} s "
+            f"[{min(seconds):.3f}..{max(seconds):.3f}]   "
+            f"{statistics.median(ratios):6.2f}x as fast as the first "
+            f"[{min(ratios):.2f}..{max(ratios):.2f}]"
         )

@@ -1,4 +1,4 @@
-"""Many records on Spark with 1 GB of driver memory: explain, history and a daily report of 5,000,000 records.
+"""Explain, history and a daily report of 5,000,000 records on Spark with a driver of 1 GB.
 
 `python -m benchmarks.spark_scale 500000` takes a tenth of them.
 """

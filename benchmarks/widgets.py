@@ -1,4 +1,4 @@
-"""How long does a widget take to paint? A window scrubbed without a kernel; 10,000 cells; 200 members to edit."""
+"""Time to paint widgets: a window scrubbed without a kernel, 10,000 cells, 200 members."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def _measured(page: Page, name: str) -> list[float]:
 def _tell(what: str, times: list[float]) -> None:
     p95 = quantiles(times, n=20, method="inclusive")[-1]
     print(
-        f"{what:<90} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   max {max(times):7.1f} ms   of {len(times)}"
+        f"{what:<90} median {median(times):7.1f} ms   p95 {p95:7.1f} ms   "
+        f"max {max(times):7.1f} ms   of {len(times)}"
     )
 
 

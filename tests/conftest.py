@@ -1,4 +1,4 @@
-"""What all tests share: the number of random cases, and the list of requirement rows that they show."""
+"""Shared fixtures: the number of random cases, and the requirement rows that tests show."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def remote() -> Iterator[str]:
-    """Address of a Spark Connect server for kernels and commands, each of which would start a Java of its own."""
+    """Return the address of a Spark Connect server for kernels and commands, so none starts Java."""
     from tests.support.connect import QUICK, connect_server
 
     with connect_server(settings=QUICK) as address:

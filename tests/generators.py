@@ -1,4 +1,4 @@
-"""Random records, batches and sequences, the same for the same seed: asked of Kafka and of us alike."""
+"""Random records, batches and sequences, reproducible by seed, for Kafka's classes and ours."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def topic_id(random: Random) -> str:
 
 
 def record(random: Random, kind: RecordKind | None = None) -> Record:
-    """A valid record of either topic with random values, unknown tags and now and then a tombstone."""
+    """Make a valid record of either topic with random values, unknown tags or a tombstone."""
     kind = kind or random.choice([*STATE_KINDS, *GROUP_KINDS])
     row: dict[str, Any] = {"tombstone": random.random() < 0.05, "unknown_tags": []}
     for field in (*kind.key, *kind.value):
@@ -80,7 +80,7 @@ def damaged(random: Random, good: Record) -> Record:
 
 
 def sequence(random: Random, keys: int = 3, length: int = 12) -> list[Record]:
-    """Snapshots, updates and tombstones of a few share partitions, as one state partition could hold them."""
+    """Make snapshots, updates and tombstones of a few share partitions of one state partition."""
     shares = [
         {"group_id": f"g{n}", "topic_id": topic_id(random), "partition": n} for n in range(keys)
     ]

@@ -1,4 +1,4 @@
-"""Which requirement rows do passing tests show? Prints the last full run; `rows.csv` lists all rows."""
+"""Print the requirement rows that the last full test run showed; `rows.csv` lists all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def main() -> None:
         mark = "shown" if row in shown else "FAILS" if row in failing else "-"
         print(f"{row:<8}{mark:<7}{len(tests) or '':<4}{name}")
     print(
-        f"\n{len(shown)} of {len(names)} rows shown, {len(failing)} failing, by the tests of {last['as_of']}"
+        f"\n{len(shown)} of {len(names)} rows shown, {len(failing)} failing, "
+        f"by the tests of {last['as_of']}"
     )
     unknown = set(last["rows"]) - set(names)
     if unknown:

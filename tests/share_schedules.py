@@ -1,4 +1,4 @@
-"""Random lives of a share partition: what happens to it, drawn from what it just did, and what it then looks like.
+"""Random lives of a share partition: events drawn from its state, and the state that follows.
 
 `lives` plays a schedule on our state machine and writes down each event beside what it led to, in
 the form in which Kafka's own class answers (``SharePartitionOracle``). A life ends with a change of

@@ -1,4 +1,4 @@
-"""What members were given and what they said, kept apart from the simulation, to hold it to its word.
+"""What members were given and what they said, kept apart from the simulation, to check it.
 
 `audited` runs a scenario and follows every call of every share partition. The ledger knows Kafka's
 rules for single offsets and nothing of batches, windows or writes; whatever breaks a promise fails
@@ -104,7 +104,7 @@ class Ledger:
 
 
 class Watched(SharePartition):
-    """A share partition whose calls are written down. ``may_go_back``: the log start moves (see the docs of Kafka)."""
+    """A share partition whose calls are recorded. ``may_go_back``: the log start moves."""
 
     ledger: Ledger
     may_go_back: bool
@@ -158,7 +158,7 @@ class Watched(SharePartition):
         return ends
 
     def check(self) -> None:
-        """The start offset never goes back, and the count is that of the finished offsets from there on."""
+        """The start offset never goes back, and the count is that of the finished offsets after it."""
         assert self.may_go_back or self.start_offset >= self.passed
         self.passed = self.start_offset
         runs = self.in_flight()

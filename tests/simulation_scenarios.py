@@ -76,7 +76,7 @@ EVERYTHING = Scenario(
 
 
 def random_scenario(random: Random, plain: bool) -> Scenario:
-    """Two topics, some members, and some accidents; ``plain``: no record is deleted, compacted or aborted."""
+    """Two topics, some members and some accidents; ``plain``: nothing deleted or aborted."""
     members = tuple(_member(random, number) for number in range(random.randint(1, 4)))
     faults = [_accident(random, members) for _ in range(random.randint(0, 4))]
     if not plain:

@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/frames.md``: each frame with its columns, their types, units and meanings.
+"""Write the tables of ``docs/frames.md``: each frame's columns, types, units and meanings.
 
 ``python tools/frames_page.py`` writes them between the two marks of that page. Types come from the
 schemas, what one row is from `sharelag.pipeline.tables`, units and meanings from

@@ -1,4 +1,4 @@
-"""Create the virtual environment that everything else runs in. Needs nothing but the standard library."""
+"""Create the virtual environment of the project. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def main(folder: Path) -> int:
     if sys.version_info < OLDEST_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         return _fail(
-            f"Python >= 3.11 is needed, {sys.executable} is {found}. Set PYTHON=python3.11 or newer."
+            f"Python >= 3.11 is needed, {sys.executable} is {found}. "
+            "Set PYTHON=python3.11 or newer."
         )
     java = _java_version()
     if java is None:

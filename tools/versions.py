@@ -1,4 +1,4 @@
-"""Run the tests of the pipeline on other versions of pyspark, as classic Spark and through Spark Connect.
+"""Run the pipeline's tests on other versions of pyspark, classic and through Spark Connect.
 
 Each version gets a virtual environment under .venvs/, with the pinned packages but for pyspark.
 Needs the environment of `make env`, whose uv it uses.

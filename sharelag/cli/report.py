@@ -169,7 +169,7 @@ def index_(out: Path) -> None:
     """Rewrite OUT/index.html, as every run does."""
     from sharelag.errors import InputError
     from sharelag.reports.ledger import write_index
-    from sharelag.reports.shelf import shared
+    from sharelag.reports.store import shared
 
     if not out.is_dir():
         raise InputError(

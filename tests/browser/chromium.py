@@ -40,7 +40,7 @@ def main() -> int:
     except FileNotFoundError:
         if not shutil.which("apt-get") or os.geteuid() != 0:
             print(
-                "the browser tests need Chromium, and it can only be installed by root on Debian: install it "
+                "the browser tests need Chromium, which only root can install here (Debian): install it "
                 "(apt install chromium), or set CHROMIUM to the path of one",
                 file=sys.stderr,
             )

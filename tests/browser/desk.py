@@ -1,4 +1,4 @@
-"""A plain page to show views in: quick, and its kernel is this very process, which can be made to fall silent."""
+"""A plain page to show views in: fast, and this process is its kernel, which tests can mute."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watched:
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
 
     def forget_of_the_lab(self) -> None:
-        """Forget what JupyterLab's own scripts complain of when it replaces an output; ours run from blobs."""
+        """Forget complaints of JupyterLab's scripts about replaced outputs; ours run from blobs."""
         theirs = ("/static/lab/", "/lab/extensions/@jupyter-widgets/")
         self.complaints[:] = [
             said
@@ -64,7 +64,7 @@ class Watched:
 
 
 class Desk(Watched):
-    """Views in a plain page, in their order; what people do there reaches the views here, and the other way round."""
+    """Views in a plain page, in order; what people do there reaches the views, and back."""
 
     def __init__(
         self, browser: Browser, folder: Path, *views: Any, paper: str = "", **settings: Any

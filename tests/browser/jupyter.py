@@ -1,4 +1,4 @@
-"""A real JupyterLab: a server with folders of its own, on a port of its own, and what one asks of its pages."""
+"""A real JupyterLab: a server with its own folders and port, and queries of its pages."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def change_theme(page: Page, theme: str, shown: str, arg: Any) -> None:
 def jupyter_server(
     command: Sequence[str], env: Mapping[str, str], folder: Path, apart: Path, ready: str
 ) -> Iterator[None]:
-    """A server of Jupyter, at work in a folder; what it keeps goes to the folder ``apart``. Ends with its kernels."""
+    """Start a Jupyter server in a folder; its own files go to ``apart``. Kernels end with it."""
     env = (
         os.environ
         | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}

@@ -1,4 +1,4 @@
-"""Do the legends' colours stay apart for every kind of colour vision, or their patterns where colours do not?"""
+"""Legend colours, or else their patterns, differ for every kind of colour vision."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SWATCHES = """() => [...document.querySelectorAll('.sl-swatch')].map(one => { co
 
 
 class Seen(NamedTuple):
-    """A swatch as it is seen: the ground's colour as L*, a*, b*, and how much ink each pixel has, from 0 to 1."""
+    """A swatch as seen: the ground's colour as L*, a*, b*, and each pixel's ink from 0 to 1."""
 
     ground: NDArray[np.float64]
     ink: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Does a dashboard's header say how old all is, and ask for more while somebody looks? Alone, in a plain page."""
+"""A dashboard's header says how old the data is, and refreshes while somebody looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do dashboards work in a real JupyterLab: linked, honest about what-ifs, readable when something fails?"""
+"""Dashboards in a real JupyterLab: linked, honest about what-ifs, readable on failure."""
 
 from __future__ import annotations
 

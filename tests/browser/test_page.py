@@ -1,4 +1,4 @@
-"""Does the demo say what Kafka said, on the terminal and on a page that opens with the network off?"""
+"""The demo agrees with Kafka, on the terminal and on a page that opens without a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜" + "x" * 200
 
 
 class Watched:
-    """A page with the network off that notes every request beyond its own file, and every complaint."""
+    """A page with the network off that records foreign requests and complaints."""
 
     def __init__(self, browser: Browser, path: Path, **settings: Any) -> None:
         context = browser.new_context(offline=True, **settings)

@@ -1,4 +1,4 @@
-"""Is what the strip paints true: each offset at its place, in the colour of the state that the table says it has?"""
+"""What the strip paints is true: each offset at its place, in the colour of its state."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Shown(NamedTuple):
 
 
 def every_state(moments: int, seed: int = 5) -> list[dict[str, Any]]:
-    """Windows that move on, of some ninety offsets, with every state that Kafka writes and holes between."""
+    """Windows of some ninety offsets that move on, with every state of Kafka's, and holes."""
     random, rows, start = Random(seed), [], 3_000
     for moment in range(moments):
         start += random.randrange(1, 9)
@@ -111,7 +111,7 @@ def painted(colours: list[list[int]]) -> str:
 
 
 def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random) -> set[str]:
-    """Twenty cells have the colours of their states, and the carets stand where the window begins and ends."""
+    """Twenty cells have the colours of their states, and the carets stand at the window's ends."""
     edge = 2 if shown.x(1) - shown.x(0) > 7 else 0.5  # there are lines between wide cells
     offsets = sampled(row, int(shown.first), int(shown.end), random)
     boxes = [

@@ -1,4 +1,4 @@
-"""Is a plotly figure drawn once plotly is here, readable without eyes, and does a point pick what it is of?"""
+"""A plotly figure is drawn once plotly is there, is accessible, and its points can be picked."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
 
 
 def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
-    """Rows stand at numbers, and nobody knows who the third one is; nor do tags of plotly mean anything to people."""
+    """Rows are at numbers, the third is unknown, and plotly's tags must not show."""
     parts = dict.fromkeys(schemas.LAG.names) | {
         "group_id": HOSTILE,
         "topic": "a<b>",

@@ -1,4 +1,4 @@
-"""Is a what-if in the browser honest, and can all of it be done by mouse, by keys, and without seeing it?"""
+"""A what-if in the browser is honest and works by mouse, by keyboard and without sight."""
 
 from __future__ import annotations
 

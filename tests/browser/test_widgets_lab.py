@@ -1,4 +1,4 @@
-"""Do the views work in a real JupyterLab: keys, themes, picks that reach Python, and a kernel that dies?"""
+"""The views in a real JupyterLab: keys, themes, selections in Python, and a dead kernel."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_a_new_view_of_an_output_is_in_step_with_the_first(again: Watched) -> No
 
 
 def held(watched: Watched) -> dict[str, float]:
-    """What the page holds after a collection of garbage: listeners, nodes, bytes, observers, views that are gone."""
+    """Measure the page after garbage collection: listeners, nodes, bytes, observers, lost views."""
     session = watched.context.new_cdp_session(watched.page)
 
     def all_of(kind: str, act: str) -> Any:
@@ -258,7 +258,7 @@ def held(watched: Watched) -> dict[str, float]:
 
 
 def test_cells_that_run_twenty_times_leave_nothing_in_the_page(again: Watched) -> None:
-    """Each run makes four views anew. The kernel keeps those before, and so does the page what they hold, as models."""
+    """Each run makes four new views; kernel and page keep the earlier ones as models."""
     again.page.evaluate(RUN_AGAIN, 4)
     before = held(again)
     again.page.evaluate(RUN_AGAIN, 15)

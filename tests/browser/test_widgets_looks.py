@@ -1,4 +1,4 @@
-"""Are the views readable in every theme, without colour, without eyes, on paper, and with any name?"""
+"""The views are readable in every theme, without colour or sight, on paper, with any name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Pa
 
 
 def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Path) -> None:
-    """As JupyterLab does when it changes its theme: hidden, and shown again before the browser looks at sizes."""
+    """As when JupyterLab changes its theme: hidden, and shown before the browser measures."""
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
     canvases = "() => [...document.querySelectorAll('canvas[role=slider]')].map(one => [one.width, one.clientWidth])"

@@ -1,4 +1,4 @@
-"""Do grid and table show every row, sorted, filtered and picked as people ask, by mouse and keyboard?"""
+"""Grid and table show every row, sorted, filtered and selected by mouse and keyboard."""
 
 from __future__ import annotations
 

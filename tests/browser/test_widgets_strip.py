@@ -1,4 +1,4 @@
-"""Does the strip in a browser say what the windows say, to the eye, the keyboard and a screen reader?"""
+"""The strip in a browser says what the windows say, to eyes, keyboard and screen readers."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def test_the_key_that_led_to_the_field_leads_back(browser: Browser, tmp_path: Pa
 
 
 def looked_at(desk: Desk, number: int = 0) -> tuple[str, str, str, bool]:
-    """What a strip says of its cursor, what stands in and beside its field, and whether the slider's value is one."""
+    """Return what a strip says of its cursor, in and beside its field, and the slider's value."""
     root = desk.root(number)
     low, now, high = (
         float(str(root.locator("canvas[role=slider]").get_attribute(f"aria-value{name}")))

@@ -1,4 +1,4 @@
-"""Follows topics into an archive until it is killed; a program of its own, so that a test can kill all of it.
+"""Follow topics into an archive until killed; a separate program, so a test can kill all of it.
 
 Says when it has begun. Small files are merged after every other commit, so that it is killed at
 that, too.

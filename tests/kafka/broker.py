@@ -106,7 +106,7 @@ class KafkaBroker:
         return f"127.0.0.1:{self._ports[listener]}"
 
     def client_config(self, user: str | None = None, password: str | None = None) -> dict[str, str]:
-        """Return confluent-kafka settings: of the PLAINTEXT listener, or of the SASL one with a user."""
+        """Return settings of confluent-kafka: for the PLAINTEXT listener, or for SASL with a user."""
         if user is None:
             return {"bootstrap.servers": self.bootstrap_servers}
         return {
@@ -200,7 +200,7 @@ class KafkaBroker:
     def run_tool(
         self, main_class: str, *args: str, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program of Kafka's, each a JVM of its own; the exit code is the caller's to judge."""
+        """Run one of Kafka's programs, in a JVM of its own; the caller checks the exit code."""
         return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
 
     def share_groups(self, *args: str) -> str:
@@ -221,7 +221,7 @@ class KafkaBroker:
         return done.stdout
 
     def share_groups_describe(self, group: str | None = None) -> str:
-        """Return the text of ``--describe --offsets --verbose`` of one group, or of all without a name."""
+        """Return the text of ``--describe --offsets --verbose`` of one group, or of all groups."""
         which = ["--all-groups"] if group is None else ["--group", group]
         return self.share_groups("--describe", *which, "--offsets", "--verbose")
 

@@ -101,6 +101,10 @@ def _secure_settings() -> dict[str, str]:
         "allow.everyone.if.no.acl.found": "false",
         "super.users": "User:ANONYMOUS;User:admin",
         f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-        f"{listener}.plain.sasl.jaas.config": f"{security}.plain.PlainLoginModule required {users};",
-        f"{listener}.scram-sha-256.sasl.jaas.config": f"{security}.scram.ScramLoginModule required;",
+        f"{listener}.plain.sasl.jaas.config": (
+            f"{security}.plain.PlainLoginModule required {users};"
+        ),
+        f"{listener}.scram-sha-256.sasl.jaas.config": (
+            f"{security}.scram.ScramLoginModule required;"
+        ),
     }

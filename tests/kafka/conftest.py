@@ -1,4 +1,4 @@
-"""One broker and one of each oracle for the whole test run. What is missing makes tests fail, never skip."""
+"""One broker and one of each oracle per test run. Missing tools make tests fail, never skip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in the demo recording: a shop's topics, the share groups that work on them, and their troubles.
+"""The story of the demo recording: a shop's topics, its share groups, and their problems.
 
 Each chapter ends with everybody gone home, so that Kafka's own description of the groups is exact
 there.
@@ -73,7 +73,7 @@ class Shop:
         members: int = 1,
         hang: Callable[[list[Delivery]], None] | None = None,
     ) -> None:
-        """Let members of a group work until they have finished that many records (accepted or rejected)."""
+        """Let members work until they have finished that many records (accepted or rejected)."""
         finished: set[tuple[str, int, int]] = set()
 
         def note(message: Message) -> AcknowledgeType | None:
@@ -130,7 +130,7 @@ def open_the_shop(shop: Shop) -> None:
 
 
 def billing_begins(shop: Shop) -> None:
-    """Two members of billing take two topics: most is accepted, some released at first, some rejected."""
+    """Two members of billing take two topics: most is accepted, some released, some rejected."""
 
     def decide(message: Message) -> AcknowledgeType:
         place = _place(message)
@@ -153,19 +153,19 @@ def fraud_check_hangs(shop: Shop) -> None:
 
 
 def poison(shop: Shop) -> None:
-    """One payment is given back each time, until its deliveries are used up and Kafka archives it."""
+    """One payment is released each time, until its deliveries are used up and Kafka archives it."""
     shop.work("fraud-check", ["payments"], 600, lambda message: _poisoned(_place(message)))
 
 
 def notifications_lag(shop: Shop) -> None:
-    """Notifications does a part of its work; one member leaves with records unfinished, which are released."""
+    """Notifications does part of its work; a member leaves and its unfinished records return."""
 
     shop.work("notifications", ["shipments"], 100, _all_but_the_last_three, hang=_leave)
     shop.work("notifications", ["shipments"], 500)
 
 
 def nothing_to_do(shop: Shop) -> None:
-    """Refunds waits for its first record ever, and analytics for one newer than itself: starts unknown."""
+    """Refunds waits for its first record, and analytics for a new one: unknown start offsets."""
     for group, topic in {"refunds": "returns", "analytics": "clicks"}.items():
 
         def never(seen: list[Delivery], group: str = group, topic: str = topic) -> bool:

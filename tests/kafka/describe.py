@@ -1,4 +1,4 @@
-"""What ``kafka-share-groups.sh --describe --verbose`` prints of offsets, members and groups, as rows."""
+"""Parse offsets, members and groups printed by ``kafka-share-groups.sh --describe --verbose``."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class DescribedGroup(TypedDict):
 
 
 def parse_members(text: str) -> list[DescribedMember]:
-    """Parse ``--describe --members --verbose``; groups without members give no rows. No blanks in any name."""
+    """Parse ``--describe --members --verbose``; no rows for groups without members, no blanks."""
     rows: list[DescribedMember] = []
     for line in text.splitlines():
         words = line.split()

@@ -44,7 +44,8 @@ def write_golden(capture: Path, path: Path, oracle: Oracle) -> None:
     missing = _WANTED - kinds.keys()
     if missing:
         raise RigError(
-            f"the capture has no records of these kinds (topic, type, has a value): {sorted(missing)}"
+            "the capture has no records of these kinds (topic, type, has a value): "
+            f"{sorted(missing)}"
         )
     chosen = [row for _, rows in sorted(kinds.items()) for row in _spread(rows)]
     answers = oracle.ask_many(_question(row) for row in chosen)

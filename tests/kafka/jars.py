@@ -120,8 +120,10 @@ def _fetch(folder: Path) -> None:
     if done.returncode != 0 or not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise RigError(
-            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from https://repo1.maven.org/maven2/. With a "
-            f"closed network, run `python -m tests.kafka.jars` where it is open and copy {folder.parent} "
+            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from "
+            "https://repo1.maven.org/maven2/. With a "
+            "closed network, run `python -m tests.kafka.jars` where it is open and copy "
+            f"{folder.parent} "
             f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{tail}"
         )
 

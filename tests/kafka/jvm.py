@@ -40,15 +40,17 @@ def find_java(tool: str = "java") -> Path:
         if os.access(candidate, os.X_OK):
             return candidate
     raise RigError(
-        f"no `{tool}` in JAVA_HOME ({home or 'not set'}) or on PATH. The tests against a real Kafka need a JDK "
-        "of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless); then set JAVA_HOME or PATH."
+        f"no `{tool}` in JAVA_HOME ({home or 'not set'}) or on PATH. Tests against a real Kafka "
+        "need a JDK "
+        "of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless); "
+        "then set JAVA_HOME or PATH."
     )
 
 
 def java_command(
     class_path: Sequence[str | Path], main_class: str, *args: str, heap: str = "256m"
 ) -> list[str]:
-    """Compose the command line of a JVM whose log goes to standard error, warnings and worse only."""
+    """Build the command line of a JVM that logs warnings and errors to standard error."""
     return [
         str(find_java()),
         *FAST_JVM,
@@ -65,7 +67,7 @@ def java_command(
 def run_java(
     class_path: Sequence[str | Path], main_class: str, *args: str, timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Java program to its end and return what it printed; the exit code is the caller's to judge."""
+    """Run a Java program to its end and return its output; the caller checks the exit code."""
     command = java_command(class_path, main_class, *args)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 

@@ -124,7 +124,7 @@ def combiner() -> Oracle:
 
 
 def replayer(keep_going: bool = False) -> Oracle:
-    """Which state a share coordinator has after loading given records; beyond a bad record with ``keep_going``."""
+    """Ask which state a share coordinator has after given records; ``keep_going`` past errors."""
     return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []))
 
 
@@ -149,7 +149,7 @@ def share_partition() -> Oracle:
 
 
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
-    """Which target assignment Kafka's own share assignor computes, also that of an older version."""
+    """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
     return Oracle(
         "SimpleAssignorOracle",
         before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),),
@@ -157,7 +157,7 @@ def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
 
 
 def group_coordinator_jar(version: str) -> Path:
-    """Return the jar of another version's group coordinator, fetching it the first time; it runs with our jars."""
+    """Return the jar of another version's group coordinator, fetching it the first time."""
     folder = build_once(
         cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty)
     )
@@ -189,12 +189,13 @@ def _fetch_jar(version: str, folder: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not (folder / f"kafka-group-coordinator-{version}.jar").is_file():
         raise RigError(
-            f"the group coordinator of Kafka {version} could not be fetched:\n{done.stdout}{done.stderr}"
+            f"the group coordinator of Kafka {version} could not be fetched:\n"
+            f"{done.stdout}{done.stderr}"
         )
 
 
 def oracle_classes() -> Path:
-    """Return the folder of the compiled programs, compiling them when they are new or have changed."""
+    """Return the folder of the compiled programs, compiling them if they have changed."""
     sources = sorted(_SOURCES.glob("*.java"))
     stamp = hashlib.sha256(KAFKA_VERSION.encode())
     for source in sources:

@@ -1,4 +1,4 @@
-"""A real Prometheus: Debian's package, unpacked once into a cache; ``python -m tests.kafka.prometheus`` fetches it."""
+"""A real Prometheus: Debian's package in a cache; ``python -m tests.kafka.prometheus`` gets it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ scrape_configs:
 
 
 def prometheus_bin() -> Path:
-    """The folder of ``prometheus`` and ``promtool``: ``$PROMETHEUS_BIN``, the PATH's, or the cached package's.
+    """Find ``prometheus`` and ``promtool``: in ``$PROMETHEUS_BIN``, the PATH or the cache.
 
     Raises
     ------
@@ -103,7 +103,8 @@ class Prometheus:
 def _fetch(folder: Path) -> None:
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise RigError(
-            "a test needs Prometheus, which is only fetched on Debian: install it, or set PROMETHEUS_BIN"
+            "a test needs Prometheus, which is only fetched on Debian: "
+            "install it, or set PROMETHEUS_BIN"
         )
     print("fetching Prometheus ...", flush=True)
     _run(["apt-get", "download", "-qq", "prometheus"], folder)

@@ -1,4 +1,4 @@
-"""Does a recording show what it promises? Counted in its bytes, as Kafka's own classes read them."""
+"""Check what a recording promises, counted in its bytes as Kafka's own classes read them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _written(reads: list[_Read]) -> dict[str, int]:
 
 
 def _resets(snapshots: list[tuple[_Read, dict[str, Any]]]) -> int:
-    """Count snapshots with a higher state epoch than the one before: nobody but a reset writes these."""
+    """Count snapshots with a higher state epoch than the one before: only resets write these."""
     epochs: dict[tuple[str, str, int], int] = {}
     resets = 0
     for read, value in snapshots:

@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 def record(folder: Path) -> None:
-    """Play the story on a broker of its own and put the capture at ``folder``, replacing the one that is there."""
+    """Play the story on its own broker and put the capture at ``folder``, replacing any there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".recording-", dir=folder.parent) as scratch:
         draft = Path(scratch) / folder.name

@@ -44,7 +44,7 @@ class Told(NamedTuple):
 
 
 def record(name: str, folder: Path) -> Told:
-    """Play a scenario on a broker of its own and put the capture at ``folder``, replacing the one that is there.
+    """Play a scenario on its own broker and put the capture at ``folder``, replacing any there.
 
     Raises
     ------
@@ -91,7 +91,8 @@ def check(scenario: Scenario, told: Told) -> None:
     """
     if not (told.lag is None if scenario.lag is None else told.lag in scenario.lag):
         raise RigError(
-            f"{scenario.play.__name__}: the lag was to be {scenario.lag}, but Kafka says:\n{told.text}"
+            f"{scenario.play.__name__}: expected the lag {scenario.lag}, "
+            f"but Kafka says:\n{told.text}"
         )
 
 

@@ -111,7 +111,7 @@ def not_started(stage: Stage) -> None:
 
 
 def slow(stage: Stage, arriving: int = 16) -> None:
-    """Two members work steadily, but half as fast as records arrive, or slower still where more of them do."""
+    """Two members work steadily, but half as fast as records arrive, or still more slowly."""
     stage.open(4)
     stage.join(2, seconds=0.1, at_once=5)
     for _ in steps(32):
@@ -130,7 +130,7 @@ def hot_partition(stage: Stage) -> None:
 
 
 def burst(stage: Stage) -> None:
-    """Members keep up until very much arrives at once; they work on it, faster than new records come."""
+    """Members keep up until a burst arrives; they work on it faster than new records come."""
     stage.open(4)
     stage.join(2, seconds=0.01)
     for step in steps(26):
@@ -141,7 +141,7 @@ def burst(stage: Stage) -> None:
 
 
 class Scenario(NamedTuple):
-    """A story, what it shows, and which lag of the group Kafka prints then, all partitions together."""
+    """A story, what it shows, and the lag of the group that Kafka prints, all partitions summed."""
 
     play: Callable[[Stage], None]
     cause: str | None

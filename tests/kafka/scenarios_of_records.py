@@ -1,4 +1,4 @@
-"""Stories of records that hold a share group back: stuck, poisoned, slow, in transactions, or gone."""
+"""Stories of records that hold a share group back: stuck, poison, slow, transactional, gone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def head_of_line(stage: Stage) -> None:
 
 
 def held_head(stage: Stage) -> None:
-    """One member holds an early record under a long lock; another finishes all that came after it."""
+    """One member holds an early record under a long lock; another finishes all later ones."""
     _hold(stage)
     stage.join()
     for _ in steps(24):
@@ -54,7 +54,7 @@ def held_head(stage: Stage) -> None:
 
 
 def window_full(stage: Stage) -> None:
-    """One record is held; the window behind it is as wide as it may be, and nothing new is acquired."""
+    """One record is held; the window behind it is at its limit, and nothing new is acquired."""
     _hold(stage, {_LOCKS: "100"})
     stage.join()
     for _ in steps(30):
@@ -63,7 +63,7 @@ def window_full(stage: Stage) -> None:
 
 
 def poison(stage: Stage) -> None:
-    """No attempt gets through some records: three were archived, the last attempt at a fourth is under way."""
+    """Some records always fail: three were archived, the last attempt at a fourth is under way."""
     archived, last = {(0, 13), (1, 25), (1, 60)}, (1, 104)
 
     def poisoned(message: Message) -> AcknowledgeType | None:
@@ -100,7 +100,7 @@ def redelivery_storm(stage: Stage) -> None:
 
 
 def lock_expiry(stage: Stage) -> None:
-    """Processing has become slower than the locks last: they end, and the records are delivered again."""
+    """Processing is slower than the locks last: they expire, and the records are delivered again."""
     stage.open(2, {_LOCK_MS: "2000", _LIMIT: "10"})
     stage.join(2)
     for step in steps(34):
@@ -113,7 +113,7 @@ def lock_expiry(stage: Stage) -> None:
 
 
 def open_transaction(stage: Stage) -> None:
-    """A transaction stays open in one partition: a group that reads what is committed gets no further."""
+    """A transaction stays open in a partition: a group that reads committed records is stuck."""
     stage.open(2, _COMMITTED)
     stage.join(2)
     for step in steps(24):
@@ -124,7 +124,7 @@ def open_transaction(stage: Stage) -> None:
 
 
 def markers(stage: Stage) -> None:
-    """Each partition ends with a transaction that was committed after its records were finished: the marker is left."""
+    """Each partition ends with a transaction committed after its records were finished."""
     stage.open(2)
     stage.join(2)
     for _ in steps(16):
@@ -138,7 +138,7 @@ def markers(stage: Stage) -> None:
 
 
 def pinned_by_marker(stage: Stage) -> None:
-    """Each transaction is committed after its records were finished: the first marker pins the start offset."""
+    """Each transaction is committed late: the first marker pins the start offset."""
     stage.open(2)
     stage.join(2)
     for step in steps(10, every=1):
@@ -150,7 +150,7 @@ def pinned_by_marker(stage: Stage) -> None:
 
 
 def aborted(stage: Stage) -> None:
-    """All records are finished, but each partition ends with an aborted transaction: its offsets count as lag."""
+    """All is finished, but partitions end with an aborted transaction: its offsets are lag."""
     stage.open(2, _COMMITTED)
     stage.join(2)
     for _ in steps(16):
@@ -163,7 +163,7 @@ def aborted(stage: Stage) -> None:
 
 
 def compaction_holes(stage: Stage) -> None:
-    """A member far behind on a compacted topic: most offsets before it are of records that are gone."""
+    """A member far behind on a compacted topic: most offsets before it hold no record."""
     stage.open(1, cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.01")
     stage.join(seconds=1, at_once=1)
     for _ in steps(40):

@@ -124,7 +124,7 @@ class Stage:
         self._produced = 0
 
     def open(self, partitions: int, group: Mapping[str, str] | None = None, **topic: str) -> None:
-        """Make the topic (underscores stand for dots in its settings); the group is to begin at its first record."""
+        """Make the topic (underscores for dots in its settings); its group begins at the start."""
         self.partitions = partitions
         create_topics(
             self.bootstrap,
@@ -138,7 +138,7 @@ class Stage:
     def produce(
         self, count: int, partition: int | None = None, batch: int = 5, key: str | None = None
     ) -> None:
-        """Append records in small log batches, dealt to the partitions in turn where none is named."""
+        """Append records in small log batches, dealt to the partitions in turn if none is named."""
         numbers = range(self._produced, self._produced + count)
         self._produced += count
         records = [
@@ -152,7 +152,7 @@ class Stage:
         produce(self.bootstrap, self.topic, records, batch=batch)
 
     def transaction(self, count: int, partition: int) -> Producer:
-        """Append records in a transaction; to commit or to abort it is the caller's, see `at_end`."""
+        """Append records in a transaction; the caller commits or aborts it, see `at_end`."""
         self._transactions += 1
         self._produced += count
         name = f"{self.group}-{self._transactions}"
@@ -222,12 +222,12 @@ class Stage:
         self._members.clear()
 
     def finished(self, topic: str | None = None) -> set[tuple[int, int]]:
-        """Partition and offset of the records of a topic (this stage's if not told) that were accepted or rejected."""
+        """Return partition and offset of accepted or rejected records of a topic (by default ours)."""
         done = [it for it in tuple(self.deliveries) if it.decision in _FINISHED]
         return {(it.partition, it.offset) for it in done if it.topic == (topic or self.topic)}
 
     def wait_finished(self, but: int = 0) -> None:
-        """Wait until all records that were produced have been accepted or rejected, but for so many."""
+        """Wait until all but so many of the produced records have been accepted or rejected."""
         self.wait(
             lambda: len(self.finished()) >= self._produced - but,
             f"all records but {but} are finished",

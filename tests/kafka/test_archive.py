@@ -1,4 +1,4 @@
-"""Does an archive hold every record exactly once, whenever its job is killed and whatever is pruned meanwhile?"""
+"""An archive holds every record exactly once, whenever its job is killed or topics are pruned."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_overfull_bins_are_walked_through_as_java_does(kafka: Oracle, cases: Any
 
 
 def random_walk(random: Random) -> dict[str, Any]:
-    """Steps over keys of which many share a bin: texts of equal hash, or numbers that differ by a power of two."""
+    """Insertion steps of keys of which many share a bin: equal hashes, or powers of two apart."""
     stride = 2 ** random.randint(4, 12)
     numbers = [random.randrange(3) + stride * number for number in random.sample(range(60), 40)]
     keys: list[Any] = random.choice([COLLIDING, numbers, [*COLLIDING, "a", "b", "c"]])
@@ -209,7 +209,7 @@ def subscription(random: Random, topics: Topics, alike: bool) -> list[str]:
 
 
 def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics, crowd: bool) -> None:
-    """Give some members other partitions than the assignor gave them, some of which no longer exist."""
+    """Give some members other partitions than the assignor did, some of which are gone."""
     for member in members.values():
         if random.random() < 0.5:
             for name in random.sample(list(topics), random.randint(0, len(topics))):

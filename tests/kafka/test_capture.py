@@ -1,4 +1,4 @@
-"""Does a capture of a living broker hold what an investigation needs, and nobody else's business?"""
+"""A capture of a live broker holds what an investigation needs, and nothing private."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Names {
 
 
 def test_no_setting_of_kafkas_clients_is_forgotten(kafka_jars: Path, tmp_path: Path) -> None:
-    """The tests of the configuration go through lists of settings: here is whether the lists are whole."""
+    """Test that the lists of settings are complete; the tests of the configuration use them."""
     (tmp_path / "Names.java").write_text(_NAMES)
     command = [str(find_java()), "-cp", f"{kafka_jars}/*", str(tmp_path / "Names.java")]
     names = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())

@@ -1,4 +1,4 @@
-"""Does a check tell what is really the matter on a broker, and does no secret leave with what is exported?"""
+"""A check reports what is really wrong on a broker, and no export contains a secret."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ RULES = """version: 1
 rules:
   - {name: lag, measure: lag, groups: [check-healthy, check-no-members, check-poison], warn: 100, critical: 200}
   - {name: lag for long, measure: lag, groups: [check-*], warn: 100, for: 1h}
-  # The poison record is the 21st of 24 bites, 0.4 s apart: older than a second however quick the check is.
+  # The poison record is the 21st of 24, 0.4 s apart: older than a second in any check.
   - {name: age, measure: age, groups: [check-healthy, check-no-members, check-poison], warn: 1s}
   - {name: nobody, measure: cause, causes: [no_members], patience: 1s, groups: [check-*], critical: 1}
   - {name: poison, measure: poison, groups: [check-*], warn: 1}
@@ -187,7 +187,7 @@ def test_the_exported_lag_is_kafkas(
 
 @pytest.fixture(scope="module")
 def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
-    """The first has all internal topics, and half of the partitions of ``orders``; the second has the others."""
+    """The first has all internal topics and half of ``orders``; the second has the rest."""
     with KafkaBroker() as first, ExitStack() as stack:
         servers = first.bootstrap_servers
         set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
@@ -284,7 +284,7 @@ def test_a_cluster_fails_piece_by_piece(
     assert len(text) == 4  # what it says, two answers, and the rest of what it says
     assert 'kafka_share_group_collect_errors_total{kind="BrokerUnreachableError"} 1.0' in text[1]
     assert "Retry-After: 5" in text[2]
-    assert "could not be asked" in text[2]
+    assert "could not be read" in text[2]
 
 
 # ---- secrets
@@ -305,7 +305,8 @@ def secured() -> Iterator[KafkaBroker]:
 
 def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
     file = folder / "client.properties"
-    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{IN_FILE}";'
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = f'{module} required username="admin" password="{IN_FILE}";'
     file.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
     )

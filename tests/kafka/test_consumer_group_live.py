@@ -1,4 +1,4 @@
-"""Does the consumer group of the simulation take as long as a real one, and share its partitions alike?"""
+"""The simulated consumer group takes as long as a real one, and assigns partitions alike."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def workers(bootstrap: str) -> Iterator[list[Worker]]:
 
 
 def test_a_consumer_group_is_bounded_by_its_partitions(broker: KafkaBroker) -> None:
-    """Three members, two partitions: one waits, and the others take as long as the simulation says."""
+    """Three members, two partitions: one waits, the others take as long as the simulation."""
     create_topics(broker.bootstrap_servers, {TOPIC: PARTITIONS})
     with workers(broker.bootstrap_servers) as each:
         wait_until(
@@ -102,7 +102,8 @@ def test_a_consumer_group_is_bounded_by_its_partitions(broker: KafkaBroker) -> N
     )
     (row,) = consumer_group_twin(scenario).summary.to_pylist()
     simulated = (row["drain_ms"] - BEGIN_MS) / 1000
-    told = f"{RECORDS} records at {service * 1000:.2f} ms: {took:.2f} s, {between:.2f} s of them between records"
+    told = f"{RECORDS} records at {service * 1000:.2f} ms: {took:.2f} s, "
+    told += f"{between:.2f} s of them between records"
     print(f"{told}; simulated {simulated:.2f} s")
     assert row["arrived"] == RECORDS
     assert took - between == pytest.approx(simulated, rel=0.1)

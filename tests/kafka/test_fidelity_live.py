@@ -1,4 +1,4 @@
-"""Do real consumers and the simulator still agree? A few short experiments on a broker, whatever the machine."""
+"""Real consumers and the simulator still agree in a few short experiments, on any machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a coordinator prune up to where we say, and do share partitions go where Kafka's hash puts them?"""
+"""A coordinator prunes up to where we say, and share partitions go where Kafka's hash says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `sharelag lag` print what kafka-share-groups.sh prints, after everything that consumers do?"""
+"""`sharelag lag` prints what kafka-share-groups.sh prints, after everything consumers do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ORDERS, PAYMENTS, HOSTILE = "live-orders", "live-payments", "live_<b>&'quoted'"
 
 @pytest.fixture(scope="module")
 def worked(broker: KafkaBroker) -> KafkaBroker:
-    """A broker on which groups accepted, released, rejected, let locks end, lag, and have not begun."""
+    """A broker whose groups accepted, released, rejected, let locks expire, lag, or never began."""
     servers = broker.bootstrap_servers
     create_topics(servers, {ORDERS: 12, PAYMENTS: 2})
     for topic, count, partitions in ((ORDERS, 1200, 12), (PAYMENTS, 200, 2)):
@@ -97,7 +97,7 @@ def _locks_ended(servers: str) -> Any:
 
 
 def _quiet(broker: KafkaBroker) -> None:
-    """Nothing is written any more when the command says the same twice, with the state topic unchanged between."""
+    """Wait until the command prints the same twice, with the state topic unchanged in between."""
     config = client_config(broker.bootstrap_servers)
 
     def unchanged() -> bool:

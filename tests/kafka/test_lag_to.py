@@ -1,4 +1,4 @@
-"""Are windows and lag in the tables of ``capture --follow --lag-to`` those of now, whenever it was killed?"""
+"""The tables of ``capture --follow --lag-to`` are current, whenever the command was killed."""
 
 from __future__ import annotations
 
@@ -157,4 +157,4 @@ def test_until_now_and_what_is_refused(broker: KafkaBroker, group: str, tmp_path
     assert exported.returncode == 0, exported.stderr
     other = sharelag(*follow, "--lag-to", str(tmp_path / "lake"))
     assert other.returncode == 1
-    assert "is another table, which would be replaced: name another folder" in other.stderr
+    assert "is a different table and would be replaced: choose another folder" in other.stderr

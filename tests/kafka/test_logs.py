@@ -1,4 +1,4 @@
-"""What is asked of a cluster beyond the state topic: is it what Kafka's own tools answer, and does nothing hang?"""
+"""What we ask of a cluster beyond the state topic agrees with Kafka's tools, and never hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the group records tell the members, assignments, epochs and states that kafka-share-groups.sh tells?"""
+"""Group records give the members, assignments, epochs and states of kafka-share-groups.sh."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _is_led(servers: str) -> bool:
 def _settle(
     broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[str, tuple[int, int]]
 ) -> None:
-    """Poll until the groups have so many members and assigned partitions, and every member was told its target."""
+    """Poll until the groups have so many members and partitions, and all targets are delivered."""
 
     def settled() -> bool:
         for consumer in consumers:

@@ -1,4 +1,4 @@
-"""Is the past of a live cluster, asked for when all is over, what Kafka's command printed when it was now?"""
+"""The past of a live cluster, read afterwards, is what Kafka's command printed at the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the numbers of a live cluster differ for the reasons that we give? Kafka's own tools are the witnesses."""
+"""The numbers of a live cluster differ for the reasons we give, as Kafka's tools confirm."""
 
 from __future__ import annotations
 

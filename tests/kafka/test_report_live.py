@@ -1,4 +1,4 @@
-"""Reports of a live cluster that asks who we are: Kafka's own lag, and no secret in anything that is left."""
+"""Reports of a live, secured cluster have Kafka's own lag, and leave no secret behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def kafkas(broker: KafkaBroker) -> int:
 
 def credentials(broker: KafkaBroker, folder: Path) -> list[str]:
     file = folder / "client.properties"
-    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{IN_FILE}";'
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = f'{module} required username="admin" password="{IN_FILE}";'
     file.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
     )

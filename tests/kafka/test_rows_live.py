@@ -1,4 +1,4 @@
-"""What the texts of the KIPs say of consumers, asked of a live broker and read back from its topics."""
+"""What the KIPs say of consumers, tried on a live broker and read back from its topics."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_what_is_acknowledged_is_the_leaders_with_the_commit(orders: KafkaBroker
 
 @pytest.mark.row("ACK-07")
 def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: KafkaBroker) -> None:
-    """Committed up to an error at 4: the others are still acquired, and given back only when the member closes."""
+    """Committed up to an error at 4: the rest stays acquired until the member closes."""
     with consumer(orders, "rows-error") as one:
         messages = polled(one)
         for message in messages[:4]:
@@ -156,7 +156,7 @@ def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBr
 
 
 def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) -> None:
-    """Not the broker, nor Kafka's command, nor what we read of the groups; and its records have no delivery count."""
+    """Neither Kafka's command nor the groups show it, and its records have no delivery count."""
     servers = orders.bootstrap_servers
     for group, protocol in (("rows-consumer", "consumer"), ("rows-classic", "classic")):
         settings = {"bootstrap.servers": servers, "group.id": group, "group.protocol": protocol}
@@ -196,7 +196,7 @@ def _groups(broker: KafkaBroker) -> list[str]:
 def test_what_is_in_a_new_partition_before_the_group_knows_it_is_skipped(
     orders: KafkaBroker,
 ) -> None:
-    """KIP-932 would have the group begin at 0; Kafka 4.3.1 begins where the reset says, and that is at the end."""
+    """KIP-932 would start the group at 0; Kafka 4.3.1 starts at the end, where the reset says."""
     servers, group = orders.bootstrap_servers, "rows-grows"
     with closing(share_consumer(servers, group, [GROWS])) as one:
         wait_until(

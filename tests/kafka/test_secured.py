@@ -1,4 +1,4 @@
-"""The command line against a cluster that asks who we are: what people see when it works, and when it does not."""
+"""The command line against a secured cluster: what people see when it works and when not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WRONG = 'wr"ng\\pa;ss=word'
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[KafkaBroker]:
-    """A broker with a share group, on which alice may read everything, and bob nothing but the orders."""
+    """A broker with a share group, on which alice may read everything, and bob only orders."""
     with KafkaBroker(secure=True) as broker:
         servers = broker.bootstrap_servers
         create_topics(servers, {"orders": 1})
@@ -121,7 +121,7 @@ def _lag(broker: KafkaBroker, file: Path, *more: str) -> CompletedProcess[str]:
 
 
 def _the_line(done: CompletedProcess[str]) -> str:
-    """The one line that a failure may print, nothing else: no traceback, no log line of the client's."""
+    """Return the only line that a failure may print: no traceback, no log of the client."""
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()

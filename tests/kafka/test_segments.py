@@ -31,7 +31,7 @@ from tests.kafka.workload import (
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, pa.Table, Path]:
-    """A broker's answers, and the files that it left: records of the state topic, lag, log directory."""
+    """A broker's answers and its files: records of the state topic, lag, log directory."""
     with KafkaBroker() as broker:
         servers = broker.bootstrap_servers
         create_topics(servers, {"files": 3})

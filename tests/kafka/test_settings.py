@@ -1,4 +1,4 @@
-"""Is the catalogue Kafka's, do its rules judge as Kafka judges, and does a broker have what we say is in force?"""
+"""The catalogue and its rules are Kafka's, and a broker has the settings we say are in force."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
 
 @pytest.fixture(scope="module")
 def configured() -> Iterator[KafkaBroker]:
-    """A broker with settings at every level, whose bounds have narrowed since a group's value was stored."""
+    """A broker with settings at every level, whose bounds were narrowed after a group's was set."""
     name = "group.share.max.record.lock.duration.ms"
     with KafkaBroker(properties={name: "90000"}, secure=True) as broker:
         servers = broker.bootstrap_servers

@@ -1,4 +1,4 @@
-"""Does our share partition do what Kafka's own class does, and our coordinator write what Kafka's writes?"""
+"""Our share partition acts as Kafka's class does, and our coordinator writes what it writes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _as_ours(step: dict[str, Any], answer: dict[str, Any], seen: dict[str, int])
 
 
 def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
-    """Everything in flight is finished, and yet neither the start offset moves nor may a fetch go on."""
+    """All in flight is finished, yet the start offset does not move and no fetch may go on."""
     settings = {
         "maxRecordLocks": 15,
         "deliveryCountLimit": 5,

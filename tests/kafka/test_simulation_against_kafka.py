@@ -1,4 +1,4 @@
-"""Does Kafka's own share coordinator load what a simulation wrote, and would it have written the same?"""
+"""Kafka's own share coordinator loads what a simulation wrote, and would write the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.simulation_scenarios import EVERYTHING, random_scenario
 def test_kafkas_coordinator_loads_what_a_simulation_wrote(
     oracle_replayer: Oracle, cases: Any
 ) -> None:
-    """After each run it holds the states that the simulation's coordinator holds, and that our replay gives."""
+    """After each run it holds the states of the simulation's coordinator and of our replay."""
     runs = [simulate(EVERYTHING, seed) for seed in range(cases(2, 20))]
     runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(40, 600))]
     asked = [(run, question) for run in runs for question in _by_partition(run)]
@@ -51,7 +51,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
 def test_kafkas_coordinator_would_have_written_the_same(
     oracle_coordinator: Oracle, cases: Any
 ) -> None:
-    """Asked what the simulation's brokers asked, it writes the same bytes, one state partition after the other."""
+    """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
     for n in range(cases(15, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
         with _requests() as asked:

@@ -1,4 +1,4 @@
-"""Do we read from a living broker what is there, all of it and nothing else, and say what to do when we cannot?"""
+"""We read all that a live broker has and nothing else, and give advice when we cannot."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @pytest.fixture(scope="module")
 def secure_broker() -> Iterator[KafkaBroker]:
-    """A broker of this module's own, on which nobody is allowed anything and no share group was ever used."""
+    """A broker of this module only, with no permissions and no share group ever used."""
     with KafkaBroker(secure=True) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Does ``format("sharelag_kafka")`` read what Spark's own Kafka source would, with every one of its options?"""
+"""``format("sharelag_kafka")`` reads what Spark's own Kafka source would, with every option."""
 
 from __future__ import annotations
 
@@ -223,7 +223,8 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
     producer = Producer(secure_broker.client_config())
     producer.produce(topic, b"v", b"k")
     producer.flush(30)
-    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required username='admin' password='admin-secret';"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f"{module} required username='admin' password='admin-secret';"
     properties = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -252,7 +253,7 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
 def _run(
     spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str
 ) -> list[list[dict[str, Any]]]:
-    """Run a stream until it has read what is there, and return the rows of each micro-batch, sorted."""
+    """Run a stream until it has caught up; return the rows of each micro-batch, sorted."""
     reader = spark.readStream.format("sharelag_kafka").option(
         "kafka.bootstrap.servers", broker.bootstrap_servers
     )

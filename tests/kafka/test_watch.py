@@ -122,7 +122,7 @@ def _lags(described: str) -> dict[tuple[str, int], int | None]:
 def test_records_pruned_unread_are_no_loss(
     broker: KafkaBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """As when a machine slept for longer than Kafka keeps what is superseded: it begins again from what is left."""
+    """As if a machine slept for longer than Kafka keeps records: it starts from what is left."""
     servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
     create_topics(servers, {topic: 1})
     records = [encode_record(SHARE_SNAPSHOT, row(n, [], partition=n)) for n in range(3)]

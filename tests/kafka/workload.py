@@ -71,7 +71,7 @@ def produce(
     records: Iterable[tuple[int, bytes | None, bytes]],
     batch: int = 10_000,
 ) -> int:
-    """Produce ``(partition, key, value)`` records, wait for all of them and return how many there were.
+    """Produce ``(partition, key, value)`` records, wait for all, and return how many there were.
 
     ``batch`` is the size of the log batches: the broker hands them to share consumers whole,
     whatever the ``max.poll.records`` of these.
@@ -106,7 +106,7 @@ def produce(
 def start_transaction(
     bootstrap: str, name: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]]
 ) -> Producer:
-    """Append ``(partition, key, value)`` records in a transaction of that name; its end is the caller's to tell.
+    """Append ``(partition, key, value)`` records in a named transaction; the caller ends it.
 
     It stays open as long as the producer is kept, for ten minutes at most.
     """
@@ -137,7 +137,7 @@ def numbered(
 
 
 def set_group_config(bootstrap: str, group: str, **settings: str) -> None:
-    """Set configs of a group; underscores stand for dots: ``share_auto_offset_reset="earliest"``."""
+    """Set configs of a group, underscores for dots: ``share_auto_offset_reset="earliest"``."""
     entries = [
         ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
         for name, value in settings.items()
@@ -235,13 +235,15 @@ def share_consume(
             while not reached():
                 if time.monotonic() > deadline:
                     raise RigError(
-                        f"group {group}: not done after {timeout:g} s and {len(deliveries)} deliveries"
+                        f"group {group}: not done after {timeout:g} s "
+                        f"and {len(deliveries)} deliveries"
                     )
                 held = _poll_once(consumer, decide, deliveries)
                 if held:
                     if wait_for_locks is None:
                         raise ValueError(
-                            "decide() left records alone, but nothing says when their locks have ended"
+                            "decide() left records alone, "
+                            "but nothing says when their locks have ended"
                         )
                     wait_for_locks(held)
                     # a consumer with undecided records cannot poll again: the next one goes on

@@ -62,15 +62,23 @@ CELLS = {
 }
 REPORT = "report-daily"
 WORDS = {
-    "widget-window-strip": "`WindowStrip`: one share partition, offset by offset, with every moment of its past",
-    "widget-partition-grid": "`PartitionGrid`: 2,000 share partitions, a cell each, by lag, age or anything else",
-    "widget-assignment-editor": "`AssignmentEditor`: who has which partition; move them and try what that changes",
+    "widget-window-strip": (
+        "`WindowStrip`: one share partition, offset by offset, at every moment of its past"
+    ),
+    "widget-partition-grid": (
+        "`PartitionGrid`: 2,000 share partitions, a cell each, by lag, age or anything else"
+    ),
+    "widget-assignment-editor": (
+        "`AssignmentEditor`: which member has which partition; move them and simulate the change"
+    ),
     "widget-lag-table": "`LagTable`: sorted, searched, copied as CSV",
     "widget-plot-view": "`PlotView`: a plotly figure in a few kilobytes, in the theme of the page",
     "dashboard-fleet": "`FleetView`: all groups of a cluster",
     "dashboard-group": "`GroupView`: one group, why it lags and how that came about",
     "dashboard-window-explorer": "`WindowExplorer`: inside the windows of a group, at any moment",
-    "dashboard-poison-hunt": "`PoisonHunt`: the records that fail again and again, or hold others up",
+    "dashboard-poison-hunt": (
+        "`PoisonHunt`: the records that fail again and again, or hold others up"
+    ),
     "dashboard-imbalance": "`ImbalanceView`: who has too much to do, and who has nothing",
     "dashboard-what-if": "`WhatIfLab`: assignors, members and settings, tried in virtual time",
     "dashboard-state-topic": "`StateTopicHealth`: the topic that all of this comes from",

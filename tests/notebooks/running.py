@@ -1,4 +1,4 @@
-"""Notebooks in a real JupyterLab, two at a time: each is opened, run from top to bottom as it is, and saved."""
+"""Notebooks in a real JupyterLab, two at a time: opened, run from top to bottom, and saved."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ran:
 
 @dataclass
 class Running:
-    """Runs notebooks of a lab's folder in the order given: while one is looked at, the next one runs."""
+    """Runs a lab's notebooks in the order given: while one is checked, the next one runs."""
 
     lab: Lab
     browser: Browser
@@ -79,7 +79,7 @@ class Running:
 
 
 def empty_views(page: Page) -> list[str]:
-    """Views that take no place although nothing hides them, and outputs of widgets that did not show."""
+    """List views that take no space although visible, and widget outputs that did not show."""
     found: list[str] = page.eval_on_selector_all(
         ".sl",
         """views => views.filter(view => view.checkVisibility() && view.getBoundingClientRect().height < 20)

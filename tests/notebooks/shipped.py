@@ -32,7 +32,7 @@ def copy_of(name: str, folder: Path, **parameters: Any) -> Path:
 
 
 def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> NotebookNode:
-    """A notebook after a run by papermill, with these parameters, by an interpreter of its own, on Spark Connect."""
+    """Run a notebook with papermill and these parameters, in its own process, on Spark Connect."""
     out = folder / f"{name}.ipynb"
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""Does a newcomer who runs the notebook about DataFrames get Kafka's lag, on classic Spark and on Spark Connect?"""
+"""The notebook about DataFrames gives Kafka's lag, on classic Spark and on Spark Connect."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_plan_has_the_steps_that_are_told(ran: Ran) -> None:
 
 
 def test_workers_do_not_run_a_python_that_lacks_what_they_need(tmp_path: Path) -> None:
-    """As where the system's ``python3`` has no package of ours: here it is one that has nothing at all."""
+    """As if the system's ``python3`` had none of our packages: here it has none at all."""
     python3 = tmp_path / "python3"
     python3.write_text("#!/bin/sh\necho no package here >&2\nexit 1\n")
     python3.chmod(0o755)

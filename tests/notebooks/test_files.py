@@ -1,4 +1,4 @@
-"""Are the notebooks in order as files: one question each, parameters, no outputs, links that lead somewhere?"""
+"""The notebooks as files: one question each, parameters, no outputs, links that work."""
 
 from __future__ import annotations
 

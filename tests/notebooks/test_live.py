@@ -1,4 +1,4 @@
-"""Do the notebooks say of a live cluster what Kafka says, when only their parameters are changed?"""
+"""The notebooks agree with Kafka about a live cluster when only their parameters change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the same notebooks pages under Voila: without code, alive, and without a request to anybody else?"""
+"""The notebooks are live pages under Voila: without code, and without foreign requests."""
 
 from __future__ import annotations
 

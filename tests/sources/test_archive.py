@@ -1,4 +1,4 @@
-"""Does a reader of an archive see every record once, whoever writes, merges or is killed meanwhile?"""
+"""A reader of an archive sees every record once, whoever writes, merges or is killed."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def test_ends_that_were_noted_before_are_used(tmp_path: Path) -> None:
 
 
 def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
-    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="s3cr3t";'
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="u" password="s3cr3t";'
     config = client_config(
         "broker:9092",
         None,

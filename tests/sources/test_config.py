@@ -1,4 +1,4 @@
-"""Do the properties files of Kafka's own commands mean the same to our client, and does none of their secrets leak?"""
+"""Kafka's properties files mean the same to our client, and none of their secrets leaks."""
 
 from __future__ import annotations
 
@@ -421,7 +421,8 @@ def test_ports_that_do_not_exist(port: str) -> None:
 def test_a_file_as_java_writes_it(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(
-        b"# a comment\n! another\nsecurity.protocol : SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256   \n"
+        b"# a comment\n! another\nsecurity.protocol : SASL_PLAINTEXT\n"
+        b"sasl.mechanism=SCRAM-SHA-256   \n"
         + f'sasl.jaas.config={SCRAM} required \\\n    username="alice" \\\n'.encode()
         + b'    password="p\\u00e4ss\\\\\\"w\xf6rd";\n'
     )

@@ -31,7 +31,8 @@ def _fake_java(
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(
-        f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; else echo '{says}' >&2; fi\n"
+        f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; "
+        f"else echo '{says}' >&2; fi\n"
     )
     java.chmod(0o755)
     return folder

@@ -1,4 +1,4 @@
-"""Is a stream begun where one can run, and begun again when Spark's Python worker was too slow, and only then?"""
+"""A stream starts where one can run, and again only if Spark's Python worker was too slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from sharelag.errors import InputError, SetupError
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark.queries import ended, require_streams, started
 
-SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python worker failed to connect back."
+SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+SLOW += "Python worker failed to connect back."
 LOST = "[STREAM_FAILED] Query [id = 1] terminated with exception: offsets were pruned"
 
 
@@ -116,7 +117,8 @@ def test_spark_connect_is_refused_in_a_sentence(
 
 def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
     code = (
-        "import sys, pyspark.sql.datasource; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import sys, pyspark.sql.datasource; "
+        "sys.modules['pyspark.sql.streaming.datasource'] = None\n"
         "from sharelag.sources.spark import data_source_stream, follow\n"
         "from sharelag.pipeline import stream\n"
         "data_source_stream.require_admission_control()"

@@ -1,4 +1,4 @@
-"""Does Java take the classes that were recorded for it, and does a recording that does not fit harm nobody?"""
+"""Java uses the classes recorded for it, and a recording that does not fit does no harm."""
 
 from __future__ import annotations
 

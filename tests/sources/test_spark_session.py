@@ -87,7 +87,8 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
 
 def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
-        f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n{_WAIT} 99s\n"
+        f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"
+        f"{_WAIT} 99s\n"
     )
     done = run(_SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
     assert "told: False local[3] Asia/Tokyo 5 false 99s" in done.stdout, done.stderr[-2000:]
@@ -104,7 +105,7 @@ def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
 
 
 def test_spark_remote_says_where_spark_is(remote: str) -> None:
-    """The server's master, address of the UI and all else stay its own; it gets what a session may choose."""
+    """The server's master, UI address and the rest stay; it gets what a session may set."""
     code = _SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
     done = run(code, {"SPARK_REMOTE": remote})
     assert "told: True local[1] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
@@ -139,7 +140,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     settings: dict[str, str],
     wait: str | None,
 ) -> None:
-    """None: Spark hears nothing of it from us or the user, and takes what it has been started with."""
+    """None: Spark gets no setting from us or the user, and uses those it was started with."""
     asked: list[str | None] = []
 
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
@@ -165,7 +166,8 @@ def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
         "from sharelag.sources.spark import is_connect, session\n"
         f"theirs = SparkSession.builder.remote({remote!r}).getOrCreate()\n"
         "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
-        "print('told:', session() is theirs, is_connect(theirs), theirs.conf.get('spark.sql.session.timeZone'))\n"
+        "print('told:', session() is theirs, is_connect(theirs), "
+        "theirs.conf.get('spark.sql.session.timeZone'))\n"
     )
     done = run(code, {})
     assert done.stdout == "told: True True Asia/Tokyo\n", done.stderr[-2000:]

@@ -11,7 +11,7 @@ from sharelag.whatif.assignors.simple import simple
 
 
 def gated(group: Any) -> Any:
-    """As `simple`; but waits for its end when ``SWEEP_GATE`` names a folder in which some runs are."""
+    """As `simple`, but waits while the folder named by ``SWEEP_GATE`` has certain runs."""
     gate = os.environ.get("SWEEP_GATE")
     while gate and len(list(Path(gate).glob("*.parquet"))) >= 3:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Computes the lag of a capture on a Spark cluster of two worker processes; prints it as JSON lines.
+"""Compute the lag of a capture on a Spark cluster of two worker processes; print JSON lines.
 
 A program of its own: a process has one Spark, and that of the tests is ``local[2]``.
 """

@@ -1,4 +1,4 @@
-"""Spark and one process give the same answers: of the recorded stories, and of random topics at random moments."""
+"""Spark and one process give the same answers, for recorded stories and random topics."""
 
 from __future__ import annotations
 

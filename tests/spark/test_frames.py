@@ -1,4 +1,4 @@
-"""All tables of an input as DataFrames, by name: what they hold, what they cost, and what reaches this process."""
+"""All tables of an input as DataFrames, by name: contents, cost, and what is collected."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
 def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
     spark: SparkSession,
 ) -> None:
-    """Spark's ``current_timestamp()`` has microseconds; a table that is appended to has many rows a partition."""
+    """Spark's ``current_timestamp()`` has microseconds; appended tables have many rows a key."""
     raw, ends = own(spark)
     later = ends.withColumn("as_of", F.expr("as_of + interval 123 microseconds"))
     older = ends.withColumn("as_of", F.expr("as_of - interval 1 minute")).withColumn(

@@ -1,4 +1,4 @@
-"""Is a simulation the same in a Spark worker, whatever the layout, and are its records read like a cluster's?"""
+"""A simulation is the same in a Spark worker, and its records are read like a cluster's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what a stream says after every micro-batch what the batch pipeline says of the same records?"""
+"""A stream says after every micro-batch what the batch pipeline says of the same records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.test_wire import raw
 
 @pytest.fixture(autouse=True)
 def few_partitions(spark: SparkSession) -> Iterator[None]:
-    """Each shuffle partition of a stateful query is a Python worker and a state store in every micro-batch."""
+    """Each shuffle partition of a stateful query costs a Python worker and a state store."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     yield

@@ -1,4 +1,4 @@
-"""Does a workbench answer the same on Spark, with a bar while it works, and do its tables become DataFrames?"""
+"""A workbench on Spark gives the same answers, with progress bars, and its DataFrames."""
 
 from __future__ import annotations
 

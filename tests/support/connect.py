@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, as somebody else would run one: a process of its own, reached by gRPC.
+"""A Spark Connect server on this machine, in a process of its own and reached by gRPC.
 
 with connect_server() as remote:  # "sc://127.0.0.1:PORT"
     subprocess.run(..., env=os.environ | {"SPARK_REMOTE": remote})
@@ -52,7 +52,7 @@ _NOT_INHERITED = (
 def connect_server(
     master: str = "local[2]", settings: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Run a Connect server of the pyspark that is installed, for as long as the ``with`` block lasts.
+    """Run a Connect server of the installed pyspark until the ``with`` block ends.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def connect_server(
 
 
 def no_session() -> dict[str, str]:
-    """The environment of a process that has to find a Spark of its own, whichever this process has."""
+    """Return the environment of a process that must find its own Spark."""
     return {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
 
 

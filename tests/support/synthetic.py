@@ -39,7 +39,7 @@ _UPDATE = np.dtype([*_EPOCHS, ("leader_epoch", ">i4"), ("start", ">i8"), *_REST]
 
 
 def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -> CaptureInput:
-    """Write a capture: so many records of each share partition, evenly over `LASTS`, with a snapshot now and then.
+    """Write a capture: so many records a share partition, evenly over `LASTS`, some snapshots.
 
     Each group has a topic of its own. Every window has two offsets that were given back, three that
     are acknowledged, and two more that were given back.

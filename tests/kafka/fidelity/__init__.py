@@ -1,1 +1,1 @@
-"""Does the simulator do what a real broker and real share consumers do? The same scenarios, run both ways."""
+"""Compare the simulator with a real broker and real share consumers on the same scenarios."""

@@ -24,7 +24,7 @@ SEEDS = 10
 
 
 def record(folder: Path, names: list[str], repeats: int) -> None:
-    """Run experiments on a broker, repeat after repeat, so that a busy minute does not hit one of them alone."""
+    """Run experiments on a broker in turn, so that a busy minute does not hit one of them alone."""
     runs = recorded.read(folder) if (folder / "runs.parquet").exists() else {}
     runs = {
         key: run for key, run in runs.items() if key[0] in experiments() and key[0] not in names
@@ -38,7 +38,8 @@ def record(folder: Path, names: list[str], repeats: int) -> None:
                 run = run_live(broker, scenario, seed)
                 runs[name, seed] = digest(script(scenario, seed)), run
                 print(
-                    f"{name:20} {seed} {run.drain_ms:8.0f} ms, took {time.monotonic() - begun:5.1f} s",
+                    f"{name:20} {seed} {run.drain_ms:8.0f} ms, "
+                    f"took {time.monotonic() - begun:5.1f} s",
                     flush=True,
                 )
             recorded.write(folder, runs)

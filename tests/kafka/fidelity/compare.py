@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def surprises(self) -> list[str]:
-        """What is off farther than the experiment says, or not at all although it says so: sentences."""
+        """List in sentences what is off by more than expected, or by less than its known miss."""
         known = {name: bound for name, bound, _ in self.experiment.misses}
         found = []
         for name, bound in BOUNDS.items():
@@ -59,7 +59,8 @@ class Comparison:
                 found.append(f"{self.experiment.name}: {name} is off by {error:+.1%}")
             elif name in known and abs(error) <= bound:
                 found.append(
-                    f"{self.experiment.name}: {name} is off by {error:+.1%} only, no known miss any more"
+                    f"{self.experiment.name}: {name} is off by {error:+.1%} only: "
+                    "no longer a known miss"
                 )
         return found
 

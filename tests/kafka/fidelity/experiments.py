@@ -1,4 +1,4 @@
-"""Which experiments are run both ways? Scenarios that take a few seconds, each with something of its own."""
+"""The experiments that are run both ways: scenarios of a few seconds, each with one effect."""
 
 from __future__ import annotations
 
@@ -192,7 +192,8 @@ _SHAPES = (
     Experiment(
         _scenario(
             "arrivals",
-            "records arrive by chance while three members work: the one with two partitions cannot keep up",
+            "records arrive at random while three members work: "
+            "the one with two partitions cannot keep up",
             [40] * 4,
             (Member(count=3, service=Service(8, "exponential"), max_poll_records=20),),
             producers=(
@@ -222,7 +223,8 @@ _OUTCOMES = (
     Experiment(
         _scenario(
             "poison",
-            "forty records fail in every attempt: they come back in ever smaller parts, and are archived",
+            "forty records fail in every attempt: they come back in ever smaller parts, "
+            "and are archived",
             [600] * 2,
             (Member(count=2, service=Service(3), max_poll_records=50),),
             batch_records=20,
@@ -234,7 +236,8 @@ _ACCIDENTS = (
     Experiment(
         _scenario(
             "killed",
-            "one of three members on three partitions is killed: its partition waits for the end of its session",
+            "one of three members on three partitions is killed: "
+            "its partition waits for the end of its session",
             [450] * 3,
             (Member(count=3, service=Service(6, "exponential"), max_poll_records=50),),
             faults=(Fault(START_MS + 1000, "crash", "member-1"),),
@@ -243,7 +246,8 @@ _ACCIDENTS = (
     Experiment(
         _scenario(
             "hung",
-            "one of three members on one partition stops with records in its hands: the window of 200 behind them "
+            "one of three members on one partition stops with records in its hands: "
+            "the window of 200 behind them "
             "fills up, and all wait until the locks end",
             [1500],
             (Member(count=3, service=Service(5), max_poll_records=20),),
@@ -254,7 +258,8 @@ _ACCIDENTS = (
     Experiment(
         _scenario(
             "too-slow",
-            "one poll in five takes longer than the locks last: its work is for nothing, and comes back",
+            "one poll in five takes longer than the locks last: "
+            "its work is for nothing, and comes back",
             [900],
             (Member(count=2, service=Service(15, "exponential"), max_poll_records=60),),
             settings=_with(lock_duration_ms=1000),

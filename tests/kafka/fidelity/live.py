@@ -1,4 +1,4 @@
-"""How does a scenario run on a broker? Members are Kafka's own consumers, and do what the script says."""
+"""Run a scenario on a broker: members are Kafka's own consumers, driven by the script."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ def simulated(scenario: Scenario, seed: int) -> Run:
     )
     if run.archived != row["archived"]:
         raise AssertionError(
-            f"{scenario.name}: {run.archived} archived by its records, {row['archived']} by its counters"
+            f"{scenario.name}: {run.archived} archived by its records, "
+            f"{row['archived']} by its counters"
         )
     return run
 

@@ -1,4 +1,4 @@
-"""What did the brokers do? Runs in one small file, with what they were told to do, where and by which versions."""
+"""Recorded runs of brokers in one small file, with their script, machine and versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What are a broker, producers and members told to do? Everything that a scenario and a seed say, as plain values.
+"""The script of a broker, producers and members: a scenario and a seed as plain values.
 
 The draws are the simulator's own: the same record takes as long, and meets the same fate, in both.
 """
@@ -92,7 +92,8 @@ def _require_playable(scenario: Scenario) -> None:
     )
     if len(outcomes) > 1 or strange:
         raise RigError(
-            "members differ in what they give back, come or go, or say nothing; other faults than a crash and a hang; "
+            "members differ in what they release, come or go, or say nothing; "
+            "other faults than a crash and a hang; "
             "or records that are there at the begin: nobody plays that with real consumers yet"
         )
 
@@ -136,7 +137,7 @@ def _member(member: Member, work: int) -> dict[str, Any]:
 def _outcomes(
     scenario: Scenario, seed: int, places: list[tuple[str, int, Log]], behaviour: Behaviour
 ) -> dict[str, dict[str, str]]:
-    """The types of acknowledgement, a digit a record, of each attempt in which not all are accepted."""
+    """Return the acknowledgement types, a digit a record, of each attempt not fully accepted."""
     found: dict[str, dict[str, str]] = {}
     for place, (topic, number, log) in enumerate(places):
         poison = {
