@@ -305,7 +305,7 @@ def test_a_table_leaves_out_what_has_no_value() -> None:
         "c.",
         "",
     )
-    assert "Columns without any value: B." in made.html
+    assert "Empty columns, left out: B." in made.html
     headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
     assert headings == ["A", "N"]
     assert made.html.count('<td class="sr-n">') == 2
@@ -319,12 +319,12 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
         next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40)
     )
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
-    assert made.words.startswith("slow: take 40 members, better than all others tried: ")
+    assert made.words.startswith("slow: choose 40 members, which beats all others tried: ")
     assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
     assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
     few = propose(case, members=[4], minutes=1, seeds=3)
-    assert few.words.startswith("slow: take 4 members, ")
-    assert few.words.endswith(" In none of its runs is the lag gone within 1 min: try more.")
+    assert few.words.startswith("slow: choose 4 members, ")
+    assert few.words.endswith(" None of its runs clears the lag within 1 min: try more members.")
 
 
 def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
@@ -334,7 +334,7 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
     assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
     assert [row["members"] for row in made.rows] == [0, 1, 2]
     assert made.words.startswith(
-        "notifications: what is best rests on an assumption (1 ms of work for each record). If it holds, "
+        "notifications: the result depends on an assumption (1 ms of work for each record). If it holds, "
     )
     assert "1 ms of work for each record, since the group has no members to measure" in made.assumed
     its = cells.only(case, made.group)

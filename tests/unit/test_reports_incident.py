@@ -26,7 +26,7 @@ from sharelag.workbench.show import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was released or archived, and no share partition was reset. "
-AS_FAR = "As far as the records that are there tell, "
+AS_FAR = "As far as the records show, "
 BEGIN = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
 
 
@@ -59,7 +59,7 @@ def test_an_incident_is_what_has_happened_since() -> None:
     }
     assert "4 deliveries below the limit" in figures[1].light.layout.meta["title"]
     shown = cells.signs(case).html
-    assert "All times are of 2026-11-21, UTC." in shown
+    assert "Times are UTC on 2026-11-21." in shown
     assert "<bdi>11:43:34</bdi>" in shown
     assert "trial" not in shown, "nothing of it happened there"
 
@@ -233,7 +233,7 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
     )
     assert " First sign at 11:43:34 UTC" in happened(whole, verdict(whole))
     shown = cells.signs(whole)
-    assert " Nothing of it happened in " in shown.html
+    assert " None of this happened in " in shown.html
     later = datetime(2026, 11, 21, 11, 44, 10, tzinfo=UTC)
     pruned = kept(
         tmp_path / "pruned",
@@ -241,7 +241,7 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
         lambda records: pc.greater_equal(records.column("timestamp"), pa.scalar(later)),
     )
     assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
-    assert f" {AS_FAR}nothing of it happened in " in cells.signs(pruned).html
+    assert f" {AS_FAR}none of this happened in " in cells.signs(pruned).html
     # The first snapshot that is left is no reset; those of shipping were before.
     found = history.signs(pruned)
     assert found.column("first_reset").null_count == found.num_rows

@@ -52,11 +52,11 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     chosen = case(choice=Choice(frozenset({"billing"})))
     assert [row["reclaimable"] for row in retention.reclaimable(chosen)] == [7000, 6900]
     assert (
-        "Of the chosen groups only: another one may be further back."
+        "Only the chosen groups are considered: another one may be further back."
         in cells.reclaimable(chosen).html
     )
     nothing = cells.reclaimable(case(Write(600, 0))).text
-    assert nothing == "Every log begins where a share group still needs it."
+    assert nothing == "Share groups still need every log from its start."
     assert (
         "-" in cells.reclaimable(case(Write(600, -1, count=-1))).text
     )  # not known is told, not left out
@@ -73,7 +73,7 @@ def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (299, 299, 299)
     assert second["archived"] == 0  # it has finished all that is so old
     shown = cells.archived(case(), 300.5)
-    assert "5m 0s old or older. Kafka has no such setting yet" in " ".join(shown.html.split())
+    assert "at least 5m 0s old. Kafka has no such setting yet" in " ".join(shown.html.split())
 
 
 def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() -> None:

@@ -297,7 +297,7 @@ def test_a_rule_of_a_group_is_told_of_that_group_only(tmp_path: Path) -> None:
     assert (told["level"], told["rules"]) == ("warning", [])
     nobody = verdict(ruled(tmp_path, "{name: big, measure: lag, groups: [none-*], warn: 0}"))
     assert (nobody["level"], nobody["groups"][0]["level"]) == ("unknown", "ok")
-    assert nobody["headline"].endswith("The cluster: big: no share group here matches none-*.")
+    assert nobody["headline"].endswith("The cluster: big: no share group matches none-*.")
 
 
 def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) -> None:
