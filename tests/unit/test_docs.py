@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 import pytest
-from sharelag.workbench.recorded import CAPTURES
 
 import sharelag
 from sharelag.cli import cli

@@ -36,10 +36,10 @@ def test_an_incident_is_what_has_happened_since() -> None:
     block = cells.happened(case, told)
     said = block.data[VERDICT_MIME]["headline"]
     assert said == (
-        "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882 (since 11:43:52 UTC, "
-        "when it was first known), and that of 1 more, too; of 2 it is not known. First sign at 11:43:34 UTC: offsets "
-        "of orders-4 were given back by billing. From 11:44:17 UTC on, first clickstream, then 4 more: the group "
-        "has no members."
+        "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882 "
+        "(since 11:43:52 UTC, when it was first known), and that of 1 more, too; that of 2 is "
+        "unknown. First sign at 11:43:34 UTC: billing released offsets of orders-4. From 11:44:17 "
+        "UTC on, first clickstream, then 4 more: the group has no members."
     )
     mine = case.evidence.lag.filter(pc.equal(case.evidence.lag.column("group_id"), "notifications"))
     assert pc.sum(mine.column("lag")).as_py() == 2882

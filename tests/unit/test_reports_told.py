@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from sharelag.reports.alike import CLUSTER
 
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
+from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.capacity import headroom, keeping_up
 from sharelag.reports.findings import CLUSTER, group_findings
@@ -88,7 +88,7 @@ def test_groups_whose_rates_are_not_known_are_counted() -> None:
 
 def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
     assert reviewed(scenario("poison")) == (
-        "1 share group finished no less than arrived. "
+        "The share group kept up. "
         "poison: some records fail at every delivery, up to the delivery limit."
     )
     assert reviewed(scenario("healthy")) == "The share group kept up."
