@@ -41,9 +41,9 @@ def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> No
         )
     if not options["sweep"] and sum(sizes) * runs > MOST:
         raise InputError(
-            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls and "
-            f"timeline rows, more than the limit of {MOST:.2g} in one process: try fewer variants "
-            f"or --seeds, spread the runs over cores with --sweep DIR, or {less}"
+            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls "
+            f"and timeline rows, more than the limit of {MOST:.2g} in one process: try fewer "
+            f"variants or --seeds, spread the runs over cores with --sweep DIR, or {less}"
         )
 
 

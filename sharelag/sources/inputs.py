@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Input(Protocol):
-    """What both engines ask of an input."""
+    """What both engines need from an input."""
 
     @property
     def holds_both(self) -> bool:
@@ -45,7 +45,7 @@ class Input(Protocol):
         """Whether a DataFrame of it finds the same records each time it is read."""
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        """Raw records (`sharelag.schemas.RAW`) in this process, at least all of the topic's; others may be there."""
+        """Raw records (`sharelag.schemas.RAW`) in this process: all of the topic, maybe others."""
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Read the same as a Spark DataFrame."""
@@ -54,25 +54,25 @@ class Input(Protocol):
         """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """`sharelag.schemas.OFFSETS` at these moments, or at others in their span where those are known."""
+        """`sharelag.schemas.OFFSETS` at these moments, or at known ones in their span."""
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         """`sharelag.schemas.LOGS` of these topics, as far as known."""
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
-        """`sharelag.schemas.TIMES` of records: ``topic topic_id partition asked_offset`` of each; as far as known."""
+        """`sharelag.schemas.TIMES` of ``topic topic_id partition asked_offset``, where known."""
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        """`sharelag.schemas.SETTINGS` of these groups and topics, and the brokers'; as far as known."""
+        """`sharelag.schemas.SETTINGS` of groups, topics and brokers, as far as known."""
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions the topic has, where that is known."""
 
     def size(self) -> int:
-        """How many raw records there are, about."""
+        """About how many raw records there are."""
 
     def version(self) -> Hashable:
-        """What is other when the input holds something else; None: it may at any time."""
+        """A value that changes with the content of the input; None when it may always change."""
 
     def describe(self) -> str:
         """Where the records come from and as of when, for people; no secrets."""
@@ -209,8 +209,8 @@ class CaptureInput:
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         if isinstance(as_of, datetime) and as_of > self.as_of():
             raise InputError(
-                f"the capture {self.folder} is of {iso(self.as_of())}, and tells nothing of {iso(as_of)}: name that "
-                "moment or an earlier one"
+                f"the capture {self.folder} ends at {iso(self.as_of())}, before {iso(as_of)}: "
+                "name that moment or an earlier one"
             )
         offsets = _of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
         past = of_topics(self._capture.extras["past_offsets"], topic_ids)
@@ -307,8 +307,8 @@ class RawInput(RecordsOnly):
         except (OSError, pa.ArrowInvalid) as error:
             first = str(error).splitlines()[0]
             raise InputError(
-                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of them, or the name of "
-                'a Spark table with --engine spark (engine="spark")'
+                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
+                'them, or the name of a Spark table with --engine spark (engine="spark")'
             ) from error
         schemas.require(dataset.schema, schemas.RAW, self.path)
         return dataset
@@ -370,7 +370,7 @@ def parquet_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 def _of_moment(
     offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
 ) -> pa.Table:
-    """The offsets of some topics; they were noted once, so those of another moment are not known."""
+    """The offsets of some topics, known at one moment only."""
     offsets = of_topics(offsets, topic_ids)
     if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
         return offsets
@@ -383,7 +383,7 @@ def _of_moment(
 
 
 def _latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
-    """Where topic partitions ended when that was last noted before a moment; ``as_of`` says when."""
+    """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
     noted = past.filter(
         pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
     )

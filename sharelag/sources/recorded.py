@@ -1,4 +1,4 @@
-"""The recorded clusters that come along, to learn on without one's own."""
+"""The recorded clusters that come with sharelag, to learn on without a cluster."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def folder_of(name: str) -> Path:
 
 
 def patience_of(name: str) -> timedelta | None:
-    """For how long something may go on in a sample before it is called stuck; None: as in a cluster."""
+    """How long something may last in a sample before it counts as stuck; None: as elsewhere."""
     return None if name == DEMO else PATIENCE

@@ -1,4 +1,4 @@
-"""Does the command line say what it should, in every format, and one clear line when something is wrong?"""
+"""The command line: every format, and one clear line when something is wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two groups with eleven share partitions, one of them hostile, one reject and one record of another kind."""
+    """Two groups with eleven share partitions, a reject and a record of another kind."""
     folder = tmp_path_factory.mktemp("cli") / "capture"
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
@@ -97,8 +97,8 @@ def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) ->
     assert "\x1b" not in answer.stdout
     assert r"\x1b[31m" in lines[0]
     assert (
-        "12 share partitions, as of 2026-11-21T03:10:00.000Z, capture of cluster-1 at 2026-11-21T03:"
-        in answer.stderr
+        "12 share partitions, as of 2026-11-21T03:10:00.000Z, "
+        "capture of cluster-1 at 2026-11-21T03:" in answer.stderr
     )
     assert "1 records could not be decoded" in answer.stderr
 
@@ -284,7 +284,8 @@ def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
     code = "from sharelag.cli import main; main()"
-    command = f"set -o pipefail; {sys.executable} -c '{code}' decode --capture {capture} | head -c 1 >/dev/null"
+    decode = f"{sys.executable} -c '{code}' decode --capture {capture}"
+    command = f"set -o pipefail; {decode} | head -c 1 >/dev/null"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr

@@ -242,8 +242,8 @@ def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:
     told = run(*given, "--seeds", "2")
     assert "% sure" not in told.stderr
     assert (
-        "not decided by these seeds: 1, 2 (all runs of 1, 2 are the same, which takes 5 seeds to tell)"
-        in told.stderr
+        "not decided by these seeds: 1, 2 "
+        "(all runs of 1, 2 are the same, which takes 5 seeds to tell)" in told.stderr
     )
     assert "1 member keeps redeliveries <= 0, 95 % sure" in run(*given, "--seeds", "5").stderr
 
@@ -493,7 +493,7 @@ def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.M
 
 
 def test_the_work_of_a_run_is_foreseen() -> None:
-    """Batches, a tenth of the records, polls that bring none, and rows of the timeline; no more than there are."""
+    """Batches, a tenth of the records, empty polls, and timeline rows."""
     members = (Member(count=2), Member("gone", leave_ms=10_000, fetch_max_wait_ms=1000))
     log = PartitionStart(130, 20, Window(0, 0, 0, 30, 0, 0, 0), 10)
     burst = Producer(

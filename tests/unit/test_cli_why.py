@@ -1,4 +1,4 @@
-"""Do `history`, `explain`, `imbalance` and `health` say what they know, to people and to machines?"""
+"""`history`, `explain`, `imbalance` and `health`, for people and for machines."""
 
 from __future__ import annotations
 
