@@ -1,4 +1,4 @@
-"""Stage the pages of the site in ``build/docs``: those of the repository, notebooks, and the reference."""
+"""Stage the pages of the site: those of the repository, the notebooks and the reference."""
 
 from __future__ import annotations
 
