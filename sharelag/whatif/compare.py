@@ -25,10 +25,12 @@ import pyarrow.compute as pc
 from sharelag.errors import InputError
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
+from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
     Floats,
     difference_interval,
+    each_level,
     is_better,
     mean_interval,
     median,
@@ -43,7 +45,6 @@ __all__ = [
     "Progress",
     "compare",
     "compared",
-    "each_level",
     "require_baseline",
     "variants",
 ]
@@ -76,8 +77,6 @@ class Comparison(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.comparison(self)
 
     def winner(self, measure: str) -> str | None:
@@ -214,11 +213,6 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         baseline,
         confidence,
     )
-
-
-def each_level(confidence: float, comparisons: int) -> float:
-    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
-    return 1 - (1 - confidence) / max(comparisons, 1)
 
 
 def require_baseline(names: list[str], baseline: str | None) -> str:

@@ -31,6 +31,7 @@ from sharelag.errors import InputError
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
+from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.intervals import (
     Floats,
     difference_interval,
@@ -120,8 +121,6 @@ class Moving(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.moving(self)
 
 

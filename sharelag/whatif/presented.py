@@ -1,4 +1,4 @@
-"""What simulations take and find, as the tables that people are shown."""
+"""Scenarios and runs as the tables that people are shown."""
 
 from __future__ import annotations
 
@@ -14,45 +14,24 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables import views
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.views import View
-from sharelag.whatif.comparison import rows
 
 if TYPE_CHECKING:
-    from sharelag.whatif.compare import Comparison
-    from sharelag.whatif.consumer_group import Moving
     from sharelag.whatif.scenario import Scenario
-    from sharelag.whatif.search import Found
 
 #: Columns of words that are amounts.
-_AMOUNTS = frozenset({*rows.AMOUNTS, "value", "consumer_group", "share_group"})
-
-
-def comparison(found: Comparison) -> Presentation:
-    """Variants against a baseline, measure by measure."""
-    compared = [rows.for_people(row) for row in rows.compared_rows(found, rows.SHOWN)]
-    notes = tuple(rows.sentences(found))
-    return _presented(f"Compared to {found.baseline}", compared, views.COMPARED, notes)
-
-
-def search(found: Found) -> Presentation:
-    """The numbers of members that were tried."""
-    probes = [rows.probe_for_people(row) for row in rows.probe_rows("", found)]
-    measure = found.goal.measure
-    words = str(found).replace(measure, rows.measure_words(measure))
-    return _presented(f"Fewest members: {words}", probes, views.PROBES.without("variant"))
-
-
-def moving(found: Moving) -> Presentation:
-    """The same work as a consumer group and as a share group."""
-    moved = [rows.moving_for_people(row) for row in rows.moving_rows("", found)]
-    title = "Consumer group or share group?"
-    return _presented(title, moved, views.MOVING.without("variant"), (rows.MOVING,))
+_AMOUNTS = frozenset(
+    {
+        *("mean", "low", "high", "median", "difference", "difference_low", "difference_high"),
+        *("value", "consumer_group", "share_group"),
+    }
+)
 
 
 def run(summary: pa.Table, seed: int) -> Presentation:
     """The summary of one run."""
     (row,) = summary.to_pylist()
     values = {name: None if value is None else str(value) for name, value in row.items()}
-    return _presented(f"One run, with seed {seed}", _pairs(values), views.RUN)
+    return presented(f"One run, with seed {seed}", _pairs(values), views.RUN)
 
 
 def scenario(shown: Scenario) -> Presentation:
@@ -77,7 +56,7 @@ def scenario(shown: Scenario) -> Presentation:
     notes: tuple[str, ...] = (shown.about,) if shown.about else ()
     notes += tuple(f"assumed: {one}" for one in shown.assumed)
     title = f"Scenario {shown.name}" if shown.name else f"Scenario of {shown.group_id}"
-    return _presented(title, _pairs(values), views.SCENARIO, notes)
+    return presented(title, _pairs(values), views.SCENARIO, notes)
 
 
 def _pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
@@ -94,7 +73,7 @@ def _unlike(given: Any) -> list[str]:
     ]
 
 
-def _presented(
+def presented(
     title: str, found: Sequence[Mapping[str, Any]], view: View, notes: tuple[str, ...] = ()
 ) -> Presentation:
     """Cells are words already, but for numbers that were counted."""

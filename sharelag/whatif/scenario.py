@@ -13,6 +13,7 @@ from typing import Literal
 from sharelag.errors import InputError
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
+from sharelag.whatif import presented
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
@@ -159,8 +160,6 @@ class Scenario(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.scenario(self)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from sharelag.errors import InputError
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
+from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.intervals import Interval, fewest_equal, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
@@ -150,8 +151,6 @@ class Found(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.search(self)
 
     @property

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
+from sharelag.whatif import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.logs import Log
@@ -61,8 +62,6 @@ class SimulationResult(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.run(self.summary, self.seed)
 
     def records(self) -> pa.RecordBatch:

@@ -137,3 +137,8 @@ def _is_signed(differences: Floats, level: float) -> bool:
 
     more, less = int(np.sum(differences > 0)), int(np.sum(differences < 0))
     return more + less > 0 and float(stats.binomtest(more, more + less).pvalue) <= 1 - level
+
+
+def each_level(confidence: float, comparisons: int) -> float:
+    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    return 1 - (1 - confidence) / max(comparisons, 1)

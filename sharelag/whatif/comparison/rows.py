@@ -50,7 +50,7 @@ def measures() -> tuple[str, ...]:
 
 def sentences(comparison: Comparison) -> Iterator[str]:
     """What to know of a comparison."""
-    from sharelag.whatif.compare import each_level
+    from sharelag.whatif.comparison.intervals import each_level
 
     variants = len(set(comparison.runs.column("variant").to_pylist()))
     seeds = len(set(comparison.runs.column("seed").to_pylist()))

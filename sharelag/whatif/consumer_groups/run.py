@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.shown import Shown
+from sharelag.whatif import presented
 from sharelag.whatif.consumer_groups.consumer import Consumer
 from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
 from sharelag.whatif.consumer_groups.partition import started
@@ -49,8 +50,6 @@ class ConsumerGroupResult(Shown):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        from sharelag.whatif import presented
-
         return presented.run(self.summary, self.seed)
 
     def finished(self) -> pa.Table:
