@@ -136,7 +136,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Importing the module `simulate` would set it as an attribute here, and hide the function of that name."""
+    """Keep the function `simulate` when the module of that name is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME_OF and isinstance(value, ModuleType)):

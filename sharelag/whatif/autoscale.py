@@ -1,4 +1,4 @@
-"""Autoscalers, which add and remove members while a scenario runs, as frozen values for `Scenario.autoscaler`.
+"""Autoscalers, which add and remove members while a scenario runs, as frozen values.
 
     scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1,
     max_replica_count=20)) simulate(scenario).scaling          # what it saw, wanted and did
@@ -17,13 +17,13 @@ from typing import Literal, TypeAlias
 from sharelag.errors import InputError
 
 #: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export`
-#: tells it.
+#: has it.
 Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """At most so many members, or so many percent of them, more or less in each period (``HPAScalingPolicy``)."""
+    """At most so many members, or percent of them, are added or removed a period."""
 
     type: Literal["pods", "percent"]
     value: int
@@ -78,11 +78,12 @@ class Hpa:
     def __post_init__(self) -> None:
         if self.sync_period_ms < 1 or not self.tolerance >= 0:
             raise InputError(
-                "an HPA needs a sync_period_ms of at least 1 and a tolerance from 0 on"
+                "an HPA needs a sync_period_ms of at least 1 and a tolerance of at least 0"
             )
         if (self.scale_up is None) != (self.scale_down is None):
             raise InputError(
-                "an HPA has rules for both directions or no behavior at all: give both, or None for both"
+                "an HPA has rules for both directions or no behavior at all: "
+                "give both, or None for both"
             )
 
 
@@ -146,12 +147,12 @@ class Keda:
         if self.lag_threshold < 1 or self.polling_interval_ms < 1:
             raise InputError("lag_threshold and polling_interval_ms must be at least 1")
         if self.metric not in ("lag", "lag_excluding_stuck"):
-            raise InputError(f"{self.metric!r} is no metric: choose lag or lag_excluding_stuck")
+            raise InputError(f"unknown metric {self.metric!r}: choose lag or lag_excluding_stuck")
 
 
 @dataclass(frozen=True)
 class TargetAge:
-    """As many members as keep records from waiting longer than ``goal_ms``. Not KEDA's, but what people are after.
+    """As many members as keep records from waiting longer than ``goal_ms``; not part of KEDA.
 
     It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before
     it is too old:
@@ -186,13 +187,14 @@ class TargetAge:
             )
         if self.min_replica_count < 1:
             raise InputError(
-                "TargetAge measures what members do, so it keeps one at least: give min_replica_count of 1"
+                "TargetAge measures what members do and needs one at least: "
+                "give min_replica_count of 1"
             )
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Always so many members: what to compare with. One that ends is replaced, as a Deployment does."""
+    """A fixed number of members, to compare with. As in a Deployment, one that ends is replaced."""
 
     replicas: int
     hpa: Hpa = Hpa()  # how often it is looked whether they are all there
@@ -201,7 +203,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         if self.replicas < 0:
-            raise InputError(f"{self.replicas} members cannot be: give a number from 0 on")
+            raise InputError(f"replicas must be at least 0, not {self.replicas}")
 
 
 Autoscaler: TypeAlias = Keda | TargetAge | Fixed
@@ -210,5 +212,6 @@ Autoscaler: TypeAlias = Keda | TargetAge | Fixed
 def _require_bounds(least: int, most: int) -> None:
     if not 0 <= least <= most or most < 1:
         raise InputError(
-            f"from {least} to {most} members is no range: give min from 0 on, and a max not below it"
+            f"the range of {least} to {most} members is invalid: "
+            f"give min of at least 0, and max of at least min"
         )

@@ -80,7 +80,7 @@ class Comparison(Shown):
         return presented.comparison(self)
 
     def winner(self, measure: str) -> str | None:
-        """The variant that is better than each of the others; None where the runs do not say so of any.
+        """The variant that is better than each of the others; None where the runs do not show one.
 
         All pairs of variants are compared, and the confidence holds for all of them together.
 
@@ -98,7 +98,7 @@ class Comparison(Shown):
                 for name, one in MEASURED.items()
                 if one.better and name in self.runs.column_names
             ]
-            raise InputError(f"there is no winner by {measure!r}: choose one of {', '.join(known)}")
+            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(known)}")
         by_variant = _by_variant(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
         wins = dict.fromkeys(by_variant, 0)
@@ -177,9 +177,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
     names = _require_runs(runs)
     baseline = require_baseline(names, baseline)
     if not 0 < confidence < 1:
-        raise InputError(
-            f"a confidence of {confidence} is none: give a number between 0 and 1, such as 0.95"
-        )
+        raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence}")
     failed = _failed(runs)
     measures, differences = [], []
     for measure, how in MEASURED.items():
@@ -221,11 +219,12 @@ def require_baseline(names: list[str], baseline: str | None) -> str:
     Raises
     ------
     InputError
-        It is none of these.
+        It is not one of these.
     """
     if baseline is not None and baseline not in names:
         raise InputError(
-            f"there is no variant {baseline!r} to compare to: choose one of {', '.join(map(repr, names))}"
+            f"unknown variant {baseline!r} to compare to: "
+            f"choose one of {', '.join(map(repr, names))}"
         )
     return names[0] if baseline is None else baseline
 
@@ -250,7 +249,8 @@ def _require_runs(runs: pa.Table) -> list[str]:
         and len(spans := pc.unique(runs.column("duration_ms").drop_null())) > 1
     ):
         raise InputError(
-            f"these runs are of different durations ({', '.join(map(str, spans.to_pylist()))} ms), which cannot be "
+            f"these runs are of different durations "
+            f"({', '.join(map(str, spans.to_pylist()))} ms), which cannot be "
             "compared: give all scenarios the same duration_ms"
         )
     return list(dict.fromkeys(name for name, _ in keys))

@@ -1,7 +1,7 @@
 """A share group's producers, backlog, members and work, simulated as a consumer group.
 
     consumer_group_twin(scenario, seed=0).summary       # beside simulate(scenario, seed=0).summary
-    should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order, duplicates ...
+    should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order ...
 
 What is a consumer group's: a partition has one member at most (``UniformAssignor`` of
 ``group.protocol=consumer``), its records are worked on in order, and positions are committed every
@@ -12,7 +12,7 @@ What has to be assumed, since a consumer group has no acknowledgement of single 
 that a member of the share group would release is tried again in place, at once,
 ``ConsumerSettings.attempts`` times in all, and is then given up like a rejected one (skipped, or
 put into a dead letter queue: ``archived``). One that it would never acknowledge counts as done. A
-record that crashes its member does so again for whoever gets it next; nothing counts its
+record that crashes its member crashes the next one as well; nothing counts its
 deliveries. Another leader of a partition, and a broker that is down, make no difference. Records
 that the share group had finished beyond its start offset are no work.
 """
@@ -155,7 +155,7 @@ def should_move(
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Moving:
-    """Run a scenario as a consumer group and as a share group, under the same chance, and compare them.
+    """Compare a scenario run as a consumer group and as a share group, with the same seeds.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def should_move(
     Raises
     ------
     InputError
-        There is no seed, or one comes twice.
+        No seed is given, or one twice.
     """
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):

@@ -1,4 +1,4 @@
-"""Members of a group: how long they take, what they make of records, and what befalls them."""
+"""Members of a group: how fast they are, what they do with records, and how they fail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Service:
     poll_ms
         What a poll that brings records takes on top.
     slow_share, slow_factor
-        So many of the records take so many times as long.
+        A share of the records takes this many times as long.
     by_partition
         Factors for single partitions: ``((topic, partition), factor)``.
     """
@@ -57,7 +57,7 @@ class Service:
                 *self.samples_ms,
             )
         ):
-            raise InputError("a service time is below 0: give times and factors from 0 on")
+            raise InputError("a service time is below 0: give times and factors of at least 0")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ class Behaviour:
             )
         if self.acknowledgement == "implicit" and (self.accept < 1 or self.commit != "poll"):
             raise InputError(
-                "implicit acknowledgement accepts all, with the next poll: choose explicit for anything else"
+                "implicit acknowledgement accepts all, with the next poll: "
+                "choose explicit for anything else"
             )
         if self.renew_ms is not None and (self.renew_ms < 1 or self.acknowledgement == "implicit"):
             raise InputError(
@@ -149,5 +150,6 @@ class Member:
     def __post_init__(self) -> None:
         if self.count < 0 or self.max_poll_records < 1:
             raise InputError(
-                f"member {self.name!r}: give a count from 0 on, and max_poll_records of at least 1"
+                f"member {self.name!r}: give a count of at least 0, "
+                f"and max_poll_records of at least 1"
             )

@@ -16,7 +16,7 @@ from sharelag.whatif.assignors.group import Assignment, Group, Place
 from sharelag.whatif.assignors.rack_aware import matches
 
 # What a finding says.
-UNKNOWN_MEMBER = "unknown_member"  # partitions for somebody who is not in the group
+UNKNOWN_MEMBER = "unknown_member"  # partitions for a member that is not in the group
 UNKNOWN_TOPIC = "unknown_topic"  # partitions of a topic that is not among the topics
 NOT_SUBSCRIBED = "not_subscribed"  # a partition of a topic to which the member does not subscribe
 NOT_ASSIGNABLE = (
@@ -31,7 +31,7 @@ TOO_MANY_MOVES = "too_many_moves"  # more pairs added than allowed
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with an assignment: a rule of this module, where it is broken, and a sentence."""
+    """One thing that is wrong with an assignment: the rule, where it is broken, and a sentence."""
 
     rule: str
     member: str | None
@@ -195,7 +195,7 @@ def _wrong_pairs(group: Group, assignment: Assignment) -> Iterator[Finding]:
                     member,
                     topic,
                     None,
-                    f"{member!r} got {topic!r}, which is no topic here",
+                    f"{member!r} got {topic!r}, which is not among the topics",
                 )
                 continue
             for partition, times in Counter(partitions).items():

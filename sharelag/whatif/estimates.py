@@ -7,7 +7,7 @@ from typing import Any
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
-#: A group is behind when its lag is more than it finishes in so many seconds ...
+#: A group is behind when its lag is more than it finishes in this many seconds ...
 _BEHIND = 10
 #: ... and when it is not, its members are taken to be busy for this share of their time.
 _BUSY = 0.5
@@ -42,7 +42,7 @@ def service(
         for row in lag
         if (row["lag"] or 0) > _BEHIND * done.get((row["topic_id"], row["partition"]), 0.0)
     } & done.keys()
-    # Who has work waiting is busy; who has not could do more, and nobody saw how much.
+    # Members with work waiting are busy; others could do more, and it is unknown how much.
     busy = [held for held in holders if held & behind or not held] if behind else holders
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
@@ -57,8 +57,10 @@ def service(
         else f"{_BUSY:.0%} of the time, since they keep up"
     )
     assumed.append(
-        f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, exponentially distributed: "
-        f"{rate:.3g} deliveries a second were ended by members (counted: {len(busy)}) that were busy {share}"
+        f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
+        f"exponentially distributed: "
+        f"{rate:.3g} deliveries a second were ended by members "
+        f"(counted: {len(busy)}) that were busy {share}"
     )
     return Service(mean, "exponential")
 
@@ -82,7 +84,8 @@ def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
         return Behaviour()
     release, reject = released / ended, min(archived / ended, 1 - released / ended)
     assumed.append(
-        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, by chance: what was given back may have "
+        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, by chance: "
+        f"what was given back may have "
         "been a lock that ran out, what was archived a delivery limit"
     )
     return Behaviour(accept=1 - release - reject, release=release, reject=reject)
@@ -104,7 +107,8 @@ def producers(
         unknown = sum(rate is None for rate in known)
         if unknown:
             assumed.append(
-                f"nothing arrives in {unknown} partitions of {topic.name}, whose rates are not known"
+                f"nothing arrives in {unknown} partitions of {topic.name}, "
+                f"whose rates are not known"
             )
         rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):

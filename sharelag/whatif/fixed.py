@@ -5,7 +5,7 @@
 
 The assignment holds from the first heartbeat to the end: a member that is not named gets nothing,
 one that crashes and comes back gets its partitions again, and what a member has that is away is
-served by whoever else has it, or by nobody. `findings` says what is wrong with an assignment before
+served by the other members that have it, if any. `findings` says what is wrong with an assignment before
 anything runs.
 """
 
@@ -47,14 +47,14 @@ def with_assignment(
     assignment : mapping
         For each member, by topic, its partitions. Members that the scenario does not have are
         added, like those that it has, in turn, and are there from the begin to the end; members not
-        named are left out with what befalls them.
+        named are left out, with their faults.
     seeds : iterable of int
         With which it will be run (see `fixed`).
 
     Returns
     -------
     Scenario
-        ``assumed`` says whom the new members are like.
+        ``assumed`` says which members the new ones are like.
 
     Raises
     ------
@@ -110,11 +110,11 @@ def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -
     plain = _plain(scenario, assignment)
     if unknown := [name for name in plain if name not in names]:
         raise InputError(
-            f"{unknown[0]!r} is no member of the scenario: with_assignment adds those who are new"
+            f"{unknown[0]!r} is not a member of the scenario: with_assignment adds new members"
         )
     chosen = tuple(dict.fromkeys(seeds))
     if not chosen:
-        raise InputError("there is no seed to run with: give at least one")
+        raise InputError("no seed to run with: give at least one")
     digest = sha256(json.dumps([plain, names, sorted(chosen)], sort_keys=True).encode()).hexdigest()
     name = f"edited-{digest[:_PLACES]}"
     known = _HELD.get(name)
@@ -130,7 +130,7 @@ def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -
 
 
 def findings(scenario: Scenario, assignment: ByName) -> list[contract.Finding]:
-    """What is wrong with an assignment: partitions without a member, members without a subscription, and so on.
+    """Check an assignment: partitions without a member, members without a subscription, and so on.
 
     Parameters
     ----------
@@ -204,6 +204,7 @@ def _plain(scenario: Scenario, assignment: ByName) -> Assignment:
         for topic, numbers in plain[member].items():
             if wrong := [number for number in numbers if not 0 <= number < counts.get(topic, 0)]:
                 raise InputError(
-                    f"{member!r} has partition {wrong[0]} of {topic!r}, which the scenario does not have"
+                    f"{member!r} has partition {wrong[0]} of {topic!r}, "
+                    f"which the scenario does not have"
                 )
     return plain

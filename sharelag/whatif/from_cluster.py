@@ -1,4 +1,4 @@
-r"""A scenario that continues what a cluster is in: windows, lag, members, settings and rates, and what was assumed.
+r"""A scenario that continues from a cluster's state: windows, lag, members, settings, rates.
 
 evidence = gather(CaptureInput(folder))
 scenario = scenario_from(evidence, "payments")
@@ -80,7 +80,7 @@ def scenario_from(
         Records in a record batch: cannot be seen from the group's state.
     max_poll_records : int, optional
         Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where
-        so many would take longer than half a lock: else the simulation had locks run out that the
+        as many would take longer than half a lock: else locks would run out in the simulation that the
         cluster's history does not show.
 
     Returns
@@ -92,7 +92,7 @@ def scenario_from(
     Raises
     ------
     InputError
-        There is no such group, or the name is needed, or nothing is known of its topics.
+        The group does not exist, has to be named, or nothing is known of its topics.
     """
     lag = _of_group(evidence.lag, _group(evidence, group))
     name = lag[0]["group_id"]
@@ -111,7 +111,8 @@ def scenario_from(
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
     polled = max_poll_records or estimates.polled(service, settings.limits.lock_duration_ms)
     assumed.append(
-        f"record batches of {batch_records} and polls of {polled} records; one broker without racks, with latencies as "
+        f"record batches of {batch_records} and polls of {polled} records; "
+        f"one broker without racks, with latencies as "
         "by default"
     )
     _note_what_is_not_taken_over(
@@ -128,7 +129,7 @@ def scenario_from(
             )
             for one in members
         )
-        # Nobody is there, but whoever is added shall be like this.
+        # No member is there, but added ones shall be like this.
         or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
         producers=tuple(estimates.producers(topics, progress, batch_records, assumed)),
         settings=settings,
@@ -171,7 +172,8 @@ def _topics(
     for row in lag:
         if row["topic"] is None or row["end_offset"] is None:
             assumed.append(
-                f"partition {row['partition']} of topic {row['topic'] or row['topic_id']} is left out: "
+                f"partition {row['partition']} of topic {row['topic'] or row['topic_id']} "
+                f"is left out: "
                 "the end of its log is not known"
             )
             continue
@@ -181,7 +183,8 @@ def _topics(
         by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = start
         if age is None and row["lag"]:
             assumed.append(
-                f"the backlog of {row['topic']}:{row['partition']} arrived just now, since its age is not known"
+                f"the backlog of {row['topic']}:{row['partition']} arrived just now, "
+                f"since its age is not known"
             )
     if not by_topic:
         raise InputError(
@@ -272,7 +275,8 @@ def _note_what_is_not_taken_over(
     held = sum(row["window_unknown"] or 0 for row in lag)
     if held:
         assumed.append(
-            f"offsets that may be acquired ({held}) can be delivered at once: who holds them is not known"
+            f"offsets that may be acquired ({held}) can be delivered at once: "
+            f"who holds them is not known"
         )
     ids = {row["topic_id"] for row in lag}
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]

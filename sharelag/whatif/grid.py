@@ -39,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the answer: a variant and a seed, the run that it is, and the one to measure its distance to."""
+    """One row of the answer: a variant and a seed, its run, and the optimal run beside it."""
 
     variant: str
     seed: int
@@ -68,13 +68,13 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
     Raises
     ------
     InputError
-        There is no variant or no seed, or a seed comes twice.
+        No variant or no seed is given, or a seed twice.
     """
     seeds = list(seeds)
     if not variants or not seeds:
         raise InputError("there is nothing to run: give at least one variant and one seed")
     if len(set(seeds)) < len(seeds):
-        raise InputError("a seed comes twice, and would count twice: give each once")
+        raise InputError("duplicate seeds would count twice: give each seed once")
     runs: dict[str, Run] = {}
     cells = []
     for name, scenario in variants.items():
@@ -131,7 +131,7 @@ def _ratio(row: Mapping[str, Any], best: Mapping[str, Any], name: str) -> float 
 
 
 def is_ours(assignor: str) -> bool:
-    """Whether sharelag itself has the assignor, or nobody has."""
+    """Whether sharelag itself has the assignor, or it is unknown."""
     function = known_assignor(assignor)
     return function is None or str(getattr(function, "__module__", "")).startswith("sharelag.")
 

@@ -166,7 +166,7 @@ class Loop(ABC, Generic[L]):
     # ---- what happens when ----
 
     def _begin(self) -> None:
-        """Schedule everything; the last line of whoever's ``__init__``."""
+        """Schedule everything; call this last in ``__init__``."""
         clock, scenario = self.clock, self.scenario
         clock.at(0, self._sample)
         for which, member in enumerate(self.each):
@@ -174,7 +174,7 @@ class Loop(ABC, Generic[L]):
         if scenario.settled:
             self._gather()
         for fault in scenario.faults:
-            clock.at(fault.at_ms * MS, self._befall, fault)
+            clock.at(fault.at_ms * MS, self._apply_fault, fault)
         self._schedule_upkeep()
         for topic in scenario.topics:
             places = range(self.first[topic.name], self.first[topic.name] + topic.partitions)
@@ -200,7 +200,7 @@ class Loop(ABC, Generic[L]):
             }
         self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
 
-    def _befall(self, fault: Fault) -> None:
+    def _apply_fault(self, fault: Fault) -> None:
         if not fault.member:
             if fault.kind == "delete_records":
                 self._delete(self.first[fault.topic] + fault.partition, fault.offset)

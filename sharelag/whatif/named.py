@@ -44,8 +44,8 @@ def named(name: str) -> Scenario:
     Raises
     ------
     InputError
-        There is none of that name.
+        There is no scenario of that name.
     """
     if name not in _MAKERS:
-        raise InputError(f"there is no scenario {name!r}: choose one of {', '.join(_MAKERS)}")
+        raise InputError(f"unknown scenario {name!r}: choose one of {', '.join(_MAKERS)}")
     return _MAKERS[name]()

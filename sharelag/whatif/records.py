@@ -35,7 +35,7 @@ NO_EPOCH = -1
 
 
 class CoordinatorError(ShareLagError):
-    """The share coordinator refuses a request; ``code`` is Kafka's name for it, ``number`` its number."""
+    """The share coordinator refuses a request; ``code`` is Kafka's name, ``number`` its number."""
 
     def __init__(self, code: str, number: int, advice: str) -> None:
         super().__init__(f"{code}: {advice}")
@@ -44,7 +44,7 @@ class CoordinatorError(ShareLagError):
 
 @dataclass(slots=True)
 class _Known:
-    """What a shard keeps of one share partition. Updates are combined when somebody wants to know."""
+    """What a shard keeps of one share partition; updates are combined when they are read."""
 
     stale: Window  # all but its batches is as of now
     leader_fence: int
@@ -71,7 +71,7 @@ class StateTopic:
     partitions : int
         Of ``__share_group_state`` (``share.coordinator.state.topic.num.partitions``).
     updates_per_snapshot : int
-        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after so many updates
+        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after this many updates
         is a snapshot.
     cold_ms : int
         ``share.coordinator.cold.partition.snapshot.interval.ms``.
@@ -88,7 +88,7 @@ class StateTopic:
     def initialize(
         self, key: SharePartition, now: int, state_epoch: int, start_offset: int
     ) -> None:
-        """Create or reset the state (``InitializeShareGroupState``): one snapshot, whatever was there is dropped.
+        """Create or reset the state (``InitializeShareGroupState``) by a snapshot.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class StateTopic:
         return accept
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
-        """Give a new leader the state (``ReadShareGroupState``); a leader epoch that is new is written.
+        """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class StateTopic:
             self._record(key, SHARE_SNAPSHOT, {"tombstone": True}, now)
 
     def snapshot_cold(self, now: int) -> None:
-        """Write snapshots of states that had none for a while, as the coordinator does every ``cold_ms``.
+        """Write snapshots of states without a recent one, as the coordinator does at times.
 
         A partition of the topic all of whose states were snapshotted so before is left alone.
         """
@@ -301,7 +301,7 @@ def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
 def _combined(
     batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]
 ) -> tuple[StateBatch, ...]:
-    """One update after the other, as the coordinator does, without going through Python each time."""
+    """Combine one update after the other, without going through Python each time."""
     most = len(batches) + sum(len(news) for news, _ in updates)
     rows = np.zeros((4 * most + 4, 4), np.int64)
     count = _put(rows, 0, batches)
@@ -309,7 +309,7 @@ def _combined(
         count = combine_rows(rows, _put(rows, count, news), start)
         if count < 0:
             raise ReplayError(
-                "a state batch ends before it begins: Kafka's coordinator would merge it for ever"
+                "a state batch ends before it begins: Kafka's coordinator would never stop merging it"
             )
     return tuple(
         StateBatch(first, last, state, number)
@@ -325,7 +325,10 @@ def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int
 
 def _check_leader(leader_epoch: int, known: _Known) -> None:
     if leader_epoch != NO_EPOCH and leader_epoch < known.leader_fence:
-        advice = f"leader epoch {leader_epoch} is over, {known.leader_fence} leads; load the share partition there"
+        advice = (
+            f"leader epoch {leader_epoch} is over, {known.leader_fence} leads; "
+            f"load the share partition there"
+        )
         raise CoordinatorError("FENCED_LEADER_EPOCH", 74, advice)
 
 

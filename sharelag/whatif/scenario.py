@@ -1,4 +1,4 @@
-"""Scenarios: a share group with its topics, producers, members, settings and accidents, as frozen values.
+"""Scenarios: a share group with its topics, producers, members, settings and faults, as values.
 
 Times are milliseconds from the begin of the simulation unless they say otherwise.
 """
@@ -43,7 +43,7 @@ class Settings:
     """Of the group, with Kafka's defaults.
 
     ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is asked again
-    although nobody joined or left. None asks only when Kafka would.
+    although no member joined or left. None asks only when Kafka would.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -53,7 +53,7 @@ class Settings:
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     auto_offset_reset: Literal["latest", "earliest"] = "latest"
     rebalance_interval_ms: int | None = None
-    max_size: int = 200  # group.share.max.size of the brokers: who joins a full group is refused
+    max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ class Scenario(Shown):
         for fault in self.faults:
             if fault.kind in ("crash", "hang", "mute", "subscribe") and fault.member not in names:
                 raise InputError(
-                    f"the fault {fault.kind!r} is of {fault.member!r}, who is no member of the scenario"
+                    f"the fault {fault.kind!r} names {fault.member!r}, "
+                    f"which is not a member of the scenario"
                 )
             if fault.kind == "broker_down":
                 self._require_broker(fault)
@@ -183,7 +184,8 @@ class Scenario(Shown):
             one.join_ms or one.leave_ms is not None for one in self.members
         ):
             raise InputError(
-                "with an autoscaler members come and go by it alone: give them no join_ms and no leave_ms"
+                "with an autoscaler members come and go by it alone: "
+                "give them no join_ms and no leave_ms"
             )
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
@@ -198,23 +200,27 @@ class Scenario(Shown):
         for topic, partition in places:
             if not 0 <= partition < known.get(topic, 0):
                 raise InputError(
-                    f"partition {partition} of topic {topic!r} is named, but not among the topics: add it"
+                    f"partition {partition} of topic {topic!r} is named, "
+                    f"but not among the topics: add it"
                 )
         for producer in self.producers:
             if producer.weights and len(producer.weights) != known[producer.topic]:
                 raise InputError(
-                    f"a producer of {producer.topic!r} has {len(producer.weights)} weights: give one a partition"
+                    f"a producer of {producer.topic!r} has {len(producer.weights)} weights: "
+                    f"give one a partition"
                 )
 
     def _require_broker(self, fault: Fault) -> None:
         if not 0 <= fault.broker < self.brokers or self.brokers < 2:
             raise InputError(
-                f"broker {fault.broker} of {self.brokers} goes down: name one from 0 on, and let there be 2 at least"
+                f"broker {fault.broker} of {self.brokers} goes down: "
+                f"name one numbered from 0, and give the scenario at least 2"
             )
         if fault.for_ms is not None and fault.for_ms < self.costs.failover_ms:
             raise InputError(
                 f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: "
-                f"give for_ms of at least {self.costs.failover_ms:g}, or a smaller costs.failover_ms"
+                f"give for_ms of at least {self.costs.failover_ms:g}, "
+                f"or a smaller costs.failover_ms"
             )
 
     def each_member(self) -> list[Member]:
@@ -232,7 +238,7 @@ class Scenario(Shown):
         ]
 
     def with_members(self, count: int) -> Scenario:
-        """The same with ``count`` members from begin to end: those there are, as far as they go, then more like them.
+        """The same with ``count`` members from begin to end: those there are, then more like them.
 
         Where there are none, they are like the first of ``members``, whose ``count`` is 0 then.
         """
@@ -257,7 +263,10 @@ class Scenario(Shown):
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
-    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``; others are passed over."""
+    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
+
+    Others are ignored.
+    """
     values = {
         name.removeprefix("share.").replace(".", "_"): value
         for name, value in given

@@ -74,7 +74,7 @@ def from_json(text: str | bytes) -> Scenario:
     try:
         given = json.loads(text, parse_constant=_refuse)
     except ValueError as error:
-        raise InputError(f"a scenario cannot be read: it is no JSON ({error})") from error
+        raise InputError(f"a scenario cannot be read: it is not valid JSON ({error})") from error
     try:
         given = _in_milliseconds(given)
     except InputError as error:
@@ -89,7 +89,7 @@ def from_json(text: str | bytes) -> Scenario:
         raise _wrong(mistakes) from error
     # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
-        raise _wrong([f"{key}: there is no such key" for key in unknown])
+        raise _wrong([f"{key}: unknown key" for key in unknown])
     return scenario
 
 
@@ -99,7 +99,7 @@ def _wrong(mistakes: list[str]) -> InputError:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
@@ -118,7 +118,7 @@ def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
 
 
 def _unknown(given: Any, known: Any, where: str) -> Iterator[str]:
-    """The keys that nobody read."""
+    """The keys that were not read."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             if key in known:

@@ -75,11 +75,9 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.measure not in _KNOWN:
-            raise InputError(f"{self.measure!r} is not measured: choose one of {', '.join(_KNOWN)}")
+            raise InputError(f"unknown measure {self.measure!r}: choose one of {', '.join(_KNOWN)}")
         if not 0.5 < self.confidence < 1:
-            raise InputError(
-                f"a confidence of {self.confidence} is none: give one above 0.5 and below 1"
-            )
+            raise InputError(f"confidence must be above 0.5 and below 1, not {self.confidence}")
 
     @classmethod
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
@@ -110,7 +108,7 @@ class Goal:
         return f"{self.measure} {'>=' if self.above else '<='} {self._limit()}"
 
     def _limit(self) -> str:
-        """As people read it, and `parse` reads it, too: a time in the largest unit in which it is at least 1."""
+        """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
         if not self.measure.endswith("_ms"):
             return f"{self.limit:.12g}"
         written = (
@@ -155,12 +153,12 @@ class Found(Shown):
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """Numbers of members of which the runs do not say whether they meet the goal: more seeds may tell."""
+        """Numbers of members for which the runs do not decide the goal: more seeds may."""
         return tuple(row["members"] for row in self.probes.to_pylist() if row["met"] is None)
 
     @property
     def alike(self) -> tuple[int, ...]:
-        """Those of which all runs are the same, and too few to say that this is no luck."""
+        """Those whose runs are all the same, but too few to rule out luck."""
         return tuple(
             row["members"]
             for row in self.probes.to_pylist()
@@ -170,7 +168,10 @@ class Found(Shown):
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
         if self.members is None:
-            said = f"no number of members from {min(tried)} to {max(tried)} that was tried surely keeps {self.goal}"
+            said = (
+                f"no number of members from {min(tried)} to {max(tried)} that was tried "
+                f"surely keeps {self.goal}"
+            )
         else:
             said = f"{_members(self.members)} keep{'s' * (self.members == 1)} {self.goal}"
             said += f", {100 * self.goal.confidence:g} % sure"
@@ -178,7 +179,10 @@ class Found(Shown):
             said += f"; not decided by these seeds: {', '.join(map(str, self.undecided))}"
         if self.alike:
             least = fewest_equal(2 * self.goal.confidence - 1)
-            said += f" (all runs of {', '.join(map(str, self.alike))} are the same, which takes {least} seeds to tell)"
+            said += (
+                f" (all runs of {', '.join(map(str, self.alike))} are the same, "
+                f"which takes {least} seeds to tell)"
+            )
         if not self.monotone:
             said += "; more members are not always better here, see the probes"
         return said
@@ -197,7 +201,7 @@ def fewest_members(
     Parameters
     ----------
     scenario : Scenario
-        Its members are multiplied (`Scenario.with_members`); accidents of single members are left
+        Its members are multiplied (`Scenario.with_members`); faults of single members are left
         out.
     goal : Goal
     seeds : iterable of int
@@ -226,13 +230,14 @@ def fewest_members(
     least, most = between
     if not 0 <= least <= most:
         raise InputError(
-            f"there are no members between {least} and {most}: give the lesser number first"
+            f"the range of {least} to {most} members is empty: give the lesser number first"
         )
     if len(seeds) < 2:
-        raise InputError("one run does not tell what is luck: give at least two seeds")
+        raise InputError("one run cannot tell a difference from luck: give at least two seeds")
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
-            f"the scenario ends after {scenario.duration_ms} ms, before {goal}: give it a longer duration_ms"
+            f"the scenario ends after {scenario.duration_ms} ms, before {goal}: "
+            f"give it a longer duration_ms"
         )
     tried: dict[int, tuple[dict[str, object], pa.Table]] = {}
 
@@ -294,7 +299,7 @@ def _met(found: Interval, goal: Goal) -> bool | None:
     _, low, high = found
     if low is None or high is None:
         if found.mean is not None:
-            return None  # all runs are the same, and too few to say that this is no luck
+            return None  # all runs are the same, but too few to rule out luck
         # What never happened has no mean: it is beyond every limit.
         return goal.above if MEASURED[goal.measure].censored else None
     if goal.above:

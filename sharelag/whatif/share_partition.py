@@ -123,7 +123,8 @@ class SharePartition:
         )
         if start is None:
             raise InputError(
-                "the window has no start offset yet: give reset_to, what share.auto.offset.reset says"
+                "the window has no start offset yet: "
+                "give reset_to, what share.auto.offset.reset says"
             )
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
         loaded._state.now = now
@@ -133,7 +134,7 @@ class SharePartition:
     # ---- fetching ----
 
     def next_fetch_offset(self) -> int:
-        """Where the next fetch of the log has to begin: what is to be delivered again comes first."""
+        """Where the next fetch of the log begins: what is to be delivered again comes first."""
         return next_fetch_offset(self._state)
 
     def can_fetch(self) -> bool:
@@ -199,7 +200,7 @@ class SharePartition:
     def acknowledge(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
     ) -> None:
-        """Acknowledge what a member has acquired: all of it, or nothing when one offset is not the member's.
+        """Acknowledge what a member has acquired: all of it, or nothing when one offset is not its.
 
         Offsets before the start offset are passed over. Renewed locks are not written.
 
@@ -218,7 +219,7 @@ class SharePartition:
     def check_held(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
     ) -> None:
-        """Raise as `acknowledge` would for what the member has not acquired (any more), but change nothing.
+        """Raise as `acknowledge` would for what the member has not acquired; change nothing.
 
         Raises
         ------
@@ -229,7 +230,7 @@ class SharePartition:
         check_held(self._state, member, acknowledgements)
 
     def release_session(self, member: str, now: int) -> None:
-        """End a member's share session: all it has acquired becomes available, or archived after the last attempt.
+        """End a share session: what it acquired is available, or archived at the last attempt.
 
         Raises
         ------
@@ -292,7 +293,7 @@ class SharePartition:
 
     @property
     def in_flight_span(self) -> int:
-        """Offsets from the start offset to the end, finished ones and holes included; what the lock limit is about."""
+        """Offsets from start to end, finished ones and holes included, as the lock limit has it."""
         return in_flight_span(self._state)
 
     @property

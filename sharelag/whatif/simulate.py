@@ -75,12 +75,12 @@ class SimulationResult(Shown):
         return self._states.records()
 
     def finished(self) -> pa.Table:
-        """What was finished and when, as `sharelag.whatif.simulation.tables.FINISHED`, in the order of time."""
+        """What was finished and when, in the order of time (`tables.FINISHED`)."""
         return tables.finished(self._tally, self.scenario)
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries that no member asked for by a release: the records may have been worked on twice."""
+        """Redeliveries that no member asked for: records that may have been processed twice."""
         return tables.duplicates(self._tally)
 
     def offsets(self) -> pa.Table:
@@ -111,9 +111,8 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     ----------
     scenario : Scenario
     seed : int
-        Of all chance. Arrivals, the work in each record, what becomes of each delivery, and
-        accidents have streams of their own, so that with the same seed two assignors meet the same
-        luck.
+        Random seed. Arrivals, the work in each record, what becomes of each delivery, and faults
+        have streams of their own, so that two assignors with the same seed meet the same luck.
     requests : bool
         Note every request, too.
 

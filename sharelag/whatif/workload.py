@@ -101,16 +101,19 @@ class Topic:
             )
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
-                f"topic {self.name!r} has {self.partitions} partitions and {len(self.starts)} starts or backlogs: "
+                f"topic {self.name!r} has {self.partitions} partitions "
+                f"and {len(self.starts)} starts or backlogs: "
                 "give as many as it has partitions, or one number for all"
             )
         if self.compact_ms is not None and self.compact_ms < 1:
             raise InputError(
-                f"topic {self.name!r} is compacted every {self.compact_ms} ms: give at least 1, or None"
+                f"topic {self.name!r} is compacted every {self.compact_ms} ms: "
+                f"give at least 1, or None"
             )
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
-                f"topic {self.name!r} begins with one partition at least, and added_ms has to ascend"
+                f"topic {self.name!r} begins with one partition at least, "
+                f"and added_ms has to ascend"
             )
 
     def there_from(self) -> tuple[int, ...]:
@@ -149,7 +152,7 @@ class Producer:
     weights
         How records are spread over the partitions; evenly when empty, unless there are keys.
     keys, key_skew
-        So many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is
+        How many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is
         the CRC-32 of its number, as librdkafka's default partitioner has it. The records of one
         record batch have one key. 0 keys: records without a key.
     bursts
@@ -157,7 +160,7 @@ class Producer:
     day
         24 factors, one for each hour (UTC); empty is always 1.
     transaction_batches, transaction_ms, abort_share
-        So many record batches in each transaction of a partition, 0 without transactions; how long
+        Record batches in each transaction of a partition, 0 without transactions; how long
         after the last of them its marker comes, which takes an offset, too; and how many of them
         are aborted.
     begin_ms, end_ms
@@ -182,8 +185,9 @@ class Producer:
     def __post_init__(self) -> None:
         if not self.rate >= 0 or self.batch_records < 1:
             raise InputError(
-                f"a producer of {self.topic!r} makes {self.rate} records/s in batches of {self.batch_records}: "
-                "give a rate from 0 on, and batches of at least 1"
+                f"a producer of {self.topic!r} makes {self.rate} records/s "
+                f"in batches of {self.batch_records}: "
+                "give a rate of at least 0, and batches of at least 1"
             )
         if self.day and len(self.day) != 24:
             raise InputError(

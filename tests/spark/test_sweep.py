@@ -173,7 +173,7 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
     ]
     errors = [row["error"] for row in told]
     assert errors[:6] == [None, None, *["ZeroDivisionError: too many <members>"] * 2, None, None]
-    assert errors[6].startswith("InputError: there is no assignor 'nobody'")
+    assert errors[6].startswith("InputError: unknown assignor 'nobody'")
     assert [row["lag_end"] is None for row in told] == [error is not None for error in errors]
     before = kept(tmp_path / "out")
     flag.touch()

@@ -1,4 +1,4 @@
-"""An input that a simulation left: what a cluster would tell of the group when the simulation ended."""
+"""An input that a simulation left: the group as a cluster has it when the simulation ends."""
 
 from __future__ import annotations
 

@@ -126,6 +126,6 @@ def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
 def test_an_unknown_name_lists_what_is_installed(install: Install) -> None:
     install("cold-start", "last-first = cold_start:last_first", CODE)
     with pytest.raises(
-        InputError, match=r"no assignor 'other': choose one of simple, .*last-first"
+        InputError, match=r"unknown assignor 'other': choose one of simple, .*last-first"
     ):
         assign("other", [], {"t": {"partitions": 1}})

@@ -200,7 +200,7 @@ def test_a_policy_is_about_its_whole_period() -> None:
 @pytest.mark.row("ASG-10")
 @pytest.mark.row("FUT-08")
 def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
-    """Lag 700 at a threshold of 100 is seven members: by the export, and as soon as the HPA looks."""
+    """Lag 700 at a threshold of 100 is seven members: by the export, and at the HPA's next look."""
     scenario = Scenario(
         (Topic("orders", 1, backlog=700),),
         (Member(service=Service(60_000), max_poll_records=1),),
@@ -218,7 +218,7 @@ def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
 
 
 def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> None:
-    """The series in the simulation is that of the formula and the rules, taken from the lag of the timeline."""
+    """The simulated series is that of the formula and the rules, from the timeline's lag."""
     result = simulate(replace(LOAD, autoscaler=Keda(100, 1, 20, pods=QUICK)))
     by_time: dict[int, int] = {}
     for row in result.timeline.to_pylist():
@@ -248,7 +248,7 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
 
 
 def test_members_start_late_and_leave_in_order() -> None:
-    """A member is there after its startup; who goes commits what it has, and nothing is delivered again."""
+    """A member is there after its startup; one that leaves commits, and nothing is redelivered."""
     keda = Keda(50, 1, 12, hpa=Hpa(scale_down=Rules(30_000)), pods=Pods(startup_ms=7000))
     result = simulate(replace(LOAD, duration_ms=400_000, autoscaler=keda))
     lives = result.members.to_pylist()
@@ -280,7 +280,7 @@ def test_members_start_late_and_leave_in_order() -> None:
 
 
 def test_who_does_not_close_in_time_is_killed() -> None:
-    """A member at a long batch is killed after the grace period; its records are delivered again."""
+    """A member with a long batch is killed after the grace period; its records come again."""
     slow = Scenario(
         (Topic("orders", 1, backlog=100),),
         (
@@ -320,7 +320,7 @@ def test_who_does_not_close_in_time_is_killed() -> None:
 
 
 def test_from_none_to_some_and_back() -> None:
-    """KEDA goes from none when it polls lag above the activation threshold, and back after the cooldown period."""
+    """KEDA starts from none on lag above the activation threshold; back after the cooldown."""
     quiet = Scenario(
         (Topic("orders", 2),),
         (),
@@ -455,7 +455,7 @@ STUCK = {
 
 @pytest.mark.parametrize("name", STUCK)
 def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
-    """From the records written, as of the end, both know the same lag and the same part of it that is stuck."""
+    """From the records written, both know the same lag and the same stuck part of it."""
     scenario, ends = STUCK[name]
     count = len(scenario.each_member())
     keda = Keda(10, count, count, "lag_excluding_stuck", hpa=Hpa(5000))
@@ -484,7 +484,7 @@ def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
 def test_what_is_stuck_in_a_window_is_what_the_export_says(
     ago: float, batches: Any, held: int
 ) -> None:
-    """One share partition of 7,200 records as it was written so many seconds ago; locks last 30 s."""
+    """One share partition of 7,200 records, written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
     told = scaling(
         investigate.gather(ToldInput([Write(ago, 7100, batches, count=count)]), "local")
@@ -520,7 +520,7 @@ def test_compacted_offsets_are_no_reason_for_more_members() -> None:
 
 
 def test_more_members_do_not_help_what_is_stuck() -> None:
-    """One record that nobody acknowledges fills the window: by the lag it takes 20 members, without it one."""
+    """One unacknowledged record fills the window: by lag that takes 20 members, without it one."""
     stuck = replace(
         named("window-full").with_members(1), poison=(Poison("orders", 0, 5, "silent"),)
     )
@@ -550,7 +550,7 @@ def test_more_members_do_not_help_what_is_stuck() -> None:
 
 
 def test_target_age_keeps_records_young() -> None:
-    """At 75 records a second and 40 ms each three members are busy; at 80 % utilization that takes four."""
+    """At 75 records a second of 40 ms three members are busy; at 80 % utilization it takes four."""
     steady = replace(
         LOAD,
         producers=(Producer("orders", 75, batch_records=5),),
@@ -729,7 +729,8 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
         ("keda", Keda()),
         ("keda:threshold=100,min=1,max=20", Keda(100, 1, 20)),
         (
-            "keda: threshold=5, metric=lag_excluding_stuck, cached, limit-to-partitions=yes, activation=3",
+            ("keda: threshold=5, metric=lag_excluding_stuck, cached, "
+            "limit-to-partitions=yes, activation=3"),
             Keda(
                 5, metric="lag_excluding_stuck", use_cached_metrics=True, limit_to_partitions=True,
                 activation_lag_threshold=3,
@@ -738,11 +739,15 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
         (
             "keda:polling=10,cooldown=60,refresh=2.5,startup=0,sync=5,tolerance=0,stabilization=60",
             Keda(
-                polling_interval_ms=10_000, cooldown_period_ms=60_000, refresh_ms=2500, pods=Pods(0),
+                polling_interval_ms=10_000, cooldown_period_ms=60_000,
+                refresh_ms=2500, pods=Pods(0),
                 hpa=Hpa(5000, 0, scale_down=Rules(60_000)),
             ),
         ),
-        ("target-age:goal=9,max=5,utilization=0.5,window=12", TargetAge(9000, 1, 5, utilization=0.5, window_ms=12_000)),
+        (
+            "target-age:goal=9,max=5,utilization=0.5,window=12",
+            TargetAge(9000, 1, 5, utilization=0.5, window_ms=12_000),
+        ),
         ("fixed:8", Fixed(8)),
     ],
 )  # fmt: skip
@@ -769,11 +774,11 @@ def test_each_variant_gets_each_autoscaler() -> None:
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ("hpa:target=3", "'hpa' is no autoscaler: choose one of keda, target-age, fixed"),
+        ("hpa:target=3", "unknown autoscaler 'hpa': choose one of keda, target-age, fixed"),
         ("keda:treshold=100", "keda has no 'treshold': it knows threshold"),
         ("keda:threshold=many", "threshold is 'many': give a whole number"),
-        ("keda:threshold=0", "keda: threshold is '0': give a whole number from 1 on"),
-        ("keda:max=0", "keda: max is '0': give a whole number from 1 on"),
+        ("keda:threshold=0", "keda: threshold is '0': give a whole number of at least 1"),
+        ("keda:max=0", "keda: max is '0': give a whole number of at least 1"),
         ("keda:polling=0", "keda: polling is '0': give 1ms at least"),
         ("keda:sync=0.0001", "keda: sync is '0.0001': give 1ms at least"),
         ("target-age:goal=0", "target-age: goal is '0': give 1ms at least"),
@@ -782,14 +787,14 @@ def test_each_variant_gets_each_autoscaler() -> None:
             "target-age:goal=30,utilization=80",
             "utilization is '80': give a number above 0 and at most 1",
         ),
-        ("keda:min=5,max=2", "from 5 to 2 members is no range"),
-        ("keda:metric=cpu", "'cpu' is no metric"),
+        ("keda:min=5,max=2", "range of 5 to 2 members is invalid"),
+        ("keda:metric=cpu", "unknown metric 'cpu'"),
         ("keda:min=1,min=2", "'min' twice"),
         ("keda:startup=-1", "keda: startup: invalid duration '-1'"),
         ("keda:startup=nan", "invalid duration 'nan'"),
         ("keda:cached=maybe", "give yes or no"),
         ("target-age", "needs a goal, a duration"),
-        ("target-age:goal=30,min=0", "target-age: min is '0': give a whole number from 1 on"),
+        ("target-age:goal=30,min=0", "target-age: min is '0': give a whole number of at least 1"),
         ("fixed:", "give a whole number"),
     ],
 )

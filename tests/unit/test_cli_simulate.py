@@ -313,7 +313,7 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
     assert (line["scenario"], line["redeliveries"], line["duration_ms"]) == ("mine", 2, 2000)
     told["asignor"] = "sticky"
     file.write_text(json.dumps(told))
-    assert "asignor: there is no such key" in str(run("--scenario", str(file)).exception)
+    assert "asignor: unknown key" in str(run("--scenario", str(file)).exception)
     assert "cannot be read" in str(run("--scenario", str(tmp_path / "none.json")).exception)
 
 
@@ -396,7 +396,7 @@ def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("--compare", "--baseline", "x"), "there is no variant 'x'"),
+        (("--compare", "--baseline", "x"), "unknown variant 'x'"),
         (("--compare", "--measure", "x"), "unknown measure 'x'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),
         (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
@@ -411,7 +411,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("--assignor", "nothing"), "there is no assignor 'nothing'"),
+        (("--assignor", "nothing"), "unknown assignor 'nothing'"),
         (("--setting", "share.lock=1"), "do not go by a setting 'share.lock'"),
         (
             ("--setting", "share.delivery.count.limit=many"),

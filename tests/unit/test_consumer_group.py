@@ -1,4 +1,4 @@
-"""Is the twin of a share group what a consumer group would be: by arithmetic, and by what Kafka promises of it?"""
+"""A simulated consumer group is what arithmetic and Kafka's promises say it is."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_slowest_partition_is_the_last() -> None:
 
 
 def test_latencies_are_counted() -> None:
-    """A record that comes to a waiting consumer: a fetch that is there already, its answer, and the work."""
+    """A record for a waiting consumer takes the answer of a fetch already there, and the work."""
     costs = Costs(network_ms=3, fetch_ms=5)
     scenario = replace(appended(1, 1, 1, Service(50)), costs=costs, step_ms=10)
     assert only(consumer_group_twin(scenario))["drain_ms"] == pytest.approx(
@@ -258,7 +258,7 @@ def test_who_leaves_commits() -> None:
 
 
 def test_who_does_not_poll_for_too_long_loses_its_partitions() -> None:
-    """A batch of 10 s with a ``max.poll.interval.ms`` of 4 s: it leaves, the other one does the same work again."""
+    """A batch of 10 s exceeds ``max.poll.interval.ms`` of 4 s: another member does it again."""
     scenario = appended(20, 2, 1, Service(1000), duration_ms=120_000)
     kept = consumer_group_twin(scenario)
     lost = consumer_group_twin(scenario, settings=ConsumerSettings(max_poll_interval_ms=4000))
@@ -279,7 +279,7 @@ def test_who_is_muted_works_on_and_its_work_is_done_twice() -> None:
 
 
 def test_who_is_fenced_commits_nothing() -> None:
-    """A muted member is out of the group after 45 s, works on, and its commits do not count any more."""
+    """A muted member is out of the group after 45 s, works on, and its commits do not count."""
     scenario = appended(1200, 2, 1, Service(100), duration_ms=140_000)
     (owner,) = [row["member"] for row in lives(consumer_group_twin(scenario)) if row["deliveries"]]
     (other,) = {"member-0", "member-1"} - {owner}
@@ -303,7 +303,7 @@ def test_who_leaves_at_work_does_not_commit_what_it_works_on() -> None:
 
 
 def test_a_failing_record_holds_its_partition_until_it_is_given_up() -> None:
-    """Five attempts in place, and the record is skipped; in the share group others pass it meanwhile."""
+    """After five attempts in place the record is skipped; in the share group others pass it."""
     scenario = replace(
         appended(100, 1, 1, Service(100), duration_ms=120_000),
         poison=(Poison("t", 0, 50), Poison("t", 0, 60, "reject")),
@@ -325,7 +325,7 @@ def test_a_failing_record_holds_its_partition_until_it_is_given_up() -> None:
 
 
 def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
-    """Nothing counts deliveries, so that it kills everybody; a share group archives it after five."""
+    """Nothing counts deliveries, so that it kills everybody; a share group archives it at five."""
     scenario = named("crash-loop")
     twin, share = only(consumer_group_twin(scenario)), only(simulate(scenario))
     assert twin["lag_end"] >= 2000 - 120
@@ -485,7 +485,7 @@ def test_nothing_is_left_out(
 def test_partitions_are_shared_out_evenly_and_stay(
     members: list[tuple[set[int], set[int]]], same: bool
 ) -> None:
-    """Three topics of four partitions: each that somebody wants has one member; the same wishes, the same numbers."""
+    """Three topics of four partitions: each partition wanted has one member, in even numbers."""
     places = {topic: frozenset(range(4 * topic, 4 * topic + 4)) for topic in range(3)}
     wishes = [members[0][0] if same else wish for wish, _ in members]
     subscribed = {
@@ -517,7 +517,7 @@ def test_one_more_member_moves_no_more_than_it_gets() -> None:
 
 @pytest.mark.row("FND-13")
 def test_only_a_share_group_uses_more_members_than_partitions() -> None:
-    """4 partitions, 12 consumers: a consumer group uses 4, a share group all of them, and is done sooner."""
+    """4 partitions, 12 consumers: a consumer group uses 4, a share group all, and is faster."""
     twins, shares = [], []
     for members in (2, 4, 8, 12):
         scenario = replace(named("idle-members").with_members(members), duration_ms=80_000)
@@ -534,7 +534,7 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
 
 
 def test_should_we_move() -> None:
-    """Four partitions and twelve members: a share group is thrice as fast, and does not keep the order."""
+    """Four partitions, twelve members: a share group is thrice as fast, and not in order."""
     told: list[tuple[int, int]] = []
     moving = should_move(
         replace(named("idle-members"), duration_ms=60_000),
@@ -564,7 +564,7 @@ def test_should_we_move() -> None:
 
 
 def test_the_price_of_moving_is_the_order() -> None:
-    """With works of different lengths records of a partition overtake each other in a share group only."""
+    """With uneven work, records of a partition overtake each other in a share group only."""
     scenario = Scenario(
         (Topic("t", 2, backlog=600, batch_records=5),),
         (Member(count=6, service=Service(10, "exponential"), max_poll_records=5),),
@@ -609,7 +609,8 @@ def test_the_command_prints_the_answers() -> None:
     answer = CliRunner().invoke(command, [*given, "--seeds", "6"], catch_exceptions=False)
     lines = answer.stdout.splitlines()
     assert lines[0].split() == [
-        "MEASURE", "VARIANT", "CONSUMER-GROUP", "SHARE-GROUP", "DIFFERENCE", "AT-LEAST", "AT-MOST", "BETTER",
+        "MEASURE", "VARIANT", "CONSUMER-GROUP", "SHARE-GROUP",
+        "DIFFERENCE", "AT-LEAST", "AT-MOST", "BETTER",
     ]  # fmt: skip
     (drain,) = [line for line in lines if line.startswith("drain_ms")]
     assert drain.endswith("share group")

@@ -1,4 +1,4 @@
-"""Are drawn scenarios valid, varied and the same everywhere, and does the study of assignors still hold?"""
+"""Drawn scenarios are valid, varied and the same everywhere; the study of assignors holds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def until(scenario: Scenario) -> int:
 
 
 def load(scenario: Scenario) -> float:
-    """What comes while producers produce, of what the members could do in that time if each might do all."""
+    """What arrives, of what the members could do in that time if each might do all."""
     arrive: dict[str, float] = Counter()
     for one in scenario.producers:
         arrive[one.topic] += one.rate * ((one.end_ms or 0) - one.begin_ms) / 1000
@@ -105,7 +105,8 @@ def test_a_seed_is_the_same_scenario_in_every_process() -> None:
     code = (
         "import hashlib; from sharelag.whatif.gallery.drawn import drawn; "
         "from sharelag.whatif.scenario_json import to_json; "
-        "print(hashlib.sha256(''.join(to_json(drawn(seed)) for seed in range(100)).encode()).hexdigest())"
+        "print(hashlib.sha256("
+        "''.join(to_json(drawn(seed)) for seed in range(100)).encode()).hexdigest())"
     )
     told = {
         subprocess.run(
@@ -156,7 +157,8 @@ def test_the_study_can_be_repeated(
         assert (solved is None) == (known is None)
         assert known is None or solved == pytest.approx(known, rel=1e-6)
         assert row == {name: value for name, value in kept.items() if name != "bound_ms"}, (
-            "the simulation or an assignor has changed: make the study anew by `python -m benchmarks assignors`"
+            "the simulation or an assignor has changed: "
+            "make the study anew by `python -m benchmarks assignors`"
         )
 
 

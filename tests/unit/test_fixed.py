@@ -1,4 +1,4 @@
-"""Does a simulation under an assignment made by hand have just that assignment, and leave nothing behind?"""
+"""A simulation with an assignment made by hand has just that, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def test_the_registry_forgets_it_when_nobody_has_it_any_more() -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    with pytest.raises(InputError, match="'z' is no member of the scenario: with_assignment adds"):
+    with pytest.raises(
+        InputError, match="'z' is not a member of the scenario: with_assignment adds"
+    ):
         fixed(scenario(), {"z": {}})
     with pytest.raises(
         InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"

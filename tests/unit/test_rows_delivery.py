@@ -1,4 +1,4 @@
-"""What the texts of the KIPs say of deliveries, acknowledgements, windows and writes, shown by the simulator."""
+"""What the KIPs say of deliveries, acknowledgements, windows and writes, in the simulator."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_implicit_acknowledgement_accepts_all_with_the_next_poll() -> None:
 
 @pytest.mark.row("ACK-05")
 def test_what_is_not_acknowledged_yet_stays_in_the_same_delivery() -> None:
-    """One of three is committed: the other two stay acquired, are worked on, and are never delivered again."""
+    """One of three is committed: the other two stay acquired, and are never delivered again."""
     three = ten(Behaviour(commit="record"), topics=(Topic("t", 1, backlog=3, batch_records=3),))
     result = simulate(three)
     between = at(result, 150)
@@ -140,7 +140,7 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
 
 @pytest.mark.row("ACK-09", "ACK-14")
 def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_commit() -> None:
-    """Ten records, one of them bad: all are acquired until the member commits, whatever it has decided by then."""
+    """Of ten records one is bad: all are acquired until the member commits, whatever it chose."""
     scenario = ten(poison=(Poison("t", 0, 6, "reject"),))
     run = Run(scenario, 0, requests=False)
     run.clock.run(900 * MS)
@@ -283,7 +283,7 @@ def test_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
 
 @pytest.mark.row("PRS-03")
 def test_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
-    """Of the KIP's walk: ten records for one write, ten for six, and the one that makes the state."""
+    """Of the KIP's walk: ten records for one write, ten for six, and the one of the new state."""
     history = history_arrow(
         decode_arrow(raw([record[1:] for record in walk_records(11)])).records
     ).to_pylist()
@@ -311,7 +311,7 @@ def test_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
 
 @pytest.mark.row("MET-05", "MET-06")
 def test_what_members_said_and_what_only_ran_out() -> None:
-    """Of the walk so far: 20 accepted, 1 released, none rejected; the two locks that ran out nobody acknowledged."""
+    """The walk so far: 20 accepted, 1 released, 0 rejected; two expired locks were not answered."""
     tally = Tally(1, 1)
     for step, made in Walk().writes.items():
         tally.because(*(("expired", NOBODY) if step == 7 else ("acknowledged", 0)))
@@ -328,7 +328,7 @@ def test_what_members_said_and_what_only_ran_out() -> None:
 
 @pytest.mark.row("PRS-05")
 def test_fillers_leave_no_holes() -> None:
-    """Kafka's final version leaves them out; who wrote them is read as well, and the holes are counted."""
+    """Kafka's final version leaves them out; older writers are read, and holes are counted."""
 
     def window(*batches: tuple[int, int, int, int]) -> dict[str, Any]:
         rows = [encode_record(SHARE_SNAPSHOT, row(110, [(110, 110, 0, 1)]))]
@@ -354,7 +354,7 @@ def test_fillers_leave_no_holes() -> None:
 
 
 def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
-    """One that keeps the writes, one that refuses them, one that forgets them: what is live is the same."""
+    """One keeps the writes, one refuses them, one forgets them: what is live is the same."""
     kept: list[Write] = []
 
     def keep(write: Write) -> bool:
@@ -377,7 +377,7 @@ def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
 
 @pytest.mark.row("WIN-23")
 def test_offsets_without_a_record_are_in_flight_until_they_are_told() -> None:
-    """Two of ten are not there any more: acquired like the others, and gone with the acknowledgement of gaps."""
+    """Two of ten are gone from the log: acquired as the others, then acknowledged as gaps."""
     share = SharePartition(0)
     assert share.acquire("c", 0, log(0, 9, 10), 10) == [(0, 9, 1)]
     assert (share.in_flight_span, share.delivery_complete_count) == (10, 0)

@@ -1,4 +1,4 @@
-"""What the texts of the KIPs say of groups, members and assignments, shown by the simulator and by our readers."""
+"""What the KIPs say of groups, members and assignments, in the simulator and our readers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_members_ask_the_leaders_only() -> None:
 
 @pytest.mark.row("FND-13")
 def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
-    """4 partitions, 12 members: where each partition has one member, as in a consumer group, 8 have nothing to do."""
+    """4 partitions, 12 members: with one member a partition, as in a consumer group, 8 are idle."""
     shared = replace(named("idle-members"), settings=Settings(assignment_interval_ms=0))
     owned = with_assignment(
         shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)}
@@ -113,7 +113,7 @@ def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
 
 
 def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() -> None:
-    """Records of a classic group, a consumer group, a share group, and of a kind that nobody knows."""
+    """Records of a classic, a consumer, a share group, and of an unknown kind."""
 
     def raw(kind: int, offset: int) -> dict[str, Any]:
         group = b"\0\1g"
@@ -169,7 +169,7 @@ def test_members_have_no_offsets_and_no_positions() -> None:
 
 @pytest.mark.row("GRP-08")
 def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other() -> None:
-    """b is told of its partition at once, a gives it up with its next heartbeat: meanwhile both fetch it."""
+    """b gets its partition at once, a gives it up at its next heartbeat: meanwhile both fetch."""
     scenario = Scenario(
         (Topic("t", 2),),
         (Member("a"), Member("b", join_ms=2000)),
@@ -207,7 +207,7 @@ CHANGING = Scenario(
 
 @pytest.mark.row("GRP-06")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
-    """Five changes; Kafka makes it six: the new partition can be assigned when its share state was created."""
+    """Five changes; Kafka makes it six: the new partition is assignable when its state exists."""
     run, seen = Run(CHANGING, 0, requests=False), [(0, 0)]
     for time in range(70_000):
         run.clock.run(time * MS)
@@ -224,7 +224,7 @@ def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
 
 @pytest.mark.row("MET-02")
 def test_rebalances_are_counted_as_kafka_counts_them() -> None:
-    """Five again: Kafka 4.3 counts changes that heartbeats bring, and so not the member that is not heard of."""
+    """Five again: Kafka 4.3 counts changes by heartbeats, and not the member that timed out."""
     made = simulate(CHANGING).assignments
     counts = dict(
         zip(
@@ -261,7 +261,7 @@ def test_a_static_member_is_a_finding() -> None:
 
 @pytest.mark.row("CFG-13")
 def test_a_full_group_refuses_the_next_one() -> None:
-    """200 members are the default; the 201st is told GROUP_MAX_SIZE_REACHED, and does not try again."""
+    """200 members are the default; the 201st gets GROUP_MAX_SIZE_REACHED and does not retry."""
     crowd = Scenario(
         (Topic("t", 4),),
         (Member("m", 200), Member("late", join_ms=3000), Member("later", join_ms=30_000)),

@@ -258,7 +258,8 @@ def _require_fields(value: Any, told: Any) -> None:
 
 def test_people_write_as_much_as_they_need() -> None:
     text = """{"topics": [{"name": "orders", "partitions": 4, "backlog": 1000}],
-               "members": [{"count": 3, "service": {"mean_ms": 5}, "behaviour": {"accept": 0.9, "release": 0.1}}],
+               "members": [{"count": 3, "service": {"mean_ms": 5},
+                           "behaviour": {"accept": 0.9, "release": 0.1}}],
                "assignor": "sticky", "duration_ms": 10000}"""
     assert from_json(text) == Scenario(
         (Topic("orders", 4, backlog=1000),),
@@ -279,7 +280,7 @@ def test_a_backlog_can_be_edited() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not valid JSON"),
         ("{}", "topics: .*; members: "),
         ("[1]", "all of it: "),
         (
@@ -287,20 +288,29 @@ def test_a_backlog_can_be_edited() -> None:
             "assigner: there is no such",
         ),
         (
-            '{"topics": [{"name": "t", "partitions": 1, "back_log": 1}], "members": [{"service": {"mean": 1}}]}',
-            r"topics\.0\.back_log: there is no such key; members\.0\.service\.mean: there is no such key",
+            (
+                '{"topics": [{"name": "t", "partitions": 1, "back_log": 1}], '
+                '"members": [{"service": {"mean": 1}}]}'
+            ),
+            (
+                r"topics\.0\.back_log: unknown key; "
+                r"members\.0\.service\.mean: unknown key"
+            ),
         ),
         (
             '{"topics": [{"name": "t", "partitions": "many"}], "members": []}',
             r"topics\.0\.partitions: ",
         ),
         (
-            '{"topics": [{"name": "t", "partitions": 1}], "members": [{"service": {"kind": "odd"}}]}',
+            (
+                '{"topics": [{"name": "t", "partitions": 1}], '
+                '"members": [{"service": {"kind": "odd"}}]}'
+            ),
             "service.kind: ",
         ),
         (
             '{"topics": [{"name": "t", "partitions": 1}], "members": [], "duration_ms": NaN}',
-            "NaN is no number",
+            "NaN is not a number",
         ),
         ('{"topics": [], "members": []}', "a scenario needs topics"),
         (json.dumps({"topics": [{}] * 9, "members": []}), "and 13 more"),

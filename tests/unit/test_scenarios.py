@@ -1,4 +1,4 @@
-"""Do the named scenarios show what they are about, and does one from a cluster begin where the cluster is?"""
+"""Named scenarios show what they are about; one from a cluster begins where the cluster is."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_delivery_limit() -> None:
 
 @pytest.mark.row("CLI-10")
 def test_slow_producer() -> None:
-    """Ten records at half a record a second: 18 s from the first to the last, 2 s from each to the next."""
+    """Ten records at half a record a second: 18 s from first to last, 2 s from each to the next."""
     result = simulate(named("slow-producer"))
     ends = [(row["time_ms"], row["end_offset"]) for row in result.timeline.to_pylist()]
     came = [next(time for time, end in ends if end == number) for number in range(1, 11)]
@@ -194,7 +194,7 @@ def test_uneven() -> None:
 
 
 def test_burst() -> None:
-    """Not asked for the lag, the lag-aware assignor has to live with what it gave those who joined."""
+    """Not asked again for the lag, the lag-aware assignor keeps what it gave at first."""
     burst = named("burst")
     assert burst.settings.rebalance_interval_ms is None
     by_count, by_lag = (
@@ -274,7 +274,7 @@ def test_rates_and_windows_go_on() -> None:
 
 
 def test_locks_do_not_run_out_for_an_assumption() -> None:
-    """Where the history shows no delivery given back, a guess of 500 records a poll must not bring that about."""
+    """Where the history shows no release, a guess of 500 records a poll must not cause one."""
     known = evidence("hot_partition")
     assert sum(known.observed.column("released").to_pylist()) == 0
     assert only(simulate(scenario_from(known, duration_ms=120_000)).summary)["expired"] == 0

@@ -1,4 +1,4 @@
-"""Does a share partition play the worked examples of the KIPs, and keep its promises in any schedule?"""
+"""A share partition plays the KIPs' worked examples, and keeps its promises in any schedule."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_the_whole_pipeline_runs_on_the_records_of_a_walk() -> None:
 
 
 def played(last: int) -> tuple[SharePartition, StateTopic]:
-    """Offsets 2 to ``last`` as drawn in KIP-932: 2 and 4 acquired, 3 failed twice, 5 and 6 finished."""
+    """Offsets 2 to ``last`` as in KIP-932: 2, 4 acquired, 3 failed twice, 5 and 6 finished."""
     topic = StateTopic(partitions=1)
     topic.initialize(KEY, 1, 0, 2)
     share = SharePartition(2, persist=topic.persist(KEY))
@@ -607,10 +607,8 @@ def test_holes_that_were_being_delivered_are_delivered_again() -> None:
     ]
 
 
-def test_kafka_stands_still_when_the_last_record_of_a_full_window_was_acquired_twice_after_a_load() -> (
-    None
-):
-    """All is finished, but the start offset does not move, and without it there is no room for new records."""
+def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_after_a_load() -> None:
+    """All is finished, but the start does not move, and so there is no room for new records."""
     window = Window(0, 0, 0, 0, 10, 1, 1, (StateBatch(10, 19, 2, 1),))
     share = SharePartition.load(window, limits=Limits(max_record_locks=15))
     batches = log(0, 29, 10)
@@ -709,7 +707,7 @@ def _check_delivery(step: dict[str, Any], before: dict[str, Any], limits: Limits
 
 
 def _check_drained(world: World) -> None:
-    """Whoever stays alone and accepts everything gets to the end of the log: nothing is lost on the way."""
+    """A lone member that accepts everything gets to the end of the log: nothing is lost."""
     world.refuses = False
     world.share.expire_locks(world.now + 2 * world.limits.lock_duration_ms)
     now = world.now + 2 * world.limits.lock_duration_ms

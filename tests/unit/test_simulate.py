@@ -1,4 +1,4 @@
-"""Does a simulation do what brokers, coordinators and clients do, and does it do it again when asked again?"""
+"""A simulation does what brokers, coordinators and clients do, and does it again."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_what_is_written_replays_to_the_lag_of_the_simulation(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_record_is_counted_once(seed: int) -> None:
-    """The lag is what is left: all that came, less what was finished; and deliveries end in one of five ways."""
+    """The lag is what came less what was finished; deliveries end in one of five ways."""
     result = simulate(MIXED, seed)
     row = only(result.summary)
     assert row["lag_end"] == 320 + row["arrived"] - row["completed"]
@@ -222,9 +222,9 @@ def test_durable_writes_go_by_record_batches() -> None:
 
 shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05), (0.3, 0.6, 0.05, 0.05)])
 scenarios = st.builds(
-    lambda partitions, batch, members, max_poll, mode, told, limit, locks, crash, faults, level, brokers: (
+    lambda parts, batch, members, poll, mode, told, limit, locks, crash, faults, level, brokers: (
         Scenario(
-            (Topic("t", partitions, backlog=60, batch_records=batch),),
+            (Topic("t", parts, backlog=60, batch_records=batch),),
             (
                 Member(
                     count=members,
@@ -235,7 +235,7 @@ scenarios = st.builds(
                         restart_ms=1000,
                         commit="error" if limit == 3 else "poll",
                     ),
-                    max_poll_records=max_poll,
+                    max_poll_records=poll,
                     acquire_mode=mode,
                 ),
             ),
@@ -381,7 +381,7 @@ def test_an_acknowledgement_makes_room_for_a_waiting_fetch_at_once() -> None:
 
 
 def test_one_fetch_at_a_time_has_a_share_partition() -> None:
-    """Two members that ask at once get different records, the second one after the first was answered."""
+    """Two members that ask at once get different records, the second after the first."""
     scenario = Scenario(
         (Topic("t", 1, backlog=20, batch_records=10),),
         (Member(count=2, service=Service(50), max_poll_records=10),),
@@ -397,7 +397,7 @@ def test_one_fetch_at_a_time_has_a_share_partition() -> None:
 
 
 def test_a_queue_with_one_server_is_as_theory_has_it() -> None:
-    """M/M/1: the time in the system is exponential with the rate of service less that of arrivals."""
+    """M/M/1: the time in the system is exponential, service rate less arrival rate."""
     scenario = Scenario(
         (Topic("t", 1),),
         (Member(service=Service(5, "exponential"), max_poll_records=1),),
@@ -597,7 +597,7 @@ def test_a_removed_member_can_still_acknowledge() -> None:
 
 
 def test_targets_are_computed_once_an_interval() -> None:
-    """Eight members join within a second: the first gets all, the others wait for their next heartbeat."""
+    """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
     many = Scenario(
         (Topic("t", 4),),
         tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)),
@@ -706,7 +706,7 @@ def test_producers_make_what_they_are_told_to() -> None:
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_transactions_take_offsets_and_time(level: Any) -> None:
-    """Every second record aborted: who reads what is committed gets the others, and not before their marker."""
+    """Every second record aborted: readers of committed records get the rest, after the marker."""
     scenario = Scenario(
         (Topic("t", 1),),
         (Member(service=Service(0)),),
@@ -794,7 +794,7 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
     for wrong, words in (
         (lambda: Topic("t", 2, backlog=(1,)), "2 partitions and 1"),
         (lambda: Scenario((topic,), (Member("a"), Member("a"))), "two members"),
-        (lambda: Scenario((topic,), (), faults=(Fault(1, "crash", "x"),)), "no member"),
+        (lambda: Scenario((topic,), (), faults=(Fault(1, "crash", "x"),)), "not a member"),
         (lambda: Scenario((topic,), (), poison=(Poison("t", 2, 0),)), "partition 2"),
         (lambda: Scenario((topic,), (), (Producer("u", 1),)), "'u'"),
         (lambda: Scenario((topic,), (), (Producer("t", 1, weights=(1,)),)), "weights"),

@@ -1,4 +1,4 @@
-"""Does a simulation have what befalls a group in practice: brokers that die, members that subscribe anew or renew?"""
+"""A simulation has what befalls groups: brokers that die, members that resubscribe or renew."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EAGER = Settings(heartbeat_interval_ms=100, assignment_interval_ms=0)
 
 @pytest.mark.parametrize("commit", ["poll", "record"])
 def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -> None:
-    """Three records of 20 s each, and locks of 30 s: without renewals the last ones are delivered again and again."""
+    """Three records of 20 s, locks of 30 s: without renewals the last are delivered repeatedly."""
     renews = Behaviour(commit=commit, renew_ms=10_000)
     scenario = Scenario(
         (Topic("t", 1, backlog=3, batch_records=3),),
@@ -214,7 +214,7 @@ def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
 
 
 def test_a_new_leader_knows_what_was_written_before_the_broker_died() -> None:
-    """Of the released record the count is known, of those that were being delivered for the first time it is not."""
+    """Of the released record the count is known; of first deliveries under way it is not."""
     scenario = down(poison=(Poison("t", 1, 0, "release", 1),), duration_ms=6_050)
     result = simulate(scenario)
     history = history_arrow(decode_arrow(result.records(), STATE_TOPIC).records).to_pylist()
@@ -277,12 +277,12 @@ def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:
     assert only(result.summary)["drain_ms"] == pytest.approx(11_000 + 5000, abs=70)
 
 
-def test_scenarios_say_what_is_wrong_with_their_accidents() -> None:
+def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
     for wrong, words in (
         (lambda: down(brokers=1), "at least"),
         (lambda: down(faults=(Fault(1, "broker_down", broker=2),)), "broker 2 of 2"),
         (lambda: down(100), "smaller costs.failover_ms"),
-        (lambda: down(faults=(Fault(1, "subscribe", "x"),)), "no member"),
+        (lambda: down(faults=(Fault(1, "subscribe", "x"),)), "not a member"),
         (lambda: down(faults=(Fault(1, "subscribe", "member-0", topics=("u",)),)), "'u'"),
         (lambda: Behaviour(renew_ms=0), "renew_ms"),
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
@@ -300,7 +300,7 @@ def test_scenarios_say_what_is_wrong_with_their_accidents() -> None:
 
 
 def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
-    """Ten records a second of five keys; a member that comes late finds one of each key, and what came since."""
+    """Ten records a second of five keys; a late member finds one of each key, and the newest."""
     scenario = Scenario(
         (Topic("t", 1, compact_ms=10_000),),
         (Member(service=Service(1), join_ms=25_000),),
@@ -349,7 +349,7 @@ def test_compaction_keeps_what_was_committed_and_not_what_was_aborted() -> None:
 
 @pytest.mark.parametrize(("reset", "skipped"), [("latest", 20), ("earliest", 0)])
 def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any, skipped: int) -> None:
-    """Ten records a second are in it for two seconds by then: Kafka delivers them with the reset ``earliest`` only."""
+    """It has two seconds of records by then: Kafka delivers them with reset ``earliest`` only."""
     scenario = Scenario(
         (Topic("t", 2, added_ms=(10_500,)),),
         (Member(service=Service(1)),),
@@ -372,7 +372,7 @@ def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any, ski
 
 
 def test_a_new_partition_changes_the_group_twice() -> None:
-    """As a live group did: its epoch is one more when it hears of the partition, and when that can be assigned."""
+    """As a live group did: one epoch when it hears of the partition, one when it is assignable."""
     scenario = Scenario(
         (Topic("t", 3, added_ms=(5000, 5000)),), (Member(),), settings=EAGER, duration_ms=10_000
     )

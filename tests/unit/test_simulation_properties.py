@@ -46,7 +46,7 @@ seeds = st.integers(0, 10**9)
 def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is_finished(
     seed: int,
 ) -> None:
-    """Members crash, hang, renew, subscribe anew; leaders and brokers fail. The ledger checks at every step."""
+    """Members crash, hang, renew, resubscribe; brokers fail. The ledger checks each step."""
     scenario = random_scenario(Random(seed), plain=True)
     result, ledgers = audited(scenario, seed, plain=True)
     row = only(result.summary)
@@ -71,7 +71,7 @@ def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_tw
 
 
 def _replays(result: SimulationResult, ledgers: list[Ledger], plain: bool) -> None:
-    """What was written is the state that the coordinator has, by every way of replaying it, and gives the lag."""
+    """What was written is the coordinator's state, by every way to replay it, and gives the lag."""
     decoded = decode_arrow(result.records(), STATE_TOPIC)
     assert decoded.rejects.num_rows == 0
     windows = replay_arrow(decoded.records)
@@ -104,7 +104,7 @@ def _lag(ledger: Ledger, end: int) -> int:
 @settings(max_examples=settings.default.max_examples // 5)
 @given(seeds)
 def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> None:
-    """However it went before: no record is lost on the way, and none is stuck where Kafka's would not be."""
+    """However it went before: no record is lost, and none is stuck where Kafka's would not be."""
     scenario = random_scenario(Random(seed), plain=True)
     calm = 120_000
     members = tuple(
@@ -151,7 +151,8 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
         "from random import Random; from sharelag.whatif.simulate import simulate\n"
         "from tests.simulation_scenarios import *; from tests.unit.test_simulate import digest\n"
         "print(digest(simulate(EVERYTHING, 1, requests=True)))\n"
-        "for n in range(4): print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
+        "for n in range(4): "
+        "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
     )
     told = [
         subprocess.run(
@@ -221,5 +222,5 @@ def values(result: SimulationResult) -> str:
 def test_the_same_seed_gives_what_it_gave_on_the_machine_that_this_was_committed_on(
     scenario: Scenario, committed: str
 ) -> None:
-    """When it fails, simulations are others than before: on purpose, or by a library or a machine."""
+    """When it fails, simulations have changed: on purpose, or by a library or a machine."""
     assert values(simulate(scenario, 7, requests=True)) == committed

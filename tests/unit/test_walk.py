@@ -1,4 +1,4 @@
-"""The walk of KIP-932 from 100 to 120: what is live, what of it is written, and what that leaves to know."""
+"""The walk of KIP-932 from 100 to 120: what is live, what is written, and what that tells."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from sharelag.whatif.assignors.pairs import Pairs, cover, even_loads, join_fewes
 
 
 def all_to_all(group: Group) -> Assignment:
-    """Every member gets every partition of the topics it subscribes to (the assignor of KIP-932's first text).
+    """Give every member every partition of the topics it subscribes to, as KIP-932 first had it.
 
     Nobody is ever idle and no partition short of members, at the price of a share session a pair:
     ``M * P``.
@@ -20,7 +20,9 @@ def all_to_all(group: Group) -> Assignment:
 
 
 def round_robin(group: Group) -> Assignment:
-    """Deal the partitions out in turn; then members without one join partitions in turn. Forgets what was before.
+    """Deal the partitions out in turn; then members without one join partitions in turn.
+
+    The previous assignment is not looked at.
 
     With the same subscriptions everywhere, the loads differ by at most 1, and so do the members of
     the partitions.
@@ -42,7 +44,7 @@ def round_robin(group: Group) -> Assignment:
 
 
 def sticky(group: Group) -> Assignment:
-    """Leave everybody what they have; move only what is needed to serve all and to even the loads out.
+    """Leave members what they have; move only what serving all and even loads require.
 
     With the same subscriptions everywhere, the loads differ by at most 1 where nobody shares; an
     assignment that is even already comes back as it was. How many members a partition has is left
@@ -117,7 +119,7 @@ def _trim(pairs: Pairs) -> None:
 
 
 def _employ(pairs: Pairs) -> None:
-    """An idle member takes a place of somebody who has several; else it joins."""
+    """An idle member takes a place of a member with several; else it joins one."""
     for member in pairs.idle():
         holders = [
             (pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)
@@ -133,7 +135,9 @@ def _employ(pairs: Pairs) -> None:
 
 
 def _untangle(pairs: Pairs) -> bool:
-    """Let one who shares a place take over a place from somebody who has several. A pair less; False if there is none.
+    """Let a member that shares a place take one over from a member with several.
+
+    That makes one pair less. False if there is no such pair.
 
     For members of the same subscriptions, either nobody has several places afterwards or nobody
     shares.

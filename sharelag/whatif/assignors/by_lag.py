@@ -9,7 +9,7 @@ from sharelag.whatif.assignors.pairs import Pairs
 
 
 def lag_proportional(group: Group) -> Assignment:
-    """Give partitions members in proportion to their lag. Forgets what was before, but for who sits where.
+    """Give partitions members in proportion to their lag; members keep their places where they can.
 
     With the same subscriptions and no fewer members than partitions, each member gets one
     partition, and the numbers are those of the largest remainder (Hamilton's method), each at least
@@ -65,7 +65,7 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
     for place in sorted(quota, key=lambda place: (counts[place] - quota[place], place))[:left]:
         counts[place] += 1
     for place in [place for place, count in counts.items() if count == 0]:
-        # Who loses a member is who has the least to do for each that remains.
+        # The place with the least to do for each remaining member loses one.
         rich = min(
             (p for p in counts if counts[p] > 1), key=lambda p: (weights[p] / (counts[p] - 1), p)
         )
@@ -75,7 +75,7 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
 
 
 def lags(group: Group) -> dict[Place, float]:
-    """What each place weighs: its lag, the mean of the known ones where it is not known; 1 each if all is 0."""
+    """Weigh each place by its lag, or by the mean lag where unknown; 1 each if all are 0."""
     known = {place: float(lag) for place in group.places if (lag := group.lag(place)) is not None}
     if not any(known.values()):
         return dict.fromkeys(group.places, 1.0)

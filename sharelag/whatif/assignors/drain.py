@@ -82,6 +82,7 @@ def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
     for member, rate in rates.items():
         if not (math.isfinite(rate) and rate > 0):
             raise InputError(
-                f"member {member!r} has no service rate above 0: give 'service_rate' in records a second"
+                f"member {member!r} has no service rate above 0: "
+                f"give 'service_rate' in records a second"
             )
     return rates

@@ -1,4 +1,4 @@
-"""What an assignor gets to know: a share group with its members, topics and what is going on in them.
+"""What an assignor knows of a share group: its members, its topics, their lag and rates.
 
 `Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a
 `Group`.
@@ -110,7 +110,7 @@ class Group:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """What has to be served: the assignable partitions of topics with a subscriber, by topic and partition."""
+        """The assignable partitions of topics with a subscriber, by topic and partition."""
         return tuple(
             (name, partition)
             for name in sorted(self.topics)
@@ -135,7 +135,7 @@ class Group:
 
     @cached_property
     def current(self) -> Mapping[str, tuple[Place, ...]]:
-        """What each member has and may keep: assignable, of a topic it still subscribes to; ascending."""
+        """What each member has and may keep: assignable, still subscribed to; ascending."""
         allowed = {
             (member, place) for place in self.places for member in self.subscribers[place[0]]
         }
@@ -188,7 +188,8 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
         for partition, value in values.items():
             if not _is_number(value):
                 raise InputError(
-                    f"{where} has the {key} {value!r} in partition {partition}: give a number from 0 on, and "
+                    f"{where} has the {key} {value!r} in partition {partition}: "
+                    f"give a number of at least 0, and "
                     f"leave the partition out when it is not known"
                 )
     return Topic(
@@ -208,13 +209,14 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
     where = f"member {given.get('id')!r}"
     _require_keys(where, given, _MEMBER_KEYS, {"id", "subscribed"})
     if isinstance(given["subscribed"], str) or not isinstance(given["id"], str):
-        raise InputError(f"{where}: its id must be a text and 'subscribed' a list of topic names")
+        raise InputError(f"{where}: its id must be a string and 'subscribed' a list of topic names")
     current: dict[str, tuple[int, ...]] = {}
     for topic, held in (given.get("current") or {}).items():
         partitions = list(held)
         if topic not in topics:
             raise InputError(
-                f"{where} currently has partitions of {topic!r}, which is not among the topics: add it, with its id "
+                f"{where} currently has partitions of {topic!r}, "
+                f"which is not among the topics: add it, with its id "
                 f"and 'partitions': None when it was deleted"
             )
         # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the
@@ -243,7 +245,8 @@ def _partitions(where: str, key: str, given: Collection[int], numbers: range) ->
     ]
     if wrong:
         raise InputError(
-            f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are numbered from 0: correct it, "
+            f"{where} has {wrong[0]!r} in {key!r}, "
+            f"but its {len(numbers)} partitions are numbered from 0: correct it, "
             f"or the number of partitions"
         )
     return tuple(sorted({int(partition) for partition in given}))
@@ -272,7 +275,7 @@ def _require_keys(where: str, given: Mapping[str, Any], known: set[str], needed:
 def _require_distinct(what: str, values: list[Any]) -> None:
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise InputError(f"the {what} {twice!r} stands there twice: leave one of them out")
+        raise InputError(f"duplicate {what} {twice!r}: leave one of them out")
 
 
 def _is_number(value: Any, whole: bool = False) -> bool:

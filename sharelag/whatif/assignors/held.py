@@ -1,4 +1,4 @@
-"""Members, subscriptions and target assignments as the group coordinator holds them: in sets whose order decides.
+"""Members, subscriptions and target assignments in the order of the coordinator's hash sets.
 
 The shapes are those of ``TargetAssignmentBuilder``, ``ShareGroupMember``, ``TopicIds`` and
 ``Assignment.fromRecord``.

@@ -73,7 +73,7 @@ class JavaMap(Generic[K, V]):
         return self._values[key]
 
     def __iter__(self) -> Iterator[K]:
-        """The keys as they are now: what is removed meanwhile still comes, as with Java's own iterator."""
+        """The keys as they are now; as in Java, a key removed meanwhile still comes."""
         return iter([node.key for bin_ in self._bins for node in bin_])
 
     def get(self, key: K) -> V | None:
@@ -102,7 +102,7 @@ class JavaMap(Generic[K, V]):
         self._values[key] = value
 
     def setdefault(self, key: K, make: Callable[[], V]) -> V:
-        """``computeIfAbsent``: a new key goes before the head of its bin, and the table grows one call late."""
+        """``computeIfAbsent``: a new key goes first in its bin; the table grows a call late."""
         if len(self._values) > self._threshold:
             self._resize()
         if key not in self._values:
@@ -119,7 +119,7 @@ class JavaMap(Generic[K, V]):
         return self._values[key]
 
     def remove(self, key: K, by_iterator: bool = False) -> bool:
-        """Remove a key, if it is there. An iterator's ``remove`` leaves the root of a tree where it stands."""
+        """Remove a key, if it is there. An iterator's ``remove`` leaves a tree's root in place."""
         if key not in self._values:
             return False
         del self._values[key]

@@ -14,7 +14,7 @@ K = TypeVar("K")
 
 
 class Node(Generic[K]):
-    """A key in a bin, with its hash (32 bits, signed), and its place in the tree if there is one."""
+    """A key in a bin, its hash (32 bits, signed), and its place in the tree if there is one."""
 
     __slots__ = ("hash", "key", "left", "parent", "red", "right")
 
@@ -62,7 +62,7 @@ class TreeBin(Generic[K]):
         self._root_to_front()
 
     def remove(self, key: K, hash_: int, movable: bool) -> bool:
-        """Remove a key that is there; True when the bin is then too small for a tree and becomes a list."""
+        """Remove a key; True when the bin becomes too small for a tree and turns into a list."""
         root = self._root
         # Java judges by the shape before the removal.
         small = root is None or root.right is None or root.left is None or root.left.left is None
@@ -88,7 +88,7 @@ class TreeBin(Generic[K]):
         return node
 
     def _insert(self, node: Node[K]) -> Node[K] | None:
-        """Put a node into the tree and return the node under which it came, before the tree is mended."""
+        """Insert a node and return its parent, before the tree is rebalanced."""
         parent, at = None, self._root
         while at is not None:
             parent, at = at, at.right if at.sends_right(node.key, node.hash) else at.left
@@ -137,7 +137,7 @@ class TreeBin(Generic[K]):
         self._replace(node, None)
 
     def _swap_with_successor(self, node: Node[K]) -> Node[K]:
-        """Let a node and the next one to its right change places and colours; the list knows them by identity."""
+        """Swap a node with its successor, places and colours; the list knows them by identity."""
         after = node.right
         while after is not None and after.left is not None:
             after = after.left

@@ -1,8 +1,9 @@
-"""An assignor that follows the lag without moving members all the time: a proposal for KIP-1226's future work.
+"""An assignor that follows the lag with few moves: a proposal for KIP-1226's future work.
 
 A partition *weighs* what is to be done in it soon, and its members share that equally:
 
-    weight = lag + horizon * rate + 1            load of a member = sum over its partitions of weight / members
+    weight = lag + horizon * rate + 1
+    load of a member = sum over its partitions of weight / members
 
 The loads of all members add up to the weights of all partitions, so making the largest load small
 makes the loads even, and the time until everything is drained short.
@@ -33,7 +34,7 @@ def lag_aware_sticky(
     extra: int = 1,
     sharing: int = 2,
 ) -> Assignment:
-    """Keep what there is, serve all by two, and even the loads out by changes that are each worth it.
+    """Keep what there is, serve all by two, and even the loads by changes that pay off.
 
     1. *Keep* every pair that is still allowed.
     2. *Cover*: the heaviest place with fewer than ``sharing`` members first, by the subscribers
@@ -143,7 +144,7 @@ class _Loads:
         self._subscribers = {topic: frozenset(ids) for topic, ids in group.subscribers.items()}
 
     def may(self, member: str, place: Place) -> bool:
-        """Whether a member could take a place that it does not have; `Pairs.allowed` would search the subscribers."""
+        """Whether a member may take a place it does not have, without searching subscribers."""
         return member in self._subscribers[place[0]] and member not in self.pairs.members_of[place]
 
     def each(self, place: Place) -> float:
@@ -151,7 +152,7 @@ class _Loads:
         return self.weights[place] / len(self.pairs.members_of[place])
 
     def apply(self, change: _Change) -> None:
-        """Make a change. Loads are summed anew, in order, so that they depend on the pairs alone."""
+        """Make a change. Loads are summed anew, in order, to depend on the pairs alone."""
         places = _places(change)
         touched = set().union(*(self.pairs.members_of[place] for place in places))
         if change.drop is not None:
@@ -161,7 +162,7 @@ class _Loads:
             self.load[member] = self._sum(member)
 
     def after(self, change: _Change) -> dict[str, float]:
-        """The loads of those whom a change touches, if it were made."""
+        """The loads of the members that a change touches, if it were made."""
         loads: dict[str, float] = {}
         for place in _places(change):
             old = self.pairs.members_of[place]
@@ -186,7 +187,7 @@ _Candidates = Callable[[_Loads, str, Sequence[str], _Bounds], Iterator[_Change]]
 
 
 def _places(change: _Change) -> list[Place]:
-    """The places that a change is about, in an order of which the last digits of sums may depend."""
+    """The places of a change, in a fixed order, since the last digits of sums depend on it."""
     return sorted({place for _, place in (change.add, change.drop or change.add)})
 
 
@@ -208,7 +209,7 @@ def _cover(draft: _Loads, sharing: int) -> None:
 
 
 def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:
-    """Make changes that help, at most so many."""
+    """Make changes that help, up to a limit."""
     # Who could not be relieved is not tried again in this call, or a large group would take long.
     hopeful, made = set(draft.load), 0
     while hopeful and (budget is None or made < budget):
@@ -289,7 +290,7 @@ def _spared(
         member = next((member for member in members if draft.may(member, place)), None)
         if member is not None:
             each = draft.each(left)
-            # The last is the heaviest of those who stay, unless nobody lighter may go.
+            # The last is the heaviest of those that stay, unless no lighter one may go.
             stays = draft.load[members[-1]] + each / (len(members) - 1)
             found = (max(draft.load[member] - each + share, stays), member, left)
             if best is None or found < best:

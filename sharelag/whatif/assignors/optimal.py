@@ -9,7 +9,9 @@ that it gives to a place. Then
 is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a
 place:
 
-    x whole, y <= x      sum of x over the members of a place >= 1      sum of x over the places of a member <= limit
+    x whole, y <= x
+    sum of x over the members of a place >= 1
+    sum of x over the places of a member <= limit
 
 Members divide their time freely here, so no group can do better.
 """
@@ -76,7 +78,7 @@ def optimum(
     gap: float = 0.01,
     nodes: int = 500,
 ) -> Optimum:
-    """Search for the assignment after which everything is drained soonest (by HiGHS, through SciPy).
+    """Search for the assignment that drains everything soonest (by HiGHS, through SciPy).
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def optimum(
     gap : float
         With a limit, the search may stop this near to the bound (a part of it).
     nodes : int
-        With a limit, the search stops after so many nodes; not after a time, so that answers can be
+        With a limit, the search stops after this many nodes; not after a time, so that answers can be
         repeated.
 
     Raises
@@ -107,7 +109,8 @@ def optimum(
     rates = service_rates(group, service_rate)
     if partitions_per_member is not None and partitions_per_member < 1:
         raise InputError(
-            f"a limit of {partitions_per_member} partitions a member leaves all unserved: give 1 or more"
+            f"a limit of {partitions_per_member} partitions a member leaves all unserved: "
+            f"give 1 or more"
         )
     if not group.places:
         return Optimum(Pairs(group).assignment(), 0.0, 0.0, 1.0)
@@ -127,7 +130,8 @@ def optimum(
         found = model.solve(model.rate, nothing, model.total_rate / arriving, gap, nodes)
     if found is None:
         raise AssignorError(
-            f"no assignment serves every partition with at most {partitions_per_member} partitions a member and "
+            f"no assignment serves every partition "
+            f"with at most {partitions_per_member} partitions a member and "
             f"{moves} moves (None: any number): raise them"
         )
     return Optimum(
@@ -180,7 +184,9 @@ class _Model:
         gap: float,
         nodes: int,
     ) -> _Found | None:
-        """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor; None if there is none.
+        """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor.
+
+        None if there is none.
 
         Columns: ``x`` of every option, then ``y`` of every option, then that part.
         """
@@ -264,7 +270,7 @@ class _Model:
         yield from (_Actor(tuple(ids), rate) for (_, rate), ids in alike.items())
 
     def _added(self) -> list[int]:
-        """Options that nobody has now."""
+        """Options that no member has now."""
         return [
             at
             for at, (number, place) in enumerate(self.options)
@@ -272,7 +278,7 @@ class _Model:
         ]
 
     def _laid_out(self, times: Any) -> Pairs:
-        """Lay the times of the places end to end and cut them into members (McNaughton): few pairs, no time lost."""
+        """Lay the places' times end to end and cut them into members (McNaughton): few pairs."""
         pairs = Pairs(self.group)
         for number, actor in enumerate(self.actors):
             now = 0.0
@@ -298,7 +304,7 @@ class _Model:
                     pairs.add(actor.ids[0], place)
                 continue
             left = list(actor.ids)
-            for keep in (True, False):  # who is there already stays, if there is a seat
+            for keep in (True, False):  # members that have it keep it, if there is room
                 for place in seats:
                     fitting = [
                         member for member in left if not keep or place in self.group.current[member]
@@ -311,7 +317,7 @@ class _Model:
 
 
 def _employed(pairs: Pairs, model: _Model) -> Assignment:
-    """Let members that the optimum does not need join where most is to be done, as far as moves are left."""
+    """Let spare members join where most is to be done, as far as moves are left."""
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():
         if model.moves is None or used < model.moves:
@@ -329,7 +335,8 @@ def _scipy() -> tuple[Any, Any]:
         from scipy import optimize, sparse
     except ModuleNotFoundError:
         raise SetupError(
-            "the assignor 'optimal' needs SciPy, which is not installed here: pip install 'scipy>=1.15', "
+            "the assignor 'optimal' needs SciPy, which is not installed here: "
+            "pip install 'scipy>=1.15', "
             "or choose another assignor"
         ) from None
     return optimize, sparse

@@ -1,4 +1,4 @@
-"""Who has what while an assignment is being made: pairs of member and place, looked up from either side.
+"""Pairs of member and place while an assignment is being made, looked up from either side.
 
 The assignors of our own start from `Pairs.kept` and change it; `as_assignment` turns the pairs into
 the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the same
@@ -89,13 +89,16 @@ def cover(pairs: Pairs) -> None:
 
 
 def join_fewest(pairs: Pairs) -> None:
-    """Let each idle member join the place with the fewest members; nobody loses anything."""
+    """Let each idle member join the place with the fewest members; no member loses any."""
     for member in pairs.idle():
         pairs.add(member, min(pairs.open_to(member), key=lambda place: (pairs.count(place), place)))
 
 
 def even_loads(pairs: Pairs) -> None:
-    """Move places from members to others with at least two fewer. Ends: the sum of squared loads falls each time."""
+    """Move places from members to others with at least two fewer.
+
+    This ends: the sum of squared loads falls each time.
+    """
     while True:
         by_load = sorted(pairs.places_of, key=lambda member: (pairs.load(member), member))
         for heavy in reversed(by_load):

@@ -8,7 +8,7 @@ from sharelag.whatif.assignors.pairs import Pairs
 
 
 def rack_aware(group: Group) -> Assignment:
-    """Start from `balanced` and exchange places between members while more pairs come to lie in one rack.
+    """Start from `balanced` and swap places between members while more pairs share a rack.
 
     A pair matches when a replica of the partition is in the member's rack. A member without a rack
     matches nothing.

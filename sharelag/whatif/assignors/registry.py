@@ -46,12 +46,12 @@ def find_assignor(name: str) -> Assignor:
     Raises
     ------
     InputError
-        There is none of that name, or that of an installed package cannot be used.
+        The name is unknown, or the assignor of an installed package cannot be used.
     """
     function = known_assignor(name)
     if function is None:
         raise InputError(
-            f"there is no assignor {name!r}: choose one of {', '.join(assignor_names())}, "
+            f"unknown assignor {name!r}: choose one of {', '.join(assignor_names())}, "
             f"or register it"
         )
     return function

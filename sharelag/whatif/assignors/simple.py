@@ -1,4 +1,4 @@
-"""Kafka's own assignor ``simple``: the same answers as ``SimpleAssignor`` of Kafka 4.3.1, order included.
+"""Kafka's own assignor ``simple``: as ``SimpleAssignor`` of Kafka 4.3.1, order included.
 
 When all members subscribe to the same names, all topics are assigned together; otherwise each topic
 for itself, among its subscribers. With M members and P partitions, every partition is to have
@@ -44,18 +44,18 @@ def simple(group: Group) -> Assignment:
 
     Notes
     -----
-    What is odd about it, all of it checked against the class itself:
+    Its oddities, all checked against the class itself:
 
     1. Heterogeneous: a topic to which nobody subscribes any more stays in the target assignment of
-       whoever had it. (Its members do not see it: the current assignment is filtered.)
-    2. A partition that somebody has keeps its place when it is not assignable any more, and counts
+       the members that had it. (Its members do not see it: the current assignment is filtered.)
+    2. A partition that a member has keeps its place when it is not assignable any more, and counts
        towards the member's share. It may even be given to further members. So another partition can
        stay without any.
     3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its
        next member: the class throws ``NoSuchElementException``, and the heartbeat that asked for
        the assignment fails.
     4. A member can end up with a topic of which it has no partition. Kafka writes it so.
-    5. With no more members than partitions nobody shares: sharing is 1. Only with spare members
+    5. With no more members than partitions sharing is 1. Only with spare members
        does a partition get several, and then every one up to ``ceil(M / P)``, however much or
        little there is to do in it.
     6. Step 3 meets each partition once, and forgets who got it in this very step: the same member
@@ -109,7 +109,7 @@ class _Draft:
         for member, partitions in enumerate(self.old):
             kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in topics)
             others = [topic for topic in partitions if topic not in topics]
-            if others or 0 < kept >= want[member]:  # so early does Kafka copy who has enough
+            if others or 0 < kept >= want[member]:  # Kafka copies members with enough this early
                 for topic in others:
                     self.writable(member).remove(topic)
                 self.writable(member)
@@ -123,7 +123,7 @@ class _Draft:
 
 
 class _Share:
-    """Some partitions shared among some members: all of a homogeneous group, or one topic and its subscribers."""
+    """Partitions shared among members: a homogeneous group, or one topic's subscribers."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Share:
         )
 
     def settle(self, topics: list[str]) -> None:
-        """Take from who has too much, then give to who has too little."""
+        """Take from members with too many, then give to members with too few."""
         self._note(topics)
         self._revoke_from_overfilled()
         self._revoke_oversharing()
@@ -200,9 +200,12 @@ class _Share:
                     member = next(turn, None)
                     if member is None:
                         raise AssignorError(
-                            f"Kafka's assignor fails for this group (NoSuchElementException): partition {place[1]} of "
-                            f"{place[0]!r} lacks {missing} members and nobody may take more, because partitions that "
-                            f"are not assignable any more take up their share. Take those out of 'current'"
+                            f"Kafka's assignor fails for this group "
+                            f"(NoSuchElementException): partition {place[1]} of "
+                            f"{place[0]!r} lacks {missing} members and nobody may take more, "
+                            f"because partitions that "
+                            f"are not assignable any more take up their share. "
+                            f"Take those out of 'current'"
                         )
                 if member not in members:
                     theirs = self._draft.writable(member)

@@ -1,4 +1,4 @@
-"""The ``simple`` assignor of Kafka 4.1, when share groups were a preview: another algorithm, which hashes.
+"""The ``simple`` assignor of Kafka 4.1, the preview of share groups: an algorithm that hashes.
 
 Every member first gets the one partition that its id's hash points at; then people keep what they
 had, and what nobody has is dealt out in turn. Order included, as in 4.1.1.
@@ -45,8 +45,8 @@ def simple_4_1(group: Group) -> Assignment:
 
     Notes
     -----
-    What is odd about it: balance is left to chance, as the ids' hashes decide; a partition that is
-    hashed to is taken from whoever had it; one that is not assignable any more stays with its
+    Its oddities: balance is left to chance, as the ids' hashes decide; a partition that is
+    hashed to is taken from the member that had it; one that is not assignable any more stays with its
     members; and in a heterogeneous group a partition whose members have all unsubscribed is dealt
     out to nobody.
     """
@@ -132,7 +132,7 @@ def _merge(held: Held, assigned: _Members, final: _Places) -> set[Place]:
 
 
 def _deal_with_limit(held: Held, places: list[Place], final: _Places, most: int) -> None:
-    """Deal out in turn; who has more than ``most`` is left out from then on (so one more than that is possible)."""
+    """Deal out in turn; a member with more than ``most`` gets no further ones."""
     members = list(held.members)
     turn = 0
     for place in places:
@@ -141,8 +141,10 @@ def _deal_with_limit(held: Held, places: list[Place], final: _Places, most: int)
                 turn = 0
                 if not members:
                     raise AssignorError(
-                        f"Kafka 4.1's assignor fails for this group (inconsistent number of member ids): nobody may "
-                        f"take partition {place[1]} of {place[0]!r}. Compare with 'simple', the assignor since 4.2"
+                        f"Kafka 4.1's assignor fails for this group "
+                        f"(inconsistent number of member ids): nobody may "
+                        f"take partition {place[1]} of {place[0]!r}. "
+                        f"Compare with 'simple', the assignor since 4.2"
                     )
             theirs = final.setdefault(members[turn], lambda: JavaSet(held.place_hash))
             if len(theirs) <= most:

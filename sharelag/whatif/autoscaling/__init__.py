@@ -1,1 +1,1 @@
-"""What autoscalers do, step by step: see `sharelag.whatif.autoscale` for the values that describe them."""
+"""What autoscalers do, step by step; `sharelag.whatif.autoscale` has the values."""

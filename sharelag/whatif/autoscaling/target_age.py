@@ -1,4 +1,4 @@
-"""The members that keep records from getting too old; see `sharelag.whatif.autoscale.TargetAge` for the formula."""
+"""The members that keep records from getting too old (`sharelag.whatif.autoscale.TargetAge`)."""
 
 from __future__ import annotations
 

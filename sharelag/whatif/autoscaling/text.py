@@ -31,7 +31,7 @@ def autoscaler_of(text: str) -> Autoscaler:
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise InputError(
-            f"{kind!r} is no autoscaler: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}"
+            f"unknown autoscaler {kind!r}: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}"
         )
     if kind == "fixed":
         return Fixed(_count(kind, "members", rest))
@@ -99,7 +99,7 @@ def _made(kind: str, values: Mapping[str, Any]) -> Autoscaler:
 def _count(kind: str, name: str, value: str) -> int:
     if not value.isascii() or not value.isdecimal():
         raise InputError(
-            f"{kind}: {name} is {value!r}: give a whole number from 0 on, such as {_EXAMPLE}"
+            f"{kind}: {name} is {value!r}: give a whole number of at least 0, such as {_EXAMPLE}"
         )
     return int(value)
 
@@ -107,7 +107,7 @@ def _count(kind: str, name: str, value: str) -> int:
 def _some(kind: str, name: str, value: str) -> int:
     if not (count := _count(kind, name, value)):
         raise InputError(
-            f"{kind}: {name} is {value!r}: give a whole number from 1 on, such as {_EXAMPLE}"
+            f"{kind}: {name} is {value!r}: give a whole number of at least 1, such as {_EXAMPLE}"
         )
     return count
 
@@ -119,7 +119,7 @@ def _part(kind: str, name: str, value: str) -> float:
         number = -1.0
     if not 0 <= number < float("inf"):
         raise InputError(
-            f"{kind}: {name} is {value!r}: give a number from 0 on, such as {_EXAMPLE}"
+            f"{kind}: {name} is {value!r}: give a number of at least 0, such as {_EXAMPLE}"
         )
     return number
 

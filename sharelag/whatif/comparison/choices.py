@@ -47,7 +47,7 @@ def variants(
     assignors : iterable of str
         Some of `sharelag.whatif.assignor_names`.
     members : iterable of int
-        Numbers of members; accidents of single members are left out then (`Scenario.with_members`).
+        Numbers of members; faults of single members are left out then (`Scenario.with_members`).
     settings : mapping of str to Settings or mapping
         By a label of your choice: all settings, or only those that are other than in the scenario
         by Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``.
@@ -67,7 +67,8 @@ def variants(
     if not isinstance(settings, Mapping):
         if list(settings):
             raise InputError(
-                "settings are given by label: {'short locks': {'share.record.lock.duration.ms': 15000}}"
+                "settings are given by label: "
+                "{'short locks': {'share.record.lock.duration.ms': 15000}}"
             )
         settings = {}
     for name in (assignors := list(assignors)):

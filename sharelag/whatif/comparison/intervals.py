@@ -49,7 +49,7 @@ def mean_interval(values: Floats, level: float) -> Interval:
         return Interval(mean)
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
         return Interval(mean, mean, mean)
-    from scipy import stats  # takes a second to load, which nobody else should wait for
+    from scipy import stats  # takes a second to load, and only this needs it
 
     low, high = stats.t.interval(level, len(values) - 1, loc=mean, scale=stats.sem(values))
     return Interval(mean, float(low), float(high))
@@ -59,7 +59,7 @@ def difference_interval(differences: Floats, level: float) -> Interval:
     """The same of paired differences.
 
     Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
-    anything after two runs: then an exact sign test has to say that the difference is no luck.
+    anything after two runs: then an exact sign test has to rule out luck.
     """
     found = mean_interval(differences, level)
     if found.mean and found.low == found.high and not _is_signed(differences, level):
@@ -81,12 +81,15 @@ def one_sided_interval(values: Floats, confidence: float) -> Interval:
 
 
 def fewest_equal(level: float) -> int:
-    """From how many runs on it is no luck that all of them are on one side (two-sided exact sign test)."""
+    """How many runs, all on one side, cannot be luck (two-sided exact sign test)."""
     return 1 + ceil(-log2(1 - level))
 
 
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
-    """The geometric mean of paired ratios, by Student's t on their logarithms; nothing where one is not above 0."""
+    """The geometric mean of paired ratios, by Student's t on their logarithms.
+
+    Nothing where one is not above 0.
+    """
     if not ((values > 0) & (others > 0)).all():  # NaN is not, either
         return Interval()
     found = difference_interval(np.log(values) - np.log(others), level)
@@ -94,7 +97,9 @@ def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
 
 
 def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
-    """Whether the first are better than the second, pair by pair; None: it cannot be said, or neither direction is.
+    """Whether the first are better than the second, pair by pair.
+
+    None: the values do not say so, or neither direction is better.
 
     Parameters
     ----------
@@ -124,7 +129,7 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
 
 
 def median(values: Floats, measure: Measure) -> float | None:
-    """The middle value, which is known although some are beyond the run's end, as long as they are fewer than half."""
+    """The median; known as long as fewer than half of the values are beyond the run's end."""
     if measure.censored:
         values = np.nan_to_num(values, nan=np.inf)
     middle = float(np.median(values)) if len(values) else np.nan
@@ -132,7 +137,7 @@ def median(values: Floats, measure: Measure) -> float | None:
 
 
 def _is_signed(differences: Floats, level: float) -> bool:
-    """Whether so many pairs of one sign are no luck (two-sided exact sign test)."""
+    """Whether the sign of the pairs is significant (two-sided exact sign test)."""
     from scipy import stats
 
     more, less = int(np.sum(differences > 0)), int(np.sum(differences < 0))

@@ -1,4 +1,4 @@
-"""Estimate the work of a simulation before it begins, so that nobody waits for what does not end."""
+"""Estimate the work of a simulation before it begins, so that endless ones are refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs of a sweep that is not finished: a folder with a Parquet file each, so that nothing is lost.
 
-runs/<id>.parquet     one run, written by whoever made it
+runs/<id>.parquet     one run, written by the process that made it
 sweep.parquet         all of the last sweep, when it has ended
 """
 
@@ -22,7 +22,9 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 
 
 def folder(out: str | Path) -> str:
-    """Make the folder; the answer means the same to every process, as addresses such as ``s3://...`` do already.
+    """Make the folder, and give an address that means the same to every process.
+
+    Addresses such as ``s3://...`` do already.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def save_all(out: str, runs: pa.Table) -> None:
 
 
 def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Those of some runs that are there. A file that is broken or of other columns is as if it were not there."""
+    """Load the runs that are there; broken files and those of other columns are ignored."""
     system, base = _opened(out)
     for info in system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}")):
         id_ = info.base_name.removesuffix(_END)
@@ -66,7 +68,7 @@ def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
 
 
 def _write(out: str, name: str, table: pa.Table) -> None:
-    """Write under another name first: who is killed leaves no half of a file, and two who write do not mix."""
+    """Write under another name first, so that no half file is left and writers do not mix."""
     system, base = _opened(out)
     path = f"{base}/{name}"
     aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
@@ -88,5 +90,6 @@ def _opened(out: str) -> tuple[fs.FileSystem, str]:
 
 def _refused(out: str, error: Exception) -> InputError:
     return InputError(
-        f"runs cannot be kept in {out!r} ({error}): give a folder that can be written to, or its address"
+        f"runs cannot be kept in {out!r} ({error}): "
+        f"give a folder that can be written to, or its address"
     )

@@ -1,4 +1,4 @@
-"""A consumer of a consumer group: it fetches ahead, works on what a poll returns, and commits at times.
+"""A consumer of a consumer group: it fetches ahead, processes polls, and commits at intervals.
 
 As the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``: heartbeats go on while
 it works, and partitions are given up and taken within a poll.
@@ -114,7 +114,7 @@ class Consumer(Life):
         self._fetcher.seek([place for place in places if place in self.places])
 
     def _overslept_poll(self, polls: int) -> None:
-        """``max.poll.interval.ms`` is over: it leaves the group, and joins again with the next poll."""
+        """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
         if self.ended is None and polls == self.polls and self._batch is not None:
             self._overslept = True
             self._fall_out()
@@ -174,7 +174,7 @@ class Consumer(Life):
             counts[_RELEASED] += retries
             world.tally.given_back += retries
             partition.delivered = max(partition.delivered, last + 1)
-        self._meet_accidents(batch.duration)
+        self._draw_accidents(batch.duration)
         longest = world.settings.max_poll_interval_ms * MS
         if batch.duration > longest:
             self._clock.after(longest, self._overslept_poll, self.polls)

@@ -1,7 +1,7 @@
 """Members of a consumer group, and who may have which partition now.
 
-The group coordinator of KIP-848 (``group.protocol=consumer``): members are told their part of the
-target assignment with their own heartbeats, and get a partition when whoever had it has given it
+The group coordinator of KIP-848 (``group.protocol=consumer``): members get their part of the
+target assignment with their own heartbeats, and get a partition when its former owner has given it
 up.
 """
 

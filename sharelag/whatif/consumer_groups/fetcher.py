@@ -1,4 +1,4 @@
-"""Fetches of a consumer: it asks each broker for what it has nothing left of, while it works on the rest.
+"""Fetches of a consumer: it asks brokers for what it has run out of, while it processes the rest.
 
 As ``FetchRequestManager`` and ``FetchCollector`` of the Java client.
 """
@@ -63,7 +63,7 @@ class Fetcher:
         self._closed = True
 
     def collect(self, room: int) -> list[Returned]:
-        """The records that a poll returns, so many at most: of the partition that came first, then of the next one."""
+        """The records that a poll returns, at most ``room``, partition by partition."""
         returned = []
         for place in list(self._buffered):
             if not room:
@@ -78,7 +78,7 @@ class Fetcher:
         return returned
 
     def fetch(self) -> None:
-        """Ask each broker for the partitions of which nothing is left here; one request at a time each."""
+        """Ask each broker for the partitions without records here, one request at a time."""
         if self._closed:
             return
         wanted: dict[int, dict[int, int]] = {}

@@ -18,7 +18,7 @@ class Partition:
     Attributes
     ----------
     committed
-        The committed offset; None: there is none yet.
+        The committed offset; None before the first commit.
     done
         All before it is done, in order; a redelivery does not take it back.
     delivered
@@ -45,7 +45,7 @@ class Partition:
         )
 
     def idle(self, first: int, last: int) -> list[int]:
-        """The offsets ``first..last`` that are no work: without a record, aborted, or done before."""
+        """The offsets ``first..last`` without work: no record, aborted, or done before."""
         found = set(self.log.gaps(first, last))
         found.update(offset for offset in self.without if first <= offset <= last)
         if self.log.aborted:
@@ -59,7 +59,7 @@ class Partition:
         return sorted(found)
 
     def finish(self, last: int, archived: Sequence[int], now: int, tally: Tally) -> int:
-        """All up to an offset is done; gives how many records were so for the first time, archived ones not counted."""
+        """All up to an offset is done; returns how many newly are, archived ones left out."""
         first = self.done
         if last < first:
             return 0

@@ -53,12 +53,12 @@ class ConsumerGroupResult(Shown):
         return presented.run(self.summary, self.seed)
 
     def finished(self) -> pa.Table:
-        """What was finished and when, as `sharelag.whatif.simulation.tables.FINISHED`, in the order of time."""
+        """What was finished and when, in the order of time (`tables.FINISHED`)."""
         return tables.finished(self._tally, self.scenario)
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries: the records may have been worked on twice. Retries in place are none."""
+        """Redeliveries: the records may have been processed twice. Retries in place do not count."""
         return tables.duplicates(self._tally)
 
 

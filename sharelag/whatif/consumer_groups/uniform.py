@@ -11,7 +11,7 @@ def uniform(
     """Even numbers of partitions, with as few moves as that takes.
 
     As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
-    one at most where all members subscribe to the same, and who has a partition keeps it where that
+    one at most where all members subscribe to the same, and members keep their partitions where that
     is even. Which of several even assignments it is may be another one than Kafka's, which goes by
     the order of a hash map.
 
@@ -51,7 +51,7 @@ def uniform(
 def _move(
     members: list[str], subscribed: Mapping[str, frozenset[int]], given: Mapping[str, set[int]]
 ) -> tuple[int, str, str] | None:
-    """A partition of somebody who has at least two more than another one who may get it."""
+    """A partition of a member with at least two more than another member that may get it."""
     for source in sorted(members, key=lambda member: -len(given[member])):
         for target in sorted(members, key=lambda member: len(given[member])):
             if len(given[source]) - len(given[target]) < 2:

@@ -1,4 +1,4 @@
-"""What an autoscaler sees of a consumer group: lag by committed offsets, as KEDA's Kafka scaler has it."""
+"""What an autoscaler sees of a consumer group: lag by committed offsets, as KEDA has it."""
 
 from __future__ import annotations
 

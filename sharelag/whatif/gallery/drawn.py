@@ -26,7 +26,7 @@ Four families add one difficulty each, a fifth mixes two to four of them:
   subscribe to some, partitions with 2 to 5 times the work a record, racks. The first member
   subscribes to all.
 * ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to
-  60 s or for ever; records are released now and then, are poison, or get stuck until their locks
+  60 s or indefinitely; records are released now and then, are poison, or get stuck until their locks
   run out; leaders change.
 
 The load counts what is drawn: members that are slower, and bursts, make no group busier than the
@@ -85,7 +85,10 @@ def drawn(seed: int) -> Scenario:
         if name in added:
             scenario = add(scenario, chance)
     partitions = sum(topic.partitions for topic in scenario.topics)
-    about = f"{len(scenario.members)} members, {partitions} partitions; {', '.join(sorted(added))}; drawn by chance"
+    about = (
+        f"{len(scenario.members)} members, {partitions} partitions; "
+        f"{', '.join(sorted(added))}; drawn by chance"
+    )
     return replace(scenario, name=f"{family}-{seed}", about=about)
 
 
@@ -122,7 +125,7 @@ def _plain(chance: np.random.Generator) -> Scenario:
 
 
 def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
-    """Members differ in speed, in what they subscribe to and in racks; partitions in the work of their records."""
+    """Members differ in speed, subscriptions and racks; partitions in the work of records."""
     (whole,), (producer,) = scenario.topics, scenario.producers
     counts = _parts(chance, whole.partitions)
     costly = _between(chance, 2, 5) if chance.random() < 0.5 else 1.0

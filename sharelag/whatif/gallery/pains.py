@@ -21,7 +21,8 @@ def window_full() -> Scenario:
     """One record is never acknowledged, and holds all beyond the window."""
     return Scenario(
         name="window-full",
-        about="One record is stuck with a slow member; the window fills up behind it and new records wait.",
+        about="One record is stuck with a slow member; "
+        "the window fills up behind it and new records wait.",
         topics=(Topic("orders", 1, backlog=5000, batch_records=10),),
         members=(Member(count=3, service=Service(1), max_poll_records=50),),
         poison=(Poison("orders", 0, 5, "silent", 3),),
@@ -31,10 +32,11 @@ def window_full() -> Scenario:
 
 
 def crash_loop() -> Scenario:
-    """A record kills whoever gets it, and takes its neighbours along."""
+    """A record crashes every member that gets it, and takes its batch along."""
     return Scenario(
         name="crash-loop",
-        about="One record crashes its member: with each crash the whole batch has one delivery less.",
+        about="One record crashes its member: "
+        "with each crash the whole batch has one delivery less.",
         topics=(Topic("orders", 2, backlog=2000, batch_records=50),),
         members=(Member(count=2, service=Service(2), behaviour=Behaviour(restart_ms=1000)),),
         poison=(Poison("orders", 0, 120, "crash"),),
@@ -46,7 +48,8 @@ def slow_work() -> Scenario:
     """Work takes longer than the locks last."""
     return Scenario(
         name="slow-work",
-        about="500 records at 100 ms each take longer than their locks: the work is done, refused, and done again.",
+        about="500 records at 100 ms each take longer than their locks: "
+        "the work is done, refused, and done again.",
         topics=(Topic("orders", 2, backlog=2000, batch_records=100),),
         members=(Member(count=4, service=Service(100, "lognormal", 0.5)),),
         duration_ms=600_000,
@@ -57,7 +60,8 @@ def uneven() -> Scenario:
     """Counts are even, lag is not."""
     return Scenario(
         name="uneven",
-        about="One of eight partitions gets half of the records: an assignor that evens out counts does not see it.",
+        about="One of eight partitions gets half of the records: "
+        "an assignor that evens out counts does not see it.",
         topics=(Topic("orders", 8),),
         members=(Member(count=8, service=Service(8, "exponential"), max_poll_records=50),),
         producers=(Producer("orders", 400, batch_records=5, weights=(7, 1, 1, 1, 1, 1, 1, 1)),),
@@ -70,7 +74,8 @@ def burst() -> Scenario:
     """Ten times the records for a minute."""
     return Scenario(
         name="burst",
-        about="For a minute ten times as many records come as members can take: how long does it last after that?",
+        about="For a minute ten times as many records come as members can take: "
+        "how long does it last after that?",
         topics=(Topic("orders", 4),),
         members=(Member(count=8, service=Service(10, "exponential"), max_poll_records=50),),
         producers=(
@@ -95,7 +100,8 @@ def retention_loss() -> Scenario:
     """Records are deleted before they were delivered, and the lag looks better for it."""
     return Scenario(
         name="retention-loss",
-        about="Members are too slow for the retention: deleted records leave the lag like finished ones.",
+        about="Members are too slow for the retention: "
+        "deleted records leave the lag like finished ones.",
         topics=(Topic("orders", 2, retention_ms=60_000, segment_records=500),),
         members=(Member(count=2, service=Service(20), max_poll_records=50),),
         producers=(Producer("orders", 200, batch_records=10),),
@@ -107,7 +113,8 @@ def leader_change() -> Scenario:
     """Another broker leads, and knows only what was written."""
     return Scenario(
         name="leader-change",
-        about="The leader changes while records are acquired: first deliveries are forgotten and count from one again.",
+        about="The leader changes while records are acquired: "
+        "first deliveries are forgotten and count from one again.",
         topics=(Topic("orders", 1, backlog=1000, batch_records=10),),
         members=(Member(count=2, service=Service(10), max_poll_records=50),),
         faults=(Fault(2200, "leader_change", topic="orders"),),

@@ -26,7 +26,8 @@ def walk() -> Scenario:
     log = PartitionStart(110, 100, _window(100), batch_records=10)
     return Scenario(
         name="walk",
-        about="Three members take 100 to 120: one record is released, two locks run out, all are finished in the end.",
+        about="Three members take 100 to 120: one record is released, two locks run out, "
+        "all are finished in the end.",
         topics=(Topic("T1", 1, starts=(log,)),),
         producers=(
             Producer("T1", 10, "steady", 10, begin_ms=3000, end_ms=4000),
@@ -57,7 +58,7 @@ def walk() -> Scenario:
 
 
 def in_flight() -> Scenario:
-    """A window with every state, and nobody there."""
+    """A window with every state, and no members."""
     batches = (
         StateBatch(2, 2, 0, 0),
         StateBatch(3, 3, 0, 2),
@@ -80,7 +81,8 @@ def crash_redelivery() -> Scenario:
     log = PartitionStart(120, 100, _window(100), batch_records=10)
     return Scenario(
         name="crash-redelivery",
-        about="A member takes 100..109 and is not heard of again: another one takes 110..119, and then 100..109.",
+        about="A member takes 100..109 and is not heard of again: "
+        "another one takes 110..119, and then 100..109.",
         topics=(Topic("orders", 1, starts=(log,)),),
         members=(
             Member("c1", max_poll_records=10, service=Service(100)),
@@ -94,7 +96,7 @@ def crash_redelivery() -> Scenario:
 
 
 def delivery_limit() -> Scenario:
-    """One record fails whoever gets it."""
+    """One record fails at every member."""
     return Scenario(
         name="delivery-limit",
         about="One record is released by whoever gets it: the fifth time it is archived.",
@@ -122,7 +124,8 @@ def new_group() -> Scenario:
     """A group that is new to a topic with records, as most are."""
     return Scenario(
         name="new-group",
-        about="A new group begins at the latest record: what was there before is not delivered, and is no lag.",
+        about="A new group begins at the latest record: "
+        "what was there before is not delivered, and is no lag.",
         topics=(Topic("orders", 1, starts=(PartitionStart(100),)),),
         members=(Member(),),
         producers=(Producer("orders", 1, "steady"),),
@@ -148,7 +151,8 @@ def stop_at_error() -> Scenario:
     """The member commits at the first error, and goes on with the rest of the batch."""
     return Scenario(
         name="stop-at-error",
-        about="Of ten records the fifth is rejected: the first five are committed at once, the others stay acquired.",
+        about="Of ten records the fifth is rejected: "
+        "the first five are committed at once, the others stay acquired.",
         topics=(Topic("orders", 1, backlog=10, batch_records=10),),
         members=(Member(service=Service(100), behaviour=Behaviour(commit="error")),),
         poison=(Poison("orders", 0, 4, "reject"),),

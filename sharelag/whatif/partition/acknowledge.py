@@ -62,7 +62,7 @@ def check_held(state: State, member: str, acknowledgements: Sequence[Acknowledge
 
 
 def release_session(state: State, member: str) -> None:
-    """Give back all that a member has acquired (``releaseAcquiredRecords``); see `SharePartition.release_session`."""
+    """Give back all that a member has acquired (``releaseAcquiredRecords``)."""
     transition = Transition(state)
     for batch in list(state.batches):
         if not batch.split and batch.whole.member == member and state.holds_start_offset(batch):
@@ -74,7 +74,7 @@ def release_session(state: State, member: str) -> None:
 
 
 def released(state: State, run: Run) -> Run:
-    """What becomes of an acquired run that is given back: available, or archived when it was the last attempt."""
+    """An acquired run given back: available, or archived after the last attempt."""
     over = run.deliveries >= state.limits.delivery_count_limit or run.last < state.start_offset
     return Run(run.first, run.last, ARCHIVED if over else AVAILABLE, run.deliveries)
 
@@ -99,7 +99,7 @@ class Transition:
             self.state.count_complete(new)
 
     def undo(self) -> None:
-        """Acquired as before, with the same locks; renewed locks and batches that were split stay so."""
+        """Acquired as before, with the same locks; renewed locks and split batches stay so."""
         for batch, runs in reversed(self.changed):
             batch.put(runs)
         self.state.delivery_complete_count = self.complete_before
@@ -119,7 +119,7 @@ class Transition:
 
 
 def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
-    """What the broker checks before a share partition sees it (``KafkaApis.validateAcknowledgementBatches``)."""
+    """Check what the broker checks first (``KafkaApis.validateAcknowledgementBatches``)."""
     before = -1
     for first, last, types in acknowledgements:
         listed = (types,) if isinstance(types, int) else types
@@ -139,7 +139,7 @@ def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
 
 
 def _batches(state: State, acknowledgement: Acknowledgement) -> list[InFlightBatch]:
-    """The batches in flight that an acknowledgement is about (``fetchSubMapForAcknowledgementBatch``)."""
+    """The batches in flight that it is about (``fetchSubMapForAcknowledgementBatch``)."""
     first, last, _ = acknowledgement
     at = state.floor(first)
     if at < 0 and first < state.start_offset:
@@ -151,7 +151,8 @@ def _batches(state: State, acknowledgement: Acknowledgement) -> list[InFlightBat
     batches = state.between(state.firsts[at], last)
     if batches[-1].last < last:
         raise InvalidAcknowledgementError(
-            f"{first}..{last} goes past {batches[-1].last}, the last acquired offset; acknowledge what was delivered"
+            f"{first}..{last} goes past {batches[-1].last}, the last acquired offset; "
+            f"acknowledge what was delivered"
         )
     return batches
 

@@ -23,7 +23,7 @@ def acquire(
     record_limit: bool,
     aborted: Sequence[LogBatch],
 ) -> list[Acquired]:
-    """Acquire what a fetch of the log brought (``SharePartition.acquire``); see `SharePartition.acquire`."""
+    """Acquire what a fetch of the log brought; see `SharePartition.acquire`."""
     if max_records <= 0 or not fetched or fetched[-1].last_offset < state.start_offset:
         return []
     room, last = _room(state, fetch_offset, max_records, fetched[-1].last_offset)
@@ -46,7 +46,7 @@ def acquire(
 
 
 def next_fetch_offset(state: State) -> int:
-    """Where the next fetch begins; looking for it may settle that there is nothing to deliver again."""
+    """Where the next fetch begins; the search may find that nothing is to be redelivered."""
     nothing = not state.batches or state.start_offset > state.batches[-1].last
     offset = _available_offset(state) if state.find_next_fetch_offset and not nothing else None
     if offset is not None:
@@ -56,7 +56,7 @@ def next_fetch_offset(state: State) -> int:
 
 
 def in_flight_span(state: State) -> int:
-    """Offsets from the start offset to the end offset, finished ones and holes included (``numInFlightRecords``)."""
+    """Offsets from start to end, finished ones and holes included (``numInFlightRecords``)."""
     return state.end_offset - state.start_offset + 1 if state.batches else 0
 
 
@@ -74,7 +74,7 @@ def _available_offset(state: State) -> int | None:
 
 
 def _room(state: State, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
-    """How many records may be acquired, and up to which offset (``lastOffsetAndMaxRecordsToAcquire``)."""
+    """How many records may be acquired, up to where (``lastOffsetAndMaxRecordsToAcquire``)."""
     room = min(max_records, state.limits.max_record_locks - in_flight_span(state))
     if (
         room <= 0 and fetch_offset <= state.end_offset
@@ -84,7 +84,7 @@ def _room(state: State, fetch_offset: int, max_records: int, last: int) -> tuple
 
 
 def _begin(state: State, base: int) -> int:
-    """Where to look from: a fetch may begin inside a batch in flight, or before the start offset."""
+    """Where to look from: a fetch may begin within a batch in flight, or before the start."""
     at = state.floor(base)
     if at < 0:
         return max(base, state.start_offset)
@@ -142,7 +142,7 @@ class _Fetch:
         return acquired
 
     def new(self, first: int, last: int, room: int) -> tuple[list[Acquired], int]:
-        """Acquire offsets that were not in flight, up to the end of a record batch (``acquireNewBatchRecords``)."""
+        """Acquire new offsets, up to the end of a record batch (``acquireNewBatchRecords``)."""
         state = self.state
         acquired_last = last
         if room < last - first + 1:
@@ -160,7 +160,7 @@ class _Fetch:
     def _known(
         self, batch: InFlightBatch, room: int, throttle: bool, acquired: list[Acquired]
     ) -> int:
-        """Acquire a batch that was in flight before, or what is available of it; returns how many offsets."""
+        """Acquire what is available of a batch in flight; returns how many offsets."""
         state = self.state
         whole = batch.first >= self.base and batch.last <= self.last
         size = batch.last - batch.first + 1
@@ -179,7 +179,7 @@ class _Fetch:
         return size
 
     def _aligned(self, offset: int) -> int:
-        """The end of the record batch that holds an offset; the offset itself where the log has a hole."""
+        """The end of the record batch that holds an offset; the offset itself in a hole."""
         at = bisect_right(self.fetched, offset, key=itemgetter(0)) - 1
         return max(self.fetched[at].last_offset, offset) if at >= 0 else offset
 
@@ -213,7 +213,7 @@ class _Fetch:
 
 
 def _shrink_gap_window(state: State, offset: int) -> None:
-    """The holes before ``offset`` are known now; past the end offset of the load there are none to know."""
+    """The holes before ``offset`` are known; past the end offset of the load there are none."""
     if state.gap_window_end is None:
         return
     if state.gap_window_active and offset <= state.gap_window_end:

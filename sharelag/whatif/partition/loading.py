@@ -11,7 +11,7 @@ from sharelag.whatif.partition.state import AVAILABLE, InFlightBatch, Run, State
 
 
 def take_over(state: State, batches: Iterable[StateBatch]) -> None:
-    """Put persisted batches in flight, without owners, and look for holes (``SharePartition.maybeInitialize``).
+    """Put persisted batches in flight, without owners (``SharePartition.maybeInitialize``).
 
     Raises
     ------
@@ -23,7 +23,8 @@ def take_over(state: State, batches: Iterable[StateBatch]) -> None:
     for first, last, delivery_state, count in batches:
         if first <= before or last < first or delivery_state not in (AVAILABLE, *TERMINAL_STATES):
             raise InputError(
-                f"Kafka cannot load the state batch {first}..{last} in state {delivery_state} after offset {before}; "
+                f"Kafka cannot load the state batch {first}..{last} in state {delivery_state} "
+                f"after offset {before}; "
                 "take the batches as replay gives them"
             )
         if gap is None and first > before + 1:

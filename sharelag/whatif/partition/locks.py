@@ -30,7 +30,7 @@ def next_end(state: State) -> int | None:
 
 
 def _held(lock: Lock) -> list[Run]:
-    """The runs that a lock still holds: none once they were acknowledged, renewed, or got locks of their own."""
+    """The runs that a lock still holds: not acknowledged, renewed, or locked anew since."""
     if lock.batch.split != lock.per_offset:
         return []
     # The same difference elsewhere in the batch belongs to the next lock.
@@ -45,7 +45,7 @@ def _held(lock: Lock) -> list[Run]:
 
 
 def _expire(state: State, lock: Lock, held: list[Run]) -> None:
-    """``releaseAcquisitionLockOnTimeout``: one write for a batch, but one for each offset of a split batch."""
+    """``releaseAcquisitionLockOnTimeout``: a write a batch, or an offset of a split batch."""
     batch = lock.batch
     if not lock.per_offset:
         if state.holds_start_offset(batch):

@@ -17,7 +17,7 @@ _TERMINAL = (ACKNOWLEDGED, ARCHIVED)
 
 
 def move_start_offset(state: State) -> bool:
-    """Move the start offset over the finished offsets at the front (``maybeUpdateCachedStateAndOffsets``).
+    """Move the start over finished offsets (``maybeUpdateCachedStateAndOffsets``).
 
     After a complete batch it jumps to the next batch, since what lies between has no data, but not
     over a hole that may have been fetched before the load. Only complete batches leave memory.
@@ -74,7 +74,7 @@ def move_log_start(state: State, offset: int) -> None:
 
 
 def archive_stale(state: State, fetch_offset: int, base_offset: int) -> None:
-    """Archive available records that the log no longer has: the fetch at ``fetch_offset`` began at ``base_offset``."""
+    """Archive available records that the log lost: a fetch began at ``base_offset`` instead."""
     if not state.batches or fetch_offset >= base_offset:
         return
     at = state.floor(fetch_offset)
@@ -99,7 +99,7 @@ def archive(
     *,
     counted: bool,
 ) -> bool:
-    """Archive what is in one state in ``first..last``, whatever rules of transition say (``archiveRecords``).
+    """Archive what is in one state in ``first..last``, from any state (``archiveRecords``).
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _can_move(state: State) -> bool:
 
 
 def _finished(state: State) -> tuple[int, int]:
-    """The last offset of the finished ones at the front, or -1, and how many of them count as complete."""
+    """The last finished offset at the front, or -1, and how many of them count as complete."""
     finished, terminal = -1, 0
     for batch in state.batches:
         if state.gap_window_active and batch.last >= state.gap_window_start:

@@ -11,7 +11,7 @@ from sharelag.whatif.partition.values import Acquired
 
 
 def throttled(state: State, batch: InFlightBatch, first: int, last: int) -> bool:
-    """Whether a batch holds an available record that failed too often (``shouldThrottleRecordsDelivery``)."""
+    """Whether an available record failed too often (``shouldThrottleRecordsDelivery``)."""
     limit = state.limits.throttled_from
     if not batch.split:
         return batch.whole.state == AVAILABLE and batch.whole.deliveries >= limit
@@ -28,7 +28,7 @@ def acquire_offsets(
     limit: int | None,
     acquired: list[Acquired],
 ) -> int:
-    """Acquire available offsets of a split batch in ``first..last`` (``acquireSubsetBatchRecords``).
+    """Acquire available offsets in ``first..last`` (``acquireSubsetBatchRecords``).
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def acquire_offsets(
     first, last : int
         What was fetched.
     limit : int or None
-        No more than so many offsets; None in mode ``batch_optimized``, where only the throttle
+        A limit of offsets; None in mode ``batch_optimized``, where only the throttle
         counts.
     acquired : list of Acquired
         Grows by what was acquired, neighbours of one count as one.

@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class InFlightBatch:
-    """``InFlightBatch``: offsets that were acquired together for the first time, or loaded as one state batch."""
+    """``InFlightBatch``: offsets first acquired together, or loaded as one state batch."""
 
     first: int
     last: int
@@ -97,12 +97,12 @@ def _append(runs: list[Run], run: Run) -> None:
 
 
 def _one_lock(last: Run, run: Run) -> bool:
-    """Whether two neighbours were acquired together, so that their locks are numbered on and end together."""
+    """Whether two neighbours were acquired together: their locks are numbered on, end together."""
     return last[4:6] == run[4:6] and last.lock - last.first == run.lock - run.first
 
 
 class Lock(NamedTuple):
-    """An acquisition lock that was scheduled; it is void once the run it names has another or none."""
+    """A scheduled acquisition lock; void once the run it names has another or none."""
 
     deadline: int
     number: int
@@ -165,13 +165,13 @@ class State:
 
     @property
     def gap_window_active(self) -> bool:
-        """Whether holes between batches may be offsets whose first delivery was under way at the load."""
+        """Whether holes between batches may be first deliveries under way at the load."""
         return self.gap_window_end == self.end_offset
 
     # ---- acquisition locks ----
 
     def acquired(self, batch: InFlightBatch, first: int, last: int, count: int, member: str) -> Run:
-        """An acquired run with new locks: one for each offset of a split batch, else one for all."""
+        """An acquired run with new locks: one an offset of a split batch, else one for all."""
         return self.locked(
             batch,
             Run(first, last, ACQUIRED, count, member, self.now + self.limits.lock_duration_ms),
@@ -194,7 +194,7 @@ class State:
     # ---- what is written ----
 
     def write(self, runs: Iterable[WrittenRun]) -> None:
-        """Hand states to the share coordinator, with the start offset and the count as they are at this moment.
+        """Hand states to the share coordinator, with the start offset and the count as of now.
 
         Raises
         ------

@@ -52,12 +52,12 @@ class Limits:
 
     @property
     def throttled_from(self) -> int:
-        """The delivery count from which on fewer records are delivered together (``throttleRecordsDeliveryLimit``)."""
+        """The delivery count from which fewer records are delivered together."""
         return max(2, (self.delivery_count_limit + 1) // 2)
 
 
 class LogBatch(NamedTuple):
-    """One record batch of the log, offsets inclusive. Compaction may have left less than all of its offsets."""
+    """One record batch of the log, offsets inclusive; compaction may have left fewer."""
 
     base_offset: int
     last_offset: int
@@ -72,7 +72,7 @@ class Acquired(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a client says of the offsets ``first_offset..last_offset``: one type for all, or one for each."""
+    """What a client says of ``first_offset..last_offset``: one type for all, or one each."""
 
     first_offset: int
     last_offset: int
@@ -80,7 +80,7 @@ class Acknowledgement(NamedTuple):
 
 
 class WrittenRun(NamedTuple):
-    """Offsets written with one state and delivery count, as one state batch or as one for each offset."""
+    """Offsets written with one state and delivery count, as a state batch or one by one."""
 
     first_offset: int
     last_offset: int
@@ -101,7 +101,7 @@ class Write(NamedTuple):
 
     @property
     def batches(self) -> list[StateBatch]:
-        """The state batches exactly as Kafka lists them: a batch that is split goes out offset by offset."""
+        """The state batches exactly as Kafka lists them: split batches offset by offset."""
         batches: list[StateBatch] = []
         for run in self.runs:
             if run.per_offset:
@@ -131,13 +131,13 @@ class AcknowledgeError(ShareLagError):
 
 
 class InvalidRecordStateError(AcknowledgeError):
-    """Some offset is not acquired by this member (any more): its lock ran out, or it was never the member's."""
+    """Some offset is not acquired by this member: its lock ran out, or it never was."""
 
     code = "INVALID_RECORD_STATE"
 
 
 class InvalidAcknowledgementError(AcknowledgeError):
-    """The acknowledgement itself is wrong: offsets that nobody fetched, or types that do not fit them."""
+    """The acknowledgement is wrong: offsets that nobody fetched, or types that do not fit."""
 
     code = "INVALID_REQUEST"
 
@@ -149,7 +149,7 @@ class StateNotWrittenError(AcknowledgeError):
 
 
 def written(runs: Iterable[WrittenRun]) -> tuple[WrittenRun, ...]:
-    """Neighbours that were written offset by offset become one run; what Kafka is told stays the same."""
+    """Join neighbours written offset by offset into one run; Kafka gets the same states."""
     merged: list[WrittenRun] = []
     for run in runs:
         last = merged[-1] if merged else None

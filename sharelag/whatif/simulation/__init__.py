@@ -1,1 +1,1 @@
-"""The parts of a simulation: chance, logs, brokers, the group coordinator, clients, and what is counted."""
+"""The parts of a simulation: random streams, logs, brokers, coordinator, clients, counters."""

@@ -1,4 +1,4 @@
-"""What a member makes of the records of one poll: how long it takes, and what it acknowledges when."""
+"""What a member makes of a poll: how long the records take, and what it acknowledges when."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _of_neighbours(typed: Sequence[_Typed]) -> list[Acknowledgement]:
 
 
 def _runs(first: int, types: Longs) -> Iterator[Acknowledgement]:
-    """Acknowledgements without the silent records: long runs of one type alone, the rest with a type each."""
+    """Acknowledgements without silent records: long runs of one type, the rest one by one."""
     mixed: list[int] = []
     at = first
 

@@ -43,7 +43,7 @@ class Brokers:
     def fetch(
         self, fetch: Fetch, acknowledgements: Mapping[int, list[Acknowledgement]], wait: int
     ) -> None:
-        """Take a ``ShareFetch``; one without places only acknowledges. ``wait`` is in microseconds."""
+        """Take a ``ShareFetch``; without places it only acknowledges. ``wait`` is microseconds."""
         if any(
             self.served[place].leader in self.leaders.dead
             for place in fetch.places or acknowledgements
@@ -71,7 +71,7 @@ class Brokers:
             self._clock.after(wait, self._give_up, fetch)
 
     def close(self, number: int, member: str) -> None:
-        """End the share sessions of a member: what it holds is released, what it waits for is forgotten."""
+        """End the share sessions of a member: release what it holds, forget what it waits for."""
         for served in self.served:
             for fetch in [fetch for fetch in served.waiting if fetch.member == member]:
                 self._forget(fetch)
@@ -111,7 +111,7 @@ class Brokers:
             self.change_leader(place)
 
     def stop(self, broker: int, for_ms: int | None) -> None:
-        """A broker goes down: it answers nothing any more, and what it did not write is forgotten."""
+        """Stop a broker: it answers nothing, and forgets what it did not write."""
         if not self.leaders.stop(broker, for_ms, self.change_leader_of):
             return
         for place, old in enumerate(self.served):
@@ -164,7 +164,7 @@ class Brokers:
         return True
 
     def _offset_ready(self, served: Served) -> int | None:
-        """Where a fetch of a share partition can begin now; None: it is locked, full, or there is nothing."""
+        """Where a fetch of a share partition can begin now; None: locked, full, or empty."""
         now = self._clock.now
         if served.locked_until > now:
             return None
@@ -228,7 +228,7 @@ class Brokers:
             self._await(served)
 
     def _await(self, served: Served) -> None:
-        """Try again when it is unlocked, or when records come; what else can help wakes it up by itself."""
+        """Try again when it is unlocked or when records come; all else wakes it by itself."""
         if served.locked_until > self._clock.now:
             if not served.unlock_due:
                 served.unlock_due = True
@@ -268,14 +268,14 @@ class Brokers:
             self._written(served, start)
 
     def _written(self, served: Served, start: int) -> None:
-        """Only a start offset that moved wakes up fetches: records given back wait for the next one that comes by."""
+        """Wake fetches for a moved start offset only; released records wait for the next fetch."""
         if served.share.start_offset > start:
             self._wake(served)
         else:
             self.note_drained(served)
 
     def _is_held(self, fetch: Fetch, place: int, given: list[Acknowledgement]) -> bool:
-        """Whether a leader takes them: it looks at acknowledgements before it fetches, and writes then."""
+        """Whether a leader takes acknowledgements, which it checks before it fetches and writes."""
         self._expire(self.served[place])
         try:
             self.served[place].share.check_held(fetch.member, self._clock.now_ms, given)

@@ -127,7 +127,7 @@ class Client(Life):
         world, behaviour = self._world, self.member.behaviour
         todo = parts(delivered, behaviour, world.logs, self.work.__getitem__, world.outcomes)
         todo[0].duration += round(self.member.service.poll_ms * MS)
-        self._meet_accidents(sum(part.duration for part in todo))
+        self._draw_accidents(sum(part.duration for part in todo))
         if behaviour.renew_ms is not None:
             self._clock.after(
                 behaviour.renew_ms * MS, self._renew, self.polls, behaviour.renew_ms * MS
@@ -207,7 +207,7 @@ class Client(Life):
         self._end("left")
 
     def _is_still_led(self, place: int, given: list[Acknowledgement]) -> bool:
-        """Whether the leader is the one that delivered; else acknowledgements fail in the client already."""
+        """Whether the leader is the one that delivered; else the client fails them already."""
         same = self._world.brokers.served[place].leader_epoch == self._epochs.get(place)
         if not same:
             self._world.brokers.refuse(place, self.number, given)

@@ -1,4 +1,4 @@
-"""Virtual time: actions in the order of their times, and of their scheduling where times are equal."""
+"""Virtual time: actions in the order of their times; simultaneous ones as scheduled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Clock:
         heappush(self._actions, (max(time, self.now), self._number, action, arguments))
 
     def after(self, span: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Do something so many microseconds from now."""
+        """Do something after a span of microseconds."""
         self.at(self.now + span, action, *arguments)
 
     def run(self, until: int) -> None:

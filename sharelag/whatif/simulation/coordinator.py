@@ -1,4 +1,4 @@
-"""The group coordinator's answers to heartbeats: who is in the group, and who fetches what.
+"""The group coordinator's answers to heartbeats: members of the group and their assignments.
 
 Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or
 subscribes to other topics makes the group epoch one more, the next heartbeat finds that the target
@@ -131,7 +131,7 @@ class Coordinator(Membership[Joined]):
             self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_initialized)
 
     def _look_for_partitions(self) -> None:
-        """What was added to a topic is a change of the group; it can be assigned when its state was created."""
+        """Partitions added to a topic change the group; they wait for their share state."""
         added = [place for at, place in self._later if at * MS <= self._clock.now]
         if added:
             del self._later[: len(added)]

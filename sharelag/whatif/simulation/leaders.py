@@ -46,11 +46,11 @@ class Leaders:
             if one % self.count not in self.dead:
                 return one % self.count
         raise InputError(
-            "all brokers of the scenario are down at once: give it more brokers, or fewer accidents"
+            "all brokers of the scenario are down at once: give it more brokers, or fewer faults"
         )
 
     def stop(self, broker: int, for_ms: int | None, fail_over: Callable[[int], None]) -> bool:
-        """A broker goes down, for a time or for ever; False: it is down already."""
+        """A broker goes down, for a time or indefinitely; False: it already is."""
         if broker in self.dead:
             return False
         self.dead.add(broker)

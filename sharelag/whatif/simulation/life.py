@@ -1,4 +1,4 @@
-"""The life of a member, whatever kind of consumer it is: it joins, works, hangs, crashes, and leaves."""
+"""The life of a member, of either kind of group: it joins, works, hangs, crashes, and leaves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Surroundings(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of all chance."""
+        """Random seed."""
 
     @property
     def clock(self) -> Clock:
@@ -80,7 +80,7 @@ class Life(ABC):
         self._muted_until = self._hung_until = 0
 
     def _begin(self) -> None:
-        """Join; the last line of whoever's ``__init__``."""
+        """Join; call this last in ``__init__``."""
         self._beat(0)
         if self.member.leave_ms is not None and self.member.leave_ms * MS > self.joined:
             self._clock.at(self.member.leave_ms * MS, self.leave)
@@ -104,7 +104,7 @@ class Life(ABC):
             self._clock.after(restart * MS, self._spawn, self.which, self.life + 1)
 
     def hang(self, for_ms: int | None) -> None:
-        """Stand still, heartbeats included, with open connections, for a time or for ever."""
+        """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
         if self.ended is None:
             self._stop_work()
             self._hung_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
@@ -166,7 +166,7 @@ class Life(ABC):
             self._send_beat()
         self._clock.after(self._interval, self._beat, self._beats)
 
-    def _meet_accidents(self, duration: int) -> None:
+    def _draw_accidents(self, duration: int) -> None:
         """Draw whether it crashes or hangs within the work that it begins now."""
         behaviour = self.member.behaviour
         if behaviour.crash or behaviour.hang:
@@ -177,7 +177,7 @@ class Life(ABC):
                 self._clock.after(int(share * duration), self.hang, behaviour.hang_ms)
 
     def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
-        """Whether it does nothing (any more); who hangs does it later."""
+        """Whether it has ended or hangs; a hanging member acts later."""
         if self.ended is not None:
             return True
         if self._hung_until <= self._clock.now:

@@ -81,7 +81,7 @@ class Log:
         return self.bases[at]
 
     def fetch_end(self, now: int) -> int:
-        """Up to where fetches read, likewise: the last stable offset, if the group is to see what is committed only."""
+        """Up to where fetches read: the last stable offset, if the group reads committed only."""
         if self.readable is self.times:
             end = self.end(now)
             self._readable_at = self._at
@@ -121,7 +121,7 @@ class Log:
         ]
 
     def compact(self, now: int) -> None:
-        """Take out the records of which a later one has the same key, but for the latest record batch."""
+        """Remove records of which a later one has the same key, but not in the latest batch."""
         closed = bisect_right(self.times, now) - 1
         if self._keys is None or closed < 1:
             return
@@ -288,7 +288,7 @@ def _expected(
 
 
 def _places(producer: Producer, there: Longs, chance: np.random.Generator) -> tuple[Longs, Longs]:
-    """The partition and the key of each record batch; ``there``: how many partitions there are then."""
+    """The partition and the key of each record batch; ``there``: partitions by then."""
     count = len(there)
     none = np.full(count, -1, np.int64)
     if producer.keys:

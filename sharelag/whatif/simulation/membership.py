@@ -1,4 +1,4 @@
-"""Membership as every group coordinator sees it: members join, are heard of, and leave or time out."""
+"""Membership in either kind of group: members join, send heartbeats, and leave or time out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sharelag.whatif.simulation.clock import MS, Clock
 
 
 class Heard(Protocol):
-    """A member that is heard of, last so many microseconds after the begin."""
+    """A member, with the time of its last heartbeat in microseconds from the begin."""
 
     last_beat: int
 
@@ -19,7 +19,7 @@ J = TypeVar("J", bound=Heard)
 
 
 class Membership(ABC, Generic[J]):
-    """The members of one group, by member id; each change of them makes the group epoch one more."""
+    """The members of one group, by member id; each change of them raises the group epoch."""
 
     def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
         self._clock, self._session = clock, session_timeout_ms * MS
@@ -34,7 +34,7 @@ class Membership(ABC, Generic[J]):
         self._assign()
 
     def leave(self, member: str) -> None:
-        """A member says goodbye, or is not heard of any more."""
+        """A member leaves, or its session has ended."""
         if self.members.pop(member, None):
             self.group_epoch += 1
 
@@ -49,7 +49,7 @@ class Membership(ABC, Generic[J]):
         return joined
 
     def _change(self) -> None:
-        """A change that a heartbeat brings; only these Kafka's ``rebalance-count`` counts, and not who leaves."""
+        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
         self.group_epoch += 1
         self.rebalances += 1
 

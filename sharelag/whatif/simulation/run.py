@@ -1,4 +1,4 @@
-"""One simulation of a share group: its brokers, its coordinator and its members in the event loop."""
+"""One simulation of a share group: brokers, coordinator and members in the event loop."""
 
 from __future__ import annotations
 

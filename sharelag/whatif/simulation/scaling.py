@@ -1,4 +1,4 @@
-"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them, in virtual time."""
+"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them."""
 
 from __future__ import annotations
 

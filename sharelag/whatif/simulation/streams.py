@@ -1,7 +1,7 @@
 """Named streams of random numbers that do not disturb each other.
 
 Each question has a stream of its own, numbered by what it is about and not by when it is asked: the
-work in a record is the same whoever gets it. So two runs differ by what was changed and by nothing
+work in a record is the same whichever member gets it. So two runs differ by what was changed and by nothing
 else (common random numbers).
 """
 
@@ -21,7 +21,7 @@ _N = TypeVar("_N", np.int64, np.float64)
 ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
 #: Records drawn together.
 _CHUNK = 4096
-#: What `Outcomes` answers: types of acknowledgements, and what is none.
+#: What `Outcomes` answers: types of acknowledgements, and what has none.
 ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
 
 
@@ -31,7 +31,7 @@ def generator(seed: int, *about: int) -> np.random.Generator:
 
 
 class Work:
-    """How long do the records of a partition take? In whole microseconds, so that all machines agree."""
+    """Times that the records of a partition take, in whole microseconds on all machines."""
 
     def __init__(self, seed: int, place: int, service: Service, factor: float) -> None:
         self._seed, self._place, self._service, self._factor = seed, place, service, factor
@@ -75,7 +75,7 @@ class Work:
 
 
 class Outcomes:
-    """What becomes of each delivery of the records of a partition, as a member of some behaviour would have it?"""
+    """What becomes of each delivery of a partition's records, for a member's behaviour."""
 
     def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
         self._seed, self._place, self._poison = seed, place, poison

@@ -201,7 +201,7 @@ def _size(runs: Iterable[StateBatch], chosen: Callable[[StateBatch], bool], star
 
 
 def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
-    """The first offset with a record that the group may get, from one on; the end offset when there is none."""
+    """The first offset from one on with a record for the group; else the end offset."""
     while offset < stable:
         if log.gaps(offset, offset):
             offset += 1

@@ -160,7 +160,7 @@ def _fairness(members: pa.Table) -> float | None:
 
 
 def _latency(tally: Tally, logs: Sequence[Log]) -> tuple[float | None, float | None]:
-    """How long records were there until they were finished: median and 95th percentile, records of a batch alike."""
+    """Median and 95th percentile of the time from append to finish, by record."""
     if not tally.finished:
         return None, None
     places, firsts, lasts, times = np.array(tally.finished, np.int64).T

@@ -29,7 +29,7 @@ TIMELINE = pa.schema(
             "age_ms",
             pa.int64(),
         ),  # since the first unfinished record was appended; 0: nothing is left
-        ("members", pa.int32()),  # who fetch it
+        ("members", pa.int32()),  # that fetch it
     ]
 )
 #: One share partition and one member.
@@ -45,7 +45,7 @@ DELIVERIES = pa.schema(
 MEMBERS = pa.schema(
     [
         ("member", pa.string()),
-        ("life", pa.int32()),  # it came back so many times
+        ("life", pa.int32()),  # how often it came back before
         ("member_id", pa.string()),
         ("joined_ms", pa.int64()),
         ("left_ms", pa.int64()),  # null: it is still there
@@ -114,7 +114,7 @@ class Life(Protocol):
 
 
 def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:
-    """What was delivered where to whom, and what became of it."""
+    """Deliveries by partition and member, and what became of them."""
     rows = [
         (*names[place], clients[number].member.name, *counts)
         for (place, number), counts in sorted(tally.counts.items())

@@ -1,4 +1,4 @@
-"""What is counted while a simulation runs: deliveries, what became of them, and when records were finished."""
+"""Counters of a run: deliveries, what became of them, and when records were finished."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Tally:
                 counts[_ACKNOWLEDGED] += size
 
     def refused(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
-        """Acknowledgements came too late, and the work was for nothing; a renewal is no work."""
+        """Acknowledgements came too late, and the work was wasted; renewals do not count."""
         lost = [one for one in given if one.types != AcknowledgeType.RENEW]
         self._of(place, number)[_REFUSED] += sum(
             one.last_offset - one.first_offset + 1 for one in lost

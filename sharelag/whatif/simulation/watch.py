@@ -1,4 +1,4 @@
-"""What an autoscaler sees of a share group: lag as Kafka's command tells it, from the records written."""
+"""What an autoscaler sees of a share group: lag by the records written, as Kafka shows it."""
 
 from __future__ import annotations
 

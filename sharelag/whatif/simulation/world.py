@@ -35,7 +35,7 @@ class World:
 
 @dataclass(slots=True)
 class Session:
-    """A share session with one broker: places in the order in which they came, and the epoch of the next request."""
+    """A share session with one broker: places in their order, and the next request's epoch."""
 
     places: list[int] = field(default_factory=list)
     epoch: int = 0
@@ -43,7 +43,7 @@ class Session:
 
 
 def session_with(broker: int, sessions: dict[int, Session], leaders: Leaders) -> Session:
-    """The share session with a broker; a new one when it is not what it was, or cannot be reached."""
+    """The share session with a broker; a new one when it ended or cannot be reached."""
     epoch = leaders.broker_epochs[broker]
     if broker not in sessions or sessions[broker].broker_epoch != epoch or broker in leaders.dead:
         sessions[broker] = Session(broker_epoch=epoch)
@@ -51,5 +51,5 @@ def session_with(broker: int, sessions: dict[int, Session], leaders: Leaders) ->
 
 
 def member_id(seed: int, which: int, life: int) -> str:
-    """A random id of the same look as Kafka's, the same for every assignor."""
+    """A random id that looks like Kafka's, the same for every assignor."""
     return topic_id_text(generator(seed, IDS, which, life).bytes(16))
