@@ -5,8 +5,8 @@
 
 The assignment holds from the first heartbeat to the end: a member that is not named gets nothing,
 one that crashes and comes back gets its partitions again, and what a member has that is away is
-served by the other members that have it, if any. `findings` says what is wrong with an assignment before
-anything runs.
+served by the other members that have it, if any. `findings` says what is wrong with an assignment
+before anything runs.
 """
 
 from __future__ import annotations

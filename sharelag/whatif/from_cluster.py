@@ -80,8 +80,8 @@ def scenario_from(
         Records in a record batch: cannot be seen from the group's state.
     max_poll_records : int, optional
         Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where
-        as many would take longer than half a lock: else locks would run out in the simulation that the
-        cluster's history does not show.
+        as many would take longer than half a lock: else locks would run out in the simulation that
+        the cluster's history does not show.
 
     Returns
     -------

@@ -71,8 +71,8 @@ class StateTopic:
     partitions : int
         Of ``__share_group_state`` (``share.coordinator.state.topic.num.partitions``).
     updates_per_snapshot : int
-        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after this many updates
-        is a snapshot.
+        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after this many
+        updates is a snapshot.
     cold_ms : int
         ``share.coordinator.cold.partition.snapshot.interval.ms``.
     """
@@ -309,7 +309,8 @@ def _combined(
         count = combine_rows(rows, _put(rows, count, news), start)
         if count < 0:
             raise ReplayError(
-                "a state batch ends before it begins: Kafka's coordinator would never stop merging it"
+                "a state batch ends before it begins: "
+                "Kafka's coordinator would never stop merging it"
             )
     return tuple(
         StateBatch(first, last, state, number)

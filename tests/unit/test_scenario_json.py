@@ -285,7 +285,7 @@ def test_a_backlog_can_be_edited() -> None:
         ("[1]", "all of it: "),
         (
             '{"topics": [{"name": "t", "partitions": 1}], "members": [], "assigner": "x"}',
-            "assigner: there is no such",
+            "assigner: unknown key",
         ),
         (
             (

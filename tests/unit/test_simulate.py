@@ -532,7 +532,7 @@ def test_members_join_and_leave_by_heartbeats() -> None:
 
 @pytest.mark.row("LCK-03")
 def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
-    """201 members take a record each; the last one waits until the first has accepted its record."""
+    """201 members take a record each; the last one waits until the first has accepted its own."""
     slow = [
         Member(f"m{n}", max_poll_records=1, service=Service(500_000), join_ms=100)
         for n in range(200)

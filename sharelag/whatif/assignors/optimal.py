@@ -94,8 +94,8 @@ def optimum(
     gap : float
         With a limit, the search may stop this near to the bound (a part of it).
     nodes : int
-        With a limit, the search stops after this many nodes; not after a time, so that answers can be
-        repeated.
+        With a limit, the search stops after this many nodes; not after a time, so that answers can
+        be repeated.
 
     Raises
     ------

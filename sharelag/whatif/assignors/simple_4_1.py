@@ -46,9 +46,9 @@ def simple_4_1(group: Group) -> Assignment:
     Notes
     -----
     Its oddities: balance is left to chance, as the ids' hashes decide; a partition that is
-    hashed to is taken from the member that had it; one that is not assignable any more stays with its
-    members; and in a heterogeneous group a partition whose members have all unsubscribed is dealt
-    out to nobody.
+    hashed to is taken from the member that had it; one that is not assignable any more stays with
+    its members; and in a heterogeneous group a partition whose members have all unsubscribed is
+    dealt out to no member.
     """
     held = Held(group)
     if not held.members:

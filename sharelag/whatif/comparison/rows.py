@@ -34,8 +34,9 @@ SHOWN = (
 )
 #: What is said of every move.
 MOVING = (
-    "the difference is the share group's less the consumer group's. Assumed: a consumer retries a failing record in "
-    "place and then skips it, commits every 5 s, and is missed 45 s after it crashed"
+    "the difference is the share group's less the consumer group's. "
+    "Assumed: a consumer retries a failing record in place and then skips it, "
+    "commits every 5 s, and is missed 45 s after it crashed"
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
@@ -55,9 +56,10 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     variants = len(set(comparison.runs.column("variant").to_pylist()))
     seeds = len(set(comparison.runs.column("seed").to_pylist()))
     yield (
-        f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, compared seed by seed to "
-        f"{comparison.baseline}; intervals of {100 * comparison.confidence:g} %, corrected for the variants of a "
-        "measure but not for the measures: of many measures one differs by luck"
+        f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, "
+        f"compared seed by seed to {comparison.baseline}; "
+        f"intervals of {100 * comparison.confidence:g} %, corrected for the variants of a measure "
+        "but not for the measures: of many measures one differs by luck"
     )
     yield from too_few(
         comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1)
@@ -68,7 +70,7 @@ def sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
-    """Where all runs differ by the same, only enough of them tell that from luck: says so if these are fewer.
+    """Say so where all runs differ by the same and are too few to rule out luck.
 
     Parameters
     ----------
@@ -84,8 +86,8 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
     least = fewest_equal(level)
     if seeds < least and any(row["low"] is None and row["difference"] != 0 for row in rows):
         yield (
-            f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict where all of them differ by the "
-            f"same, or a time is not known: give {least} or more"
+            f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict "
+            f"where all of them differ by the same, or a time is not known: give {least} or more"
         )
 
 
@@ -208,7 +210,7 @@ def _in_every_run(
 
 
 def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
-    """A value of a measure in words, with its unit where that is time; None where it is not known."""
+    """A value of a measure in words, with its unit if that is time; None where unknown."""
     if value is None:
         return None
     if measure.endswith("_ms"):

@@ -58,7 +58,7 @@ class ConsumerGroupResult(Shown):
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries: the records may have been processed twice. Retries in place do not count."""
+        """Redeliveries, of records perhaps processed twice. Retries in place do not count."""
         return tables.duplicates(self._tally)
 
 

@@ -11,9 +11,9 @@ def uniform(
     """Even numbers of partitions, with as few moves as that takes.
 
     As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
-    one at most where all members subscribe to the same, and members keep their partitions where that
-    is even. Which of several even assignments it is may be another one than Kafka's, which goes by
-    the order of a hash map.
+    one at most where all members subscribe to the same, and members keep their partitions where
+    that is even. Of several even assignments it may choose another one than Kafka's, which goes by the
+    order of a hash map.
 
     Parameters
     ----------

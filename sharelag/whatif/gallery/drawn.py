@@ -26,8 +26,8 @@ Four families add one difficulty each, a fifth mixes two to four of them:
   subscribe to some, partitions with 2 to 5 times the work a record, racks. The first member
   subscribes to all.
 * ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to
-  60 s or indefinitely; records are released now and then, are poison, or get stuck until their locks
-  run out; leaders change.
+  60 s or indefinitely; records are released now and then, are poison, or get stuck until their
+  locks run out; leaders change.
 
 The load counts what is drawn: members that are slower, and bursts, make no group busier than the
 range above.

@@ -1,8 +1,8 @@
 """Named streams of random numbers that do not disturb each other.
 
 Each question has a stream of its own, numbered by what it is about and not by when it is asked: the
-work in a record is the same whichever member gets it. So two runs differ by what was changed and by nothing
-else (common random numbers).
+work in a record is the same whichever member gets it. So two runs differ by what was changed and
+by nothing else (common random numbers).
 """
 
 from __future__ import annotations
