@@ -158,7 +158,7 @@ class Watched(SharePartition):
         return ends
 
     def check(self) -> None:
-        """The start offset never goes back, and the count is that of the finished offsets after it."""
+        """The start never goes back, and the count is that of the finished offsets after it."""
         assert self.may_go_back or self.start_offset >= self.passed
         self.passed = self.start_offset
         runs = self.in_flight()

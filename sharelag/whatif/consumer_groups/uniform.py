@@ -12,8 +12,8 @@ def uniform(
 
     As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
     one at most where all members subscribe to the same, and members keep their partitions where
-    that is even. Of several even assignments it may choose another one than Kafka's, which goes by the
-    order of a hash map.
+    that is even. Of several even assignments it may choose another one than Kafka's, which goes by
+    the order of a hash map.
 
     Parameters
     ----------
