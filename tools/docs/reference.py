@@ -160,8 +160,9 @@ def _causes() -> str:
     for cause in CAUSES:
         hides = ", ".join(f"[{one}](#{one})" for one in sorted(cause.includes)) or "none"
         about = inspect.getdoc(cause.find) or ""
+        how = about[:1].lower() + about[1:]
         parts += ["", f"## {cause.name}", "", f"**{cause.severity}**: {cause.summary}.", ""]
-        parts += [f"Found where: {_cell(about)}", "", f"What to do: {cause.advice}.", ""]
+        parts += [f"How it is found: {_cell(how)}", "", f"What to do: {cause.advice}.", ""]
         parts += [f"Explains: {hides}."]
     return "\n".join(parts) + "\n"
 
@@ -181,7 +182,7 @@ def _settings() -> str:
     parts = [
         "# Settings of share groups",
         "",
-        "As Kafka 4.3.1 declares them; `since` is the first Kafka.",
+        "As Kafka 4.3.1 declares them, each with the first version that has it.",
     ]
     parts += ["", "| Setting | Of | Type | Default | Range | Since |", "|---|---|---|---|---|---|"]
     for one in CATALOGUE:

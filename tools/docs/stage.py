@@ -85,6 +85,7 @@ def stage(folder: Path = STAGED) -> list[Any]:
         elif path.is_file():
             text = _notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8")
             out.write_text(rewrite(text, PurePosixPath(source), target, found), "utf-8")
+    shutil.copyfile(Path(__file__).parent / "site.css", folder / "site.css")
     for target, text in pages():
         out = folder / target
         out.parent.mkdir(parents=True, exist_ok=True)
