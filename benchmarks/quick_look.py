@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 
 from benchmarks.sides import in_turn
-from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.jars import kafka_jars
@@ -18,6 +17,7 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
+from tests.support.command import sharelag
 
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [

@@ -26,8 +26,8 @@ from sharelag.reports.mail import mail
 from sharelag.reports.page import page
 from sharelag.version import __version__
 from tests.browser.desk import axe_violations
-from tests.command import sharelag
-from tests.nightly import without_kernel
+from tests.support.command import sharelag
+from tests.support.nightly import without_kernel
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
 BOXES, BROKEN_WORDS = (

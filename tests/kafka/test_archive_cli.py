@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import AcknowledgeType, Message
 
-from tests.command import sharelag_process as sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consume
+from tests.support.command import sharelag_process as sharelag
 
 TOPIC, GROUP = "archived-orders", "archived"
 

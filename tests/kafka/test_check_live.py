@@ -24,7 +24,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.wire.fields import STATE_TOPIC
-from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.scenarios import healthy, hot_partition, no_members, slow
@@ -39,6 +38,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.command import sharelag
 
 
 def short_retention(stage: Stage) -> None:

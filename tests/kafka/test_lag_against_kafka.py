@@ -19,7 +19,6 @@ from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
-from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.workload import (
@@ -32,6 +31,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.command import sharelag
 
 ORDERS, PAYMENTS, HOSTILE = "live-orders", "live-payments", "live_<b>&'quoted'"
 

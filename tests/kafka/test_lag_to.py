@@ -19,7 +19,6 @@ import pytest
 from deltalake import DeltaTable
 
 from sharelag.workbench import show
-from tests.command import sharelag_process as sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import (
     accept,
@@ -30,6 +29,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.command import sharelag_process as sharelag
 
 PARTITIONS = 3
 

@@ -22,7 +22,6 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from sharelag.workbench.investigate import lags_at
-from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.workload import (
@@ -33,6 +32,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.command import sharelag
 
 TOPIC, GROUPS = "past-orders", ("past-a", "past-b")
 MOMENTS = 10

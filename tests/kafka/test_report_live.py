@@ -17,7 +17,6 @@ import pytest
 
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.notebooks import notebook
-from tests.command import sharelag
 from tests.kafka.broker import USERS, KafkaBroker
 from tests.kafka.describe import parse_describe
 from tests.kafka.workload import (
@@ -28,6 +27,7 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
+from tests.support.command import sharelag
 from tests.support.connect import no_session
 
 GROUP, TOPIC = "billing", "orders"

@@ -17,7 +17,6 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
-from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import (
     accept,
@@ -27,6 +26,7 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
+from tests.support.command import sharelag
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from sharelag.model import SharePartition
 from sharelag.whatif.partition.fetching import rotated
 from sharelag.whatif.partition.values import Write, WrittenRun, written
 from sharelag.whatif.records import CoordinatorError, StateTopic
-from tests import generators
 from tests.kafka.oracles import Oracle, share_partition
-from tests.share_schedules import lives
+from tests.support import generators
+from tests.support.share_schedules import lives
 
 TOPIC = "A" * 22
 #: Where Kafka's class fails within, a fetch of ours gets nothing, and an acknowledgement is

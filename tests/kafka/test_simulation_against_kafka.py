@@ -22,7 +22,7 @@ from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.kafka.oracles import Oracle
 from tests.kafka.test_replay_against_kafka import _as_kafka
-from tests.simulation_scenarios import EVERYTHING, random_scenario
+from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 
 
 def test_kafkas_coordinator_loads_what_a_simulation_wrote(

@@ -29,7 +29,6 @@ from sharelag.sources.spark.data_source import register
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.workbench import show
-from tests.command import sharelag
 from tests.kafka.broker import KafkaBroker, parse_describe
 from tests.kafka.workload import (
     accept,
@@ -41,6 +40,7 @@ from tests.kafka.workload import (
     wait_until,
 )
 from tests.notebooks.shipped import read
+from tests.support.command import sharelag
 from tests.unit.test_replay import row
 
 PARTITIONS = 2

@@ -17,7 +17,7 @@ from sharelag.pipeline.reading import SparkReading
 from sharelag.quick import QuickReading
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.workbench import engine
-from tests import generators
+from tests.support import generators
 from tests.unit.test_wire import raw
 
 STORIES = sorted(path.parent.name for path in CAPTURE.parent.glob("scenarios/*/capture.json"))

@@ -18,7 +18,7 @@ from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests import generators
+from tests.support import generators
 from tests.unit.test_wire import raw
 
 

@@ -30,7 +30,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from sharelag.workbench import engine, show
 from sharelag.workbench.page import lag_page
-from tests import generators
+from tests.support import generators
 from tests.unit.test_lag import offsets
 from tests.unit.test_replay import row
 from tests.unit.test_wire import raw

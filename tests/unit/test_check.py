@@ -23,7 +23,7 @@ from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule, Rules, parse_rules, read_rules
 from sharelag.sources.inputs import CaptureInput
 from sharelag.tables.level import worst
-from tests.command import sharelag
+from tests.support.command import sharelag
 from tests.unit.told_input import NOW, ToldInput, Write
 
 EXAMPLES = CAPTURE.parents[1] / "examples"

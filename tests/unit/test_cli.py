@@ -21,7 +21,7 @@ from sharelag import schemas
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.command import sharelag, sharelag_process
+from tests.support.command import sharelag, sharelag_process
 from tests.unit.test_replay import row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"

@@ -43,7 +43,7 @@ from sharelag.monitoring.exports.scaling import scaling
 from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine, investigate
-from tests.command import sharelag
+from tests.support.command import sharelag
 from tests.unit.told_input import ToldInput, Write
 
 EXAMPLES = CAPTURE.parents[1] / "examples"

@@ -21,7 +21,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from tests import generators
+from tests.support import generators
 from tests.unit.test_replay import row
 from tests.unit.test_wire import raw
 

@@ -19,7 +19,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests import generators
+from tests.support import generators
 from tests.unit.test_replay import RECOVERED, WALK, row, walk_records
 from tests.unit.test_wire import raw
 

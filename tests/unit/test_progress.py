@@ -33,7 +33,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import engine
-from tests import generators
+from tests.support import generators
 from tests.unit.test_recorded import ends as noted_ends
 from tests.unit.test_replay import row as snapshot
 from tests.unit.test_wire import raw

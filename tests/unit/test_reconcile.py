@@ -22,7 +22,7 @@ from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests import generators
+from tests.support import generators
 from tests.unit.test_lag import ACKNOWLEDGED, ARCHIVED, NOW, offsets
 from tests.unit.test_replay import KEY, row
 from tests.unit.test_wire import raw

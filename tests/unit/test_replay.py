@@ -23,7 +23,7 @@ from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests import generators
+from tests.support import generators
 from tests.unit.test_wire import raw
 
 KEY = SharePartition("G1", "A" * 22, 0)

@@ -18,7 +18,7 @@ from sharelag.replay.moment import up_to
 from sharelag.schemas.arrow import as_table
 from sharelag.wire import decode_arrow
 from sharelag.workbench import Workbench
-from tests import generators
+from tests.support import generators
 from tests.unit.test_wire import raw
 from tests.unit.told_input import ToldInput, Write
 

@@ -34,9 +34,9 @@ from sharelag.reports.unknown_lags import unknown_lags
 from sharelag.reports.verdict import drain, verdict
 from sharelag.version import __version__
 from sharelag.workbench.investigate import gather
-from tests import nightly
-from tests.command import sharelag
-from tests.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
+from tests.support import nightly
+from tests.support.command import sharelag
+from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
 from tests.unit.told_input import NOW, ToldInput, Write
 
 KEEP = 7
@@ -610,7 +610,7 @@ _HOLDER = """
 import sys
 from pathlib import Path
 from sharelag.reports import report
-from tests.nightly import without_kernel
+from tests.support.nightly import without_kernel
 def held(*given):
     print("begun", flush=True)
     sys.stdin.readline()

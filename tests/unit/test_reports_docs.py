@@ -14,7 +14,7 @@ import pytest
 from sharelag.monitoring.checks.rules import FINDINGS, Measure, Rule, parse_rules
 from sharelag.reports import notebooks
 from sharelag.reports.schedule import KINDS
-from tests.command import sharelag
+from tests.support.command import sharelag
 
 DOCS = Path(__file__).parents[2] / "docs"
 

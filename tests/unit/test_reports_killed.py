@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from sharelag.reports import ledger, report
-from tests import nightly
-from tests.nightly import without_kernel
+from tests.support import nightly
+from tests.support.nightly import without_kernel
 
 # One that has imported everything, and makes each report in a fork: it is killed while it works,
 # not while it imports.

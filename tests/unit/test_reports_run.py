@@ -24,10 +24,10 @@ from sharelag.reports import ledger, report
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
 from sharelag.reports.execute import execute
 from sharelag.reports.notebooks import notebook
-from tests import nightly
-from tests.command import sharelag
-from tests.nightly import lag_of, night
+from tests.support import nightly
+from tests.support.command import sharelag
 from tests.support.connect import no_session
+from tests.support.nightly import lag_of, night
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]

@@ -20,7 +20,7 @@ from croniter import croniter
 from sharelag.errors import InputError
 from sharelag.reports.job import from_word
 from sharelag.reports.schedule import KINDS, NOTEBOOK_ONLY, schedule
-from tests.command import sharelag
+from tests.support.command import sharelag
 
 HOSTILE = """a$b%c"d'e\\f {{ g }} {% h %} $(i) #j; k: - l 🦜"""
 CRON = "30 6 * * 1-5"

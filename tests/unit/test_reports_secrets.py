@@ -19,7 +19,7 @@ from sharelag.reports.blocks import PLOTLY_MIME
 from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
 from sharelag.tables.level import CHECKED
-from tests.command import sharelag
+from tests.support.command import sharelag
 
 IN_FILE, IN_JAAS, IN_OPTION, IN_ENVIRONMENT, IN_PARAMETER = (
     "f1le-s3cret+/=", "j&as<\"'s3cret>", "0ption-s3cret", "env-s3cret-12", "param-s3cret",

@@ -20,7 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import investigate
-from tests import generators
+from tests.support import generators
 from tests.unit.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
 from tests.unit.test_replay import row as snapshot
 from tests.unit.test_wire import raw

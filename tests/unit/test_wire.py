@@ -26,7 +26,7 @@ from sharelag.wire.fields import (
     Field,
     RecordKind,
 )
-from tests import generators
+from tests.support import generators
 
 _KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
     (GROUP_TOPIC, kind) for kind in GROUP_KINDS
