@@ -114,9 +114,9 @@ def execute(
     except Exception as failed:  # a kernel that does not start, a full disk: reported as well
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _message(type(failed).__name__, str(failed))
-    ran = nbformat.read(out if out.exists() else path, as_version=4)  # type: ignore[no-untyped-call]
+    ran = nbformat.read(out if out.exists() else path, as_version=4)
     clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
-    out.write_text(nbformat.writes(clean) + "\n", "utf-8")  # type: ignore[no-untyped-call]
+    out.write_text(nbformat.writes(clean) + "\n", "utf-8")
     return Executed(clean, None if error is None else scrubbed(error, secrets))
 
 

@@ -148,7 +148,7 @@ def _about(path: Path) -> str:
 
 def _read(path: Path) -> Any:
     try:
-        return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+        return nbformat.read(path, as_version=4)
     except Exception as error:  # nbformat, json and the disk share no base class
         raise InputError(
             f"{path} is not a valid notebook ({type(error).__name__}): save it again in Jupyter"

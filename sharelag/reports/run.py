@@ -112,7 +112,7 @@ def report(
         except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
             made = _failed(made, scrubbed(f"{type(error).__name__}: {error}", known))
-            made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)  # type: ignore[no-untyped-call]
+            made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)
         place = store.publish(folder_of, folder, half, made)
         store.retain(folder, started, keep, keep_days)
         # Locked, or a process that read the ledger earlier could write its index later.

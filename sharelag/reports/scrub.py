@@ -64,7 +64,7 @@ def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     }
     if widgets is not None:
         clean["metadata"]["widgets"] = {mime: _widgets(one, mask) for mime, one in widgets.items()}
-    return nbformat.from_dict(clean)  # type: ignore[no-untyped-call]
+    return nbformat.from_dict(clean)
 
 
 def _cell(cell: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def sharelag(
     for stream in (out, err):
         stream.flush()
     code = status if isinstance(status, int) else int(status is not None)
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
 
 
