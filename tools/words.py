@@ -20,22 +20,25 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: Phrases that no text has, and what to write instead.
 PHRASES = {
+    r"\b(is|are) told\b": "is reported, is shown",
     r"\btold as such\b": "is reported as such",
-    r"\bof ours\b": "name the owner",
-    r"\bnothing heeds\b": "nothing uses",
+    r"\btells? (nothing|of)\b": "does not say, says about",
+    r"(?<!there )\b(is|are) none\b": "the rule that it breaks",
+    r"\bfor (whom|want of)\b": "name the person, or the reason",
+    r"\bwhoever\b": "anyone who, or the role",
+    r"\bwho asks?\b": "clients, requests",
+    r"\bof all chance\b": "random seed",
+    r"\bheld against\b": "compared with",
+    r"\bof (ours|one's own)\b": "name the owner",
+    r"\bheeds?\b": "uses",
+    r"\bas it likes\b": "freely, or leave it out",
+    r"\bbe had\b": "be obtained",
     r"\bthereof\b": "of it",
 }
-#: Phrases that no page has; some help texts, errors and notebooks still do.
+#: Phrases that no page has; some errors still do.
 LATER = {
     r"(?<!there )\bis no (?!longer\b|more\b)": "is not a ...",
     r"(?<!there )\bare no (?!longer\b|more\b)": "are not ...",
-    r"(?<!there )\b(is|are) none\b": "the rule that it breaks",
-    r"\btells? nothing\b": "does not say",
-    r"\b(is|are) told\b": "is reported, is shown",
-    r"\bfor whom\b": "name the person or the program",
-    r"\bwhoever\b": "anyone who, or the role",
-    r"\bof all chance\b": "random seed",
-    r"\bheeds?\b": "uses",
 }
 
 
