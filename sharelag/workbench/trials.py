@@ -38,7 +38,7 @@ def told(found: Shown) -> Result:
     """
     if not isinstance(found, Shown):
         raise InputError(
-            f"{type(found).__name__} is nothing that simulations find: give what compare, "
+            f"{type(found).__name__} cannot be shown as a result: give what compare, "
             "fewest_members, should_move or simulate of sharelag.whatif return"
         )
     shown = found.presented()

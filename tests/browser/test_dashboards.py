@@ -198,7 +198,7 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     page.wait_for_function(IDLE)
     board.get_by_role("button", name="Run", exact=True).click()
     expect(head(page, LAB).locator(".sl-failure")).to_contain_text(
-        "'none' are no members: type numbers above 0"
+        "'none' cannot be read as members: type numbers above 0"
     )
     opened.assert_quiet()
 

@@ -318,7 +318,7 @@ def test_an_empty_table_makes_a_figure_that_says_so(name: str) -> None:
 
 
 def test_a_theme_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InputError, match="'sepia' is no theme: choose one of light, dark"):
+    with pytest.raises(InputError, match="unknown theme 'sepia': choose one of light, dark"):
         charts.drain_figure(records("hot_partition")["drain"], "sepia")  # type: ignore[arg-type]
 
 
@@ -574,7 +574,7 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
     )
     last = slice(119, None, 120)
     assert later.column("value").to_pylist()[last] == table.column("value").to_pylist()[last]
-    with pytest.raises(InputError, match="'width' is no measure"):
+    with pytest.raises(InputError, match="unknown measure 'width'"):
         charts.window_heat_records(history("demo"), "width")
 
 
@@ -683,7 +683,7 @@ def test_a_full_window_reaches_its_limit() -> None:
     figure = charts.window_span_figure(assumed)
     assert "Not known: the span of 5 windows, marked with ?." in figure.layout.meta["facts"]
     assert (
-        "The limit is Kafka's default: nobody told the settings in force."
+        "The limit is Kafka's default: the settings in force are not known."
         in figure.layout.meta["facts"]
     )
     assert sum(value is None for value in figure.data[0].x) == len(figure.layout.annotations) > 0

@@ -80,5 +80,5 @@ def test_tables_of_every_library_are_taken() -> None:
         OfSpark(),
     ):
         assert table_of(rows).to_pydict() == wanted.to_pydict()
-    with pytest.raises(InputError, match="list is no table: give an Arrow table"):
+    with pytest.raises(InputError, match="list is not a table: give an Arrow table"):
         table_of([1])

@@ -542,9 +542,9 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
 @pytest.mark.parametrize(
     ("field", "value", "what"),
     [
-        ("members", "many", "'many' are no members: type numbers above 0"),
-        ("members", "0", "'0' are no members"),
-        ("locks", "-1", "'-1' are no lock durations"),
+        ("members", "many", "'many' cannot be read as members: type numbers above 0"),
+        ("members", "0", "'0' cannot be read as members"),
+        ("locks", "-1", "'-1' cannot be read as lock durations"),
         ("assignors", ("simple",), "nothing differs from the group as it is"),
     ],
 )

@@ -203,7 +203,7 @@ def test_words_where_no_picture_is() -> None:
             {"assignment": {"a": {"orders": [9]}}},
             "'a' has partition 9 of 'orders', which is not in the table",
         ),
-        ({"assignment": {"": {}}}, "'' is no name of a member"),
+        ({"assignment": {"": {}}}, "'' cannot name a member"),
         (
             {"partitions": pa.table({"topic": ["a"]}), "assignment": {}, "keys": ["topic"]},
             "no column partition; it has topic",
@@ -213,7 +213,7 @@ def test_words_where_no_picture_is() -> None:
             {"partitions": pa.concat_tables([partitions()] * 2)},
             "stands in the table twice: choose the rows of one group",
         ),
-        ({"on_load": None}, "nobody can load the choices"),
+        ({"on_load": None}, "the choices cannot be loaded"),
     ],
 )
 def test_what_cannot_be_edited_is_said(changes: dict[str, Any], said: str) -> None:
@@ -338,7 +338,7 @@ def test_a_failure_is_told_in_words_and_the_exception_is_there() -> None:
             lambda *_: {"measure": ["a"]},
             "what on_run gave has no column baseline, edited; it has measure",
         ),
-        (lambda *_: None, "NoneType is no table: give an Arrow table"),
+        (lambda *_: None, "NoneType is not a table: give an Arrow table"),
     ):
         view._on_run = act
         view.run()

@@ -65,7 +65,7 @@ def test_plotly_crosses_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("wrong", [None, [1], "figure"])
 def test_what_is_no_figure_is_said(wrong: Any) -> None:
-    with pytest.raises(InputError, match="is no plotly figure"):
+    with pytest.raises(InputError, match="is not a plotly figure"):
         PlotView(wrong)
 
 

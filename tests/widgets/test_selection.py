@@ -128,7 +128,7 @@ def test_a_view_can_join_and_leave_a_selection() -> None:
     [
         (
             lambda: Selection([("payments", 0)]),
-            r"no key: a key has the values of group_id, topic_id, partition",
+            r"is not a key: a key has the values of group_id, topic_id, partition",
         ),
         (lambda: Selection(offsets=(9, 5)), "give the first and the last"),
         (lambda: Selection(offsets=(None, None)), "give the first and the last"),  # type: ignore[arg-type]

@@ -126,7 +126,7 @@ class AssignmentEditor(RunView):
         _require(table, *filter(None, (shown,)))
         if choices and on_load is None:
             raise InputError(
-                "nobody can load the choices: give on_load=..., which takes the name of one"
+                "the choices cannot be loaded: give on_load=..., which takes the name of one"
             )
         chosen = selection_for(selection, names)
         given = {

@@ -62,7 +62,7 @@ def table_of(rows: Rows) -> pa.Table:
     if hasattr(rows, "dtypes") and hasattr(rows, "columns"):
         return pa.Table.from_pandas(rows, preserve_index=False)
     raise InputError(
-        f"{type(rows).__name__} is no table: give an Arrow table, a pandas or Spark DataFrame, "
+        f"{type(rows).__name__} is not a table: give an Arrow table, a pandas or Spark DataFrame, "
         "or arrays by name"
     )
 

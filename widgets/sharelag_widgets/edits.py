@@ -47,7 +47,7 @@ def held_of(
     held: Held = {}
     for member, topics in assignment.items():
         if not isinstance(member, str) or not member:
-            raise InputError(f"{member!r} is no name of a member: give texts that are not empty")
+            raise InputError(f"{member!r} cannot name a member: give texts that are not empty")
         theirs = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
         if strict and (missing := [place for place in theirs if place not in places]):
             topic, number = missing[0]

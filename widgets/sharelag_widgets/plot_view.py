@@ -152,7 +152,7 @@ def _plain(figure: Any) -> dict[str, Any]:
     """The figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
     if not isinstance(figure, Mapping) and not hasattr(figure, "to_plotly_json"):
         raise InputError(
-            f"{type(figure).__name__} is no plotly figure: give a plotly.graph_objects.Figure "
+            f"{type(figure).__name__} is not a plotly figure: give a plotly.graph_objects.Figure "
             "or its dict"
         )
     try:

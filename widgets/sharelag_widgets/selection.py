@@ -63,7 +63,7 @@ class Selection(traitlets.HasTraits):
         keys = tuple(tuple(key) for key in proposal["value"])
         if wrong := [key for key in keys if len(key) != len(self.columns)]:
             raise InputError(
-                f"{wrong[0]!r} is no key: a key has the values of {', '.join(self.columns)}"
+                f"{wrong[0]!r} is not a key: a key has the values of {', '.join(self.columns)}"
             )
         return keys
 
@@ -72,7 +72,7 @@ class Selection(traitlets.HasTraits):
         value = proposal["value"]
         if value is not None and (len(value) != 2 or None in value or value[0] > value[1]):
             raise InputError(
-                f"{value!r} are no offsets: give the first and the last, both inclusive"
+                f"{value!r} is not a range of offsets: give the first and the last, both inclusive"
             )
         return None if value is None else (int(value[0]), int(value[1]))
 

@@ -264,7 +264,7 @@ def _title(records: pa.Table, people: list[tuple[str | None, str]]) -> str:
     members = [member for member, _ in people if member is not None]
     if not members:
         return (
-            f"{group}: no member is known, so nobody fetches from "
+            f"{group}: no member is known, so no one fetches from "
             f"{text.counted(len(alone), 'share partition')}"
         )
     idle = len(records.filter(records.column("topic_id").is_null()))

@@ -106,7 +106,7 @@ _LINE_COLOURS = {
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-#: More lines than that nobody tells apart.
+#: More lines cannot be told apart.
 MOST_LINES = len(_DASHES)
 
 #: Paper and ink, as the widgets have them.
@@ -180,7 +180,7 @@ def checked(theme: Theme) -> Theme:
     InputError
     """
     if theme not in PAPER:
-        raise InputError(f"{theme!r} is no theme: choose one of {', '.join(PAPER)}")
+        raise InputError(f"unknown theme {theme!r}: choose one of {', '.join(PAPER)}")
     return theme
 
 

@@ -25,7 +25,7 @@ WINDOW_SPANS = pa.schema(
         ("head_offset", pa.int64()),  # the effective start offset
         ("span", pa.int64()),  # from it to the window's end, in offsets; null: not known
         ("limit", pa.int64()),  # share.partition.max.record.locks; null: not known
-        ("limit_from", pa.string()),  # group, broker, default, or assumed: nobody told
+        ("limit_from", pa.string()),  # group, broker, default, or assumed
         ("unread", pa.int64()),  # what waits behind the window
         ("as_of", schemas.TIMESTAMP),
     ]
@@ -40,7 +40,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG`.
     settings : pyarrow.Table
-        `sharelag.schemas.SETTINGS`; empty where nobody told.
+        `sharelag.schemas.SETTINGS`; empty where not known.
 
     Returns
     -------
@@ -137,7 +137,9 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
         unknown=_unknown(records),
         facts=rows.left_out(others, "window", "with fewer offsets")
         + (
-            ("The limit is Kafka's default: nobody told the settings in force.",) if assumed else ()
+            ("The limit is Kafka's default: the settings in force are not known.",)
+            if assumed
+            else ()
         ),
     )
     return figure(

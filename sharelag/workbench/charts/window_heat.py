@@ -89,9 +89,7 @@ def window_heat_records(
         There is no such measure.
     """
     if measure not in MEASURES:
-        raise InputError(
-            f"{measure!r} is no measure of a window: choose one of {', '.join(MEASURES)}"
-        )
+        raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(MEASURES)}")
     schemas.require(history, schemas.HISTORY, "history")
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()

@@ -67,14 +67,14 @@ def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[
     Raises
     ------
     InputError
-        One of them is none, or not above 0.
+        One of them is not a number above 0.
     """
     try:
         found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
     except ValueError:
         found = [kind(0)]
     if any(not number > 0 or number != number or number == float("inf") for number in found):
-        raise InputError(f"{given!r} are no {what}: type numbers above 0, such as 8, 16")
+        raise InputError(f"{given!r} cannot be read as {what}: type numbers above 0, such as 8, 16")
     return found
 
 

@@ -54,11 +54,9 @@ class WhatIfLab(GroupDashboard):
     TITLE = "What if"
     HELP = {
         "What it shows": "the group simulated as it is (baseline), and with each combination "
-        "of what is chosen, over "
-        "the same time and with the same seeds",
-        "seed": "of all chance in a run: with the same seed all variants meet the same luck, "
-        "and the same choices give "
-        "the same result again",
+        "of what is chosen, over the same time and with the same seeds",
+        "seed": "random seed of a run: with the same seed all variants meet the same luck, and the "
+        "same choices give the same result again",
         "empty fields": "as it is in the group",
     } | MEANS
 
