@@ -1,1 +1,1 @@
-"""The only code that touches a broker or a disk."""
+"""Inputs: the only code that accesses brokers, disks and Spark sessions."""

@@ -65,7 +65,7 @@ def test_a_worker_that_was_too_slow_is_waited_for_again() -> None:
 
 def test_but_not_for_ever() -> None:
     start, made = _starting(*[SLOW] * 9)
-    with pytest.raises(SetupError, match="10 seconds, 5 times: this machine is too busy"):
+    with pytest.raises(SetupError, match="10 seconds in 5 attempts: this machine is too busy"):
         started(start)
     assert len(made) == 5
 
@@ -102,14 +102,14 @@ def test_spark_connect_is_refused_in_a_sentence(
 
     for session in (Session(), TheirOwn()):
         with pytest.raises(
-            InputError, match=r"Spark Connect .* nothing of this reaches: do otherwise$"
+            InputError, match=r"Spark Connect .* without access to this process: do otherwise$"
         ):
             require_streams(session, "do otherwise")
     with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) again and again"):
         stream.watch("127.0.0.1:1", spark=Session())
     monkeypatch.setattr(follow, "session", Session)
     with pytest.raises(
-        InputError, match="follow into an archive from a process with a Spark of its own"
+        InputError, match="follow into an archive from a process with its own Spark"
     ):
         follow.follow(client_config("127.0.0.1:1"), tmp_path / "archive", topics=[])
     assert not (tmp_path / "archive").exists()
@@ -127,7 +127,7 @@ def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert "SetupError: streams of a topic need pyspark 4.2 or newer" in answer.stderr
-    assert "`sharelag capture` without --follow, and for spark.read" in answer.stderr
+    assert "`sharelag capture` without --follow, or spark.read" in answer.stderr
 
 
 def test_modules_are_there_with_the_client_of_spark_connect_alone() -> None:

@@ -1,4 +1,4 @@
-"""Spark, whichever there is: a session of this machine, of a cluster, or of Spark Connect."""
+"""Spark sessions: local, on a cluster, or through Spark Connect."""
 
 from sharelag.sources.spark.sessions import existing, is_connect, require_pyspark, session
 

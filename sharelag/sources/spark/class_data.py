@@ -1,9 +1,9 @@
-"""Spark's classes as Java keeps them once they are loaded, so that the next session starts in half the time.
+"""Class data sharing: an archive of Spark's loaded Java classes, which halves the startup time.
 
-``make env`` records them into the virtual environment: Java runs a question of ours and writes at
-its end what it loaded (a dynamic archive for class data sharing). `options` names the archive to
-each later Java, which takes it only if it is of the same build with the same jars, and starts as
-ever if not.
+``make env`` records it into the virtual environment: Java runs a command of ours and writes the
+classes that it loaded at exit (a dynamic archive for class data sharing). `options` passes the
+archive to each later Java, which uses it only for the same build with the same jars, and otherwise
+starts as usual.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-#: Says nothing about an archive that does not fit, nor anything else of the JVM: that would go to
-#: standard output.
+#: Silences the JVM about an archive that does not fit, since it would print to standard output.
 _SILENT = "-Xlog:disable"
 _RECORDING = "-XX:ArchiveClassesAtExit"
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
-#: What would take the question to a Spark that is not of this machine.
+#: Variables that would send the command to a Spark on another machine.
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
 _COMMAND = "from sharelag.cli import main; main()"
 
 
 def options() -> list[str]:
-    """What Java has to be told for a quick start; nothing where nothing was recorded for this Spark and this Java."""
+    """Return Java options for a quick start; empty without an archive for this Spark and Java."""
     there = archive()
     if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
         return []  # Java does not write an archive while it reads one
-    # Options with blanks would be taken apart.
+    # Options with blanks would be split.
     if there is None or not there.is_file() or " " in str(there):
         return []
     return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
 
 
 def archive() -> Path | None:
-    """Where the archive for this Spark and this Java lies, or would; None where either cannot be told."""
+    """Return the path of the archive for this Spark and Java; None if either is unknown."""
     java = _java()
     release = java.parent.parent / "release" if java else None
     if release is None or not release.is_file():
@@ -54,7 +53,7 @@ def archive() -> Path | None:
 
 
 def record(*question: str) -> Path | None:
-    """Run the command line on Spark, and keep the classes that it loads.
+    """Run a command on Spark and record the classes that it loads.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def record(*question: str) -> Path | None:
     Returns
     -------
     Path or None
-        The archive; None if the question failed, or Java wrote none.
+        The archive; None if the command failed, or Java wrote none.
     """
     there = archive()
     if there is None:
@@ -73,7 +72,7 @@ def record(*question: str) -> Path | None:
     part = there.with_suffix(f".{os.getpid()}.part")
     here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
-    # Java outlives the command while it writes: reading its output to the end waits for it.
+    # Java writes after the command has ended: reading its output to the end waits for it.
     answer = subprocess.run(
         [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
     )
@@ -84,7 +83,7 @@ def record(*question: str) -> Path | None:
 
 
 def _java() -> Path | None:
-    """The Java that Spark's own scripts will take."""
+    """Return the Java that Spark's own scripts use."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     return Path(found).resolve() if found and Path(found).exists() else None

@@ -1,11 +1,11 @@
-"""What Spark's Python workers are forked from: a process that has imported already what each of them needs.
+"""The process that Spark's Python workers are forked from, with all imports done.
 
-Spark starts it instead of ``pyspark.daemon`` where ``spark.python.daemon.module`` names it. A
-worker that imports all by itself takes more than a second of a core, and Spark ends workers that
-were idle for a minute.
+Spark starts it instead of ``pyspark.daemon`` if ``spark.python.daemon.module`` names it. A worker
+that imports everything itself takes more than a second of a core, and Spark ends workers that were
+idle for a minute.
 
-Only a process of one thread can be forked safely: what others hold is held for ever in the copy.
-Where another has come up, or an import fails, this process becomes Spark's own daemon, and workers
+Only a process with one thread can be forked safely: locks of other threads stay locked in the copy.
+If there is another thread, or an import fails, this process becomes Spark's own daemon, and workers
 import for themselves.
 """
 
@@ -16,14 +16,14 @@ import os
 import sys
 from pathlib import Path
 
-#: Each module of workers has a daemon of its own; those that only plan a query need little of ours.
+#: Each worker module has its own daemon; workers that only plan a query need few of our modules.
 _WORKER = "pyspark.worker"
-#: Arrow would start a thread for its second allocator, which is not the one that it uses.
+#: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 def main() -> None:
-    """Import and fork; ``sys.argv`` is as Spark gave it, with the module that workers run."""
+    """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
     if sys.argv[1:2] == [_WORKER]:
         os.environ.update(_NO_THREAD)
         if not _prepared() or _threads() > 1:
@@ -40,16 +40,15 @@ def _prepared() -> bool:
 
         _load_kernels()
         _part_random_numbers()
-        # else each worker's collector would write to all that it shares with the others, and so
-        # copy it
+        # otherwise each worker's garbage collector would write to the shared pages and copy them
         gc.freeze()
-    except Exception:  # whatever it was: a worker that needs it will fail with it, and say so
+    except Exception:  # a worker that needs the module will fail with the same error
         return False
     return True
 
 
 def _load_kernels() -> None:
-    """Have the compiled kernels read from their cache, a third of what a worker would wait for."""
+    """Load the compiled kernels from their cache, a third of a worker's startup time."""
     import pyarrow as pa
 
     from sharelag.schemas import RAW
@@ -59,7 +58,7 @@ def _load_kernels() -> None:
 
 
 def _part_random_numbers() -> None:
-    """Let each worker have random numbers of its own; Python sees to its own generator."""
+    """Give each worker its own random numbers; Python reseeds its own generator."""
     import numpy as np
 
     os.register_at_fork(after_in_child=lambda: np.random.seed())  # noqa: NPY002

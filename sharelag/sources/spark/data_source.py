@@ -3,8 +3,8 @@
 ``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
 one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
 their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
-client. ``spark.readStream`` has ``maxOffsetsPerTrigger`` and, of our own, ``includeGaps``:
-`spark_stream` tells of both.
+client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``; see
+`sharelag.sources.spark.data_source_stream`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sharelag.sources.spark.data_source_options import (
 
 
 def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFrame:
-    """Read all that a topic holds now; what is pruned meanwhile is left out.
+    """Read all records of a topic up to now; records pruned meanwhile are left out.
 
     Returns
     -------
@@ -56,19 +56,19 @@ def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFra
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("sharelag_kafka")`` known to a session."""
+    """Register ``format("sharelag_kafka")`` with a session."""
     spark.dataSource.register(ShareLagKafka)
 
 
 #: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then
-#: ``offset`` is its first, ``gapEnd`` its end (exclusive), ``timestamp`` when that was found, and
+#: ``offset`` is its first, ``gapEnd`` its end (exclusive), ``timestamp`` the time of detection, and
 #: key and value are null.
 RAW_AND_GAPS = schemas.RAW.append(pa.field("gapEnd", pa.int64()))
 
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """What one Spark task reads."""
+    """The offsets that one Spark task reads."""
 
     topic: str
     partition: int
@@ -77,24 +77,24 @@ class OffsetRange(InputPartition):
 
 
 class ShareLagKafka(DataSource):
-    """The source; Spark makes one for each read."""
+    """The data source; Spark creates one for each read."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(...)``."""
+        """Return the name for ``format(...)``."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Columns and types of Spark's own Kafka source; ``includeGaps`` adds ``gapEnd``."""
+        """Return the schema of Spark's own Kafka source; ``includeGaps`` adds ``gapEnd``."""
         has_gaps = self.options.get("includeGaps", "false").lower() == "true"
         return schemas.spark_schema(RAW_AND_GAPS if has_gaps else schemas.RAW)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        """Make the reader of one batch query."""
+        """Return the reader of a batch query."""
         return _Reader(read_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        """Make the reader of one stream."""
+        """Return the reader of a stream."""
         from sharelag.sources.spark.data_source_stream import StreamReader
 
         return StreamReader(read_options(self.options, stream=True))
@@ -109,7 +109,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, OffsetRange):
-            return  # Spark's stand-in for no partitions at all: there is nothing to read
+            return  # Spark's placeholder for no partitions: there is nothing to read
         span = {partition.partition: (partition.first, partition.end)}
         loss = self.options.fail_on_data_loss
         for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
@@ -117,7 +117,7 @@ class _Reader(DataSourceReader):
 
 
 def plan(options: ReadOptions) -> list[OffsetRange]:
-    """What is to be read, asked of the cluster once, in the driver."""
+    """Return the ranges to read, from one request to the cluster in the driver."""
     ranges = []
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
@@ -130,14 +130,14 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
 
 
 def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
-    """First and end offset of every partition that is asked for, by topic, as they are now."""
+    """Return current first and end offsets of every selected partition, by topic."""
     config = options.config
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
         if not topics:
             raise TopicMissingError(
-                f"no topic matches subscribePattern {options.pattern!r}: check it, and the cluster"
+                f"no topic matches subscribePattern {options.pattern!r}: check pattern and cluster"
             )
     _require_read(options, topics)
     found = {}
@@ -151,7 +151,7 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """Cut long ranges so that there are about ``at_least`` of them, of about equal size."""
+    """Split long ranges into about ``at_least`` ranges of about equal size."""
     total = sum(one.end - one.first for one in ranges)
     pieces = []
     for one in ranges:
@@ -169,11 +169,11 @@ def resolve(
     positions: str | Positions,
     times: Positions | None,
 ) -> dict[int, int]:
-    """The offset for every partition; a time wins over a position, as in Spark's own source."""
+    """Return the offset of every partition; a time overrides a position, as in Spark's source."""
     if times is not None:
         _require_exactly(topic, there, times)
         found = kafka.offsets_for_times(options.config, topic, times[topic])
-        # What was written since the ends were taken is beyond this query.
+        # Records written after the ends were fetched are not part of this query.
         return {p: min(offset, there[p][1]) for p, offset in found.items()}
     if isinstance(positions, str):
         return {partition: span[positions == "latest"] for partition, span in there.items()}
@@ -187,19 +187,19 @@ def resolve(
 def _in_log(
     options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]
 ) -> OffsetRange:
-    """Cut a range to what the log holds, where that may be."""
+    """Cut a range to the log, if data loss is allowed."""
     first, end = there[one.partition]
     if options.fail_on_data_loss and not (first <= one.first <= end and first <= one.end <= end):
         raise DataLossError(
-            f"{one.topic} partition {one.partition} holds offsets {first} to {end} (exclusive), not all of "
-            f"{one.first} to {one.end}: start from earliest and end at latest, or set failOnDataLoss to "
-            "false to read what is there"
+            f"{one.topic} partition {one.partition} has offsets {first} to {end} (exclusive), not "
+            f"all of {one.first} to {one.end}: start from earliest and end at latest, or set "
+            "failOnDataLoss to false to read what is there"
         )
     return OffsetRange(one.topic, one.partition, max(one.first, first), min(one.end, end))
 
 
 def _require_read(options: ReadOptions, topics: Sequence[str]) -> None:
-    """Offsets of a topic that is not read are most likely those of a misspelt one."""
+    """Reject offsets of topics that are not read: they are probably misspelled."""
     given = (options.starting, options.ending, options.starting_at, options.ending_at)
     named = {topic for positions in given if isinstance(positions, Mapping) for topic in positions}
     if stray := named - set(topics):
@@ -212,9 +212,9 @@ def _require_exactly(topic: str, there: Mapping[int, object], positions: Positio
     named = positions.get(topic, {})
     if missing := there.keys() - named.keys():
         raise ConfigError(
-            f"the offsets for {topic} leave out partition {min(missing)}: name all that are read"
+            f"the offsets for {topic} lack partition {min(missing)}: give all partitions to read"
         )
     if stray := named.keys() - there.keys():
         raise ConfigError(
-            f"the offsets for {topic} name partition {min(stray)}, which is not read: leave it out"
+            f"the offsets for {topic} include partition {min(stray)}, which is not read: remove it"
         )

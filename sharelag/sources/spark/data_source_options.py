@@ -29,7 +29,7 @@ _OPTIONS = {
         "includeGaps",
     )
 }
-#: Options that only one kind of query has, and what to do instead in the other.
+#: Options that only one kind of query has.
 _STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
 _BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
 
@@ -51,19 +51,18 @@ class ReadOptions:
     ending_at: Positions | None
     min_partitions: int
     fail_on_data_loss: bool
-    max_offsets: int | None = None  # in one micro-batch
-    include_gaps: bool = False  # whether pruned ranges come as rows
+    max_offsets: int | None = None  # per micro-batch
+    include_gaps: bool = False  # whether pruned ranges are returned as rows
 
 
 def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOptions:
-    """Check a query's options; Spark hands their names over in lower case.
+    """Check a query's options; Spark passes their names in lower case.
 
     Parameters
     ----------
     options : mapping
     stream : bool
-        Whether the query is a stream: it begins at the latest offset unless told otherwise, and has
-        no end.
+        Whether the query is a stream: it starts at the latest offset by default and has no end.
 
     Raises
     ------
@@ -74,19 +73,20 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
     if given.get("includeheaders", "false").lower() != "false":
         raise ConfigError(
-            "includeHeaders is not supported: share-group state has no headers, leave the option out"
+            "includeHeaders is not supported: the share group state has no headers, remove it"
         )
     for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
         raise ConfigError(
-            f"the option {name!r} is unknown to {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
+            f"unknown option {name!r} of {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
         )
     which = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if len(which) != 1:
         raise ConfigError(
-            f"give one of subscribe, subscribePattern and assign, not {' and '.join(which) or 'none'}"
+            "give one of subscribe, subscribePattern and assign, "
+            f"not {' and '.join(which) or 'none'}"
         )
     if not given[which[0]].strip(" ,"):
-        raise ConfigError(f"{which[0]} is empty: name at least one topic")
+        raise ConfigError(f"{which[0]} is empty: give at least one topic")
     if "subscribePattern" in given:
         _require_pattern(given["subscribePattern"])
     _require_kind(given, stream)
@@ -138,12 +138,13 @@ def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
         }
     except (AttributeError, TypeError, ValueError) as error:
         raise ConfigError(
-            f'{name} cannot be read: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}'
+            f'{name} is invalid: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}'
         ) from error
     least = 0 if name.endswith("ByTimestamp") else EARLIEST
     if any(n < least for each in found.values() for n in each.values()):
         raise ConfigError(
-            f"{name} has a number below {least}: give offsets from 0 on, -2 for earliest, -1 for latest"
+            f"{name} has a number below {least}: give offsets of at least 0, -2 for earliest or "
+            "-1 for latest"
         )
     return found
 
@@ -156,16 +157,16 @@ def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
             t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()
         }
     except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError('assign cannot be read: give JSON such as {"topic": [0, 1]}') from error
+        raise ConfigError('assign is invalid: give JSON such as {"topic": [0, 1]}') from error
     if not found or not all(found.values()):
-        raise ConfigError("assign is empty: name at least one partition of each topic")
+        raise ConfigError("assign is empty: give at least one partition of each topic")
     return found
 
 
 def _whole(number: object) -> int:
-    """What JSON writes as a whole number; ``int`` alone would take 1.5, "1" and true, too."""
+    """Return a JSON integer; ``int`` alone would also accept 1.5, "1" and true."""
     if type(number) is not int:
-        raise TypeError(f"{number!r} is no whole number")
+        raise TypeError(f"{number!r} is not an integer")
     return number
 
 
@@ -173,14 +174,14 @@ def _require_pattern(text: str) -> None:
     try:
         re.compile(text)
     except re.error as error:
-        raise ConfigError(f"subscribePattern {text!r} is no regular expression: {error}") from error
+        raise ConfigError(f"invalid subscribePattern {text!r}: {error}") from error
 
 
 def _require_kind(given: Mapping[str, str], stream: bool) -> None:
     for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
         if name in given:
             kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
-            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: leave it out")
+            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: remove it")
 
 
 def _count(given: Mapping[str, str], name: str) -> int | None:
@@ -188,7 +189,7 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
         return None
     text = given[name]
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"{name} is {text!r}: give a whole number from 1 on")
+        raise ConfigError(f"{name} is {text!r}: give an integer of at least 1")
     return int(text)
 
 

@@ -1,18 +1,18 @@
-"""A topic as a Spark stream: the offsets of the next micro-batch, and what was pruned before it was read.
+"""A topic as a Spark stream: offsets of the next micro-batch, and ranges pruned before being read.
 
-``spark.readStream.format("sharelag_kafka")`` counts its progress as Spark's own Kafka source does,
-by topic and partition, the next offset to read. ``maxOffsetsPerTrigger`` is dealt out in proportion
-to what each partition holds. With ``failOnDataLoss=false`` it goes on behind what was pruned; with
-``includeGaps=true`` it also gives one row for each range that it could not read, in the same
-micro-batch as the records behind it, so that whatever sink keeps the records exactly once keeps the
-gaps so.
+``spark.readStream.format("sharelag_kafka")`` stores its progress like Spark's own Kafka source, as
+the next offset to read by topic and partition. ``maxOffsetsPerTrigger`` is divided among partitions
+in proportion to their unread offsets. With ``failOnDataLoss=false`` it continues after pruned
+ranges; with ``includeGaps=true`` it also returns one row for each range that it could not read, in
+the same micro-batch as the records after it, so that a sink with exactly-once records also has
+exactly-once gaps.
 
-A log that ends before the position was created anew or truncated. That fails whatever
-``failOnDataLoss`` says: its offsets would come a second time, with other records.
+A log that ends before the position was created again or truncated. That fails whatever
+``failOnDataLoss`` says, because its offsets would be read a second time with other records.
 
-Killed before its first micro-batch is done, a query asks anew where to begin, and then repeats that
-micro-batch. ``earliest`` and ``latest`` may be elsewhere by then: name offsets where each record
-counts.
+A query that is killed before its first micro-batch is done determines its start again and repeats
+that micro-batch. ``earliest`` and ``latest`` may have changed by then: give offsets if every record
+matters.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from sharelag.sources.spark.data_source_options import ReadOptions
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
-#: The next offset to read, by topic and partition; the partition is a text, since Spark keeps this
-#: as JSON.
+#: The next offset to read, by topic and partition; the partition is a string for Spark's JSON.
 Progress = dict[str, dict[str, int]]
 #: First and end offset of every partition, by topic.
 Logs = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -58,7 +57,7 @@ class Gap(InputPartition):
 
 
 def require_admission_control() -> None:
-    """Make sure that Spark asks a source in Python how far a micro-batch shall go, which it does from 4.2 on.
+    """Make sure that Spark supports admission control of Python sources (4.2 or later).
 
     Raises
     ------
@@ -66,27 +65,27 @@ def require_admission_control() -> None:
     """
     if find_spec("pyspark.sql.streaming.datasource") is None:
         raise SetupError(
-            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: install a "
-            "newer one; this one does for `sharelag capture` without --follow, and for spark.read in "
-            "place of spark.readStream"
+            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: "
+            "install a newer one, or use `sharelag capture` without --follow, or spark.read "
+            "instead of spark.readStream"
         )
 
 
 class StreamReader(DataSourceStreamReader):
-    """The reader of one stream: all but `read` runs in one process beside the driver, as long as the query does."""
+    """The reader of one stream: everything except `read` runs in one process next to the driver."""
 
     def __init__(self, options: ReadOptions) -> None:
         require_admission_control()
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-        # Not a base class: this module is to be imported where Spark has none of this.
+        # Not a base class: this module must be importable with older Sparks.
         SupportsTriggerAvailableNow.register(StreamReader)
         self.options = options
         self._target: Logs | None = None
         self._newest: Logs = {}
 
     def initialOffset(self) -> Progress:  # noqa: N802
-        """Where a query without a checkpoint begins."""
+        """Return the start of a query without a checkpoint."""
         options = self.options
         first = {
             topic: resolve(options, topic, there, options.starting, options.starting_at)
@@ -95,7 +94,7 @@ class StreamReader(DataSourceStreamReader):
         return _progress(first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What ``maxOffsetsPerTrigger`` says."""
+        """Return the limit by ``maxOffsetsPerTrigger``."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         return (
@@ -105,16 +104,16 @@ class StreamReader(DataSourceStreamReader):
         )
 
     def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
-        """Where the micro-batch that begins at ``start`` ends."""
+        """Return the end of the micro-batch that starts at ``start``."""
         self._newest = self._target or logs(self.options)
         return advance(start, self._newest, getattr(limit, "max_rows", None))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is written from now on is beyond this query."""
+        """Fix the end of the query: records written from now on are not part of it."""
         self._target = logs(self.options)
 
     def reportLatestOffset(self) -> Progress | None:  # noqa: N802
-        """Where the logs ended when they were last asked."""
+        """Return the end offsets of the last request."""
         ends = {
             topic: {p: end for p, (_, end) in there.items()}
             for topic, there in self._newest.items()
@@ -122,25 +121,28 @@ class StreamReader(DataSourceStreamReader):
         return _progress(ends) or None
 
     def partitions(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
-        """What the tasks of one micro-batch read; asked again should the micro-batch be repeated."""
+        """Return the partitions of one micro-batch; called again if it is repeated."""
         if start == end:
             return []
         gaps, ranges = between(start, end, logs(self.options))
         for gap in gaps:
-            where = f"{gap.topic} partition {gap.partition}: offsets {gap.first} to {gap.end} (exclusive) were pruned"
+            where = (
+                f"{gap.topic} partition {gap.partition}: offsets {gap.first} to {gap.end} "
+                "(exclusive) were pruned"
+            )
             if self.options.fail_on_data_loss:
                 raise DataLossError(
-                    f"{where} before they were read; set failOnDataLoss to false to go on without them, and "
-                    "includeGaps to true to have them told"
+                    f"{where} before they were read; set failOnDataLoss to false to skip them, "
+                    "and includeGaps to true to get them as rows"
                 )
-            _LOG.warning("%s; going on with what is left", where)
+            _LOG.warning("%s; continuing with the remaining records", where)
         return [
             *(gaps if self.options.include_gaps else []),
             *split(ranges, self.options.min_partitions),
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yield the rows of one task."""
         options = self.options
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
@@ -158,11 +160,10 @@ class StreamReader(DataSourceStreamReader):
 
 
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
-    """Where a micro-batch ends that reads about ``limit`` offsets; None reads all there are.
+    """Return the end of a micro-batch of about ``limit`` offsets; None means all.
 
-    As in Spark's own source the limit is dealt out in proportion, and a partition that has anything
-    at all gets one offset. What is pruned does not count, so that it is passed at once and not gap
-    by gap.
+    As in Spark's own source the limit is divided in proportion, and a partition with any unread
+    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once.
 
     Raises
     ------
@@ -172,13 +173,12 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     spans = {}
     for topic, partitions in there.items():
         for partition, (first, end) in partitions.items():
-            # A partition that came later begins at its first offset, which is 0.
+            # A partition that was added later starts at its first offset, 0.
             position = start.get(topic, {}).get(str(partition), 0)
             _require_goes_on(topic, partition, position, end)
             spans[topic, partition] = max(position, first), end
     total = sum(end - begin for begin, end in spans.values())
-    # What is not there any more, such as a deleted topic that a pattern matched, stays where it
-    # was.
+    # A deleted topic keeps its position.
     reached = {
         topic: {int(p): offset for p, offset in partitions.items()}
         for topic, partitions in start.items()
@@ -193,14 +193,14 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
 
 
 def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], list[OffsetRange]]:
-    """What of a micro-batch was pruned, and what is left of it."""
+    """Return the pruned and the remaining ranges of a micro-batch."""
     gaps, ranges = [], []
     for topic, partitions in end.items():
         for text, upto in partitions.items():
             partition, position = int(text), start.get(topic, {}).get(text, 0)
             if position > upto:
                 _LOG.warning(
-                    "%s partition %d now begins at %d, not before %d: records between may be missing",
+                    "%s partition %d now starts at %d, after %d: records in between may be missing",
                     topic,
                     partition,
                     position,
@@ -229,8 +229,9 @@ def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
 def _require_goes_on(topic: str, partition: int, position: int, end: int) -> None:
     if end < position:
         raise DataLossError(
-            f"{topic} partition {partition} ends at offset {end}, before {position}, up to where it was read: it was "
-            "deleted and created again, or truncated; start anew, with another checkpoint"
+            f"{topic} partition {partition} ends at offset {end}, before the read position "
+            f"{position}: it was deleted and created again, or truncated; start again with "
+            "another checkpoint"
         )
 
 

@@ -1,4 +1,4 @@
-"""Files as Spark DataFrames: Parquet, also where Spark runs elsewhere, and a broker's segments, read in the tasks."""
+"""Files as Spark DataFrames: Parquet, also for a remote Spark, and a broker's segments."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark
 from sharelag.sources.files.segments import partitions, read_partition
 
-#: Bytes of files that are sent to a Spark which does not see them.
+#: Maximum size in bytes of files that are sent to a remote Spark.
 _MOST_SENT = 256 << 20
 
 
 def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Read raw records from Parquet.
 
-    A Connect server may not see the files of this machine; then they are sent to it.
+    If a Connect server cannot access the files of this machine, they are sent to it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     Raises
     ------
     InputError
-        When they would have to be sent and are too large for that.
+        When they would have to be sent but are too large.
     """
     frame = spark.read.parquet(*paths)
     try:
@@ -53,18 +53,18 @@ def is_table_of(spark: SparkSession, name: str) -> bool:
     """Whether Spark has a table or a view of this name."""
     try:
         return spark.catalog.tableExists(name)
-    except AnalysisException:  # the name has parts that no catalog of this Spark can have
+    except AnalysisException:  # the name has parts that no catalog of this Spark has
         return False
 
 
 def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
-    """Read a topic from a broker's log directory, a task a partition.
+    """Read a topic from a broker's log directory, with one task per partition.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
     folder : pathlib.Path
-        Must be there for all of Spark's workers.
+        Must be accessible for all Spark workers.
     topic : str
 
     Returns
@@ -92,8 +92,8 @@ def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     size = sum(file.stat().st_size for file in files)
     if size > _MOST_SENT:
         raise InputError(
-            f"Spark does not see {files[0].parent}, and its {size >> 20:,} MiB are too many to be sent: copy the "
-            "folder to where Spark reads, and name that place"
+            f"Spark cannot access {files[0].parent}, and its {size >> 20:,} MiB are too large to "
+            "send: copy the folder to a place that Spark can read, and give that path"
         )
     tables = [pq.read_table(file, columns=schemas.RAW.names) for file in files]
     whole = pa.concat_tables([as_table(table).cast(schemas.RAW) for table in tables])

@@ -1,10 +1,10 @@
 """Follow topics into an archive, exactly once: a Structured Streaming job.
 
-Spark's checkpoint numbers the micro-batches and keeps the offsets of each before it runs. A
-micro-batch reads its offsets, writes its files aside, and adds all of them to the archive in one
-step (`sources.files.views`), together with its number. Killed before that step, the archive knows
-nothing of it and it is run again; killed after, its number tells that it is there. The tasks write
-to the archive themselves: on a cluster it must be a folder that all of its machines share.
+Spark's checkpoint numbers the micro-batches and stores the offsets of each before it runs. A
+micro-batch reads its offsets, writes its files to a staging folder, and adds all of them to the
+archive in one step (`sources.files.views`), with its number. If it is killed before that step, it
+is run again; if after, the archive already has its number. The tasks write to the archive
+themselves: on a cluster it must be a shared folder.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds: a job that has just ended holds the archive for a moment longer.
+# Seconds: a job that has just ended still locks the archive for a moment.
 _LET_GO = 5.0
 
-#: What a task reports: a file that it wrote, or a gap.
+#: The report of a task: a file that it wrote, or a gap.
 _REPORT = pa.schema([("task", pa.int32()), ("path", pa.string()), *GAP])
 
 
@@ -62,25 +62,25 @@ def follow(
     max_offsets_per_trigger: int = 500_000,
     compact_every: int = 100,
 ) -> StreamingQuery:
-    """Start to append topics to an archive, from where it ends or from their beginning.
+    """Start appending topics to an archive, from its end or from their beginning.
 
     Parameters
     ----------
     config : ClientConfig
     folder : pathlib.Path
-        An archive to continue, or a place for a new one.
+        An archive to continue, or the path of a new one.
     topics : sequence of str
-        The first must exist; others are taken from the next start on. Of ``__consumer_offsets``
-        only the records of share groups are kept.
+        The first must exist; missing ones are included from the next start on. Only the share group
+        records of ``__consumer_offsets`` are stored.
     every : float
         Seconds between micro-batches, and between samples of all end offsets while there are no
         records.
     until_now : bool
-        End when what is there now has been archived.
+        End when everything up to now has been archived.
     max_offsets_per_trigger : int
-        Offsets of one micro-batch, at most about.
+        Approximate maximum number of offsets per micro-batch.
     compact_every : int
-        Micro-batches and samples after which small files are merged.
+        Number of micro-batches and samples after which small files are merged.
 
     Returns
     -------
@@ -90,9 +90,8 @@ def follow(
     Raises
     ------
     InputError
-        When the folder holds something else, an archive of another cluster or other topics, one
-        that has lost its checkpoint, or one that is being followed into already. Or Spark is
-        reached by Spark Connect.
+        When the folder has other contents, an archive of another cluster or other topics, one that
+        has lost its checkpoint, or one that another job is writing to; or with Spark Connect.
     SetupError
         When Spark cannot run it.
     ClusterError
@@ -101,19 +100,19 @@ def follow(
     folder = folder.absolute()
     there = {topic: _first_offsets(config, topic, topic != topics[0]) for topic in topics}
     spark = session()
-    require_streams(spark, "follow into an archive from a process with a Spark of its own")
+    require_streams(spark, "follow into an archive from a process with its own Spark")
     begun = begin(folder, kafka.cluster_id(config), there, config)
     with ExitStack() as stack:
         if not stack.enter_context(views.locked(folder / ".following", wait=_LET_GO)):
             raise InputError(
-                f"another job is following into {folder}: stop it first, or name another folder"
+                f"another job is writing to {folder}: stop it first, or choose another folder"
             )
         checkpoint = folder / "checkpoint"
         last = views.current(folder).batch
         if last >= 0 and not (checkpoint / "offsets" / str(last)).exists():
             raise InputError(
-                f"the checkpoint of the archive {folder} is gone or older than its records: begin a new archive "
-                "(this one can still be read)"
+                f"the checkpoint of the archive {folder} is missing or older than its records: "
+                "create a new archive (this one can still be read)"
             )
         job = _Job(config, folder, compact_every)
         register(spark)
@@ -140,7 +139,7 @@ def follow(
 
 
 class _Job:
-    """One run of the job: what it needs in every micro-batch."""
+    """One run of the job."""
 
     def __init__(self, config: ClientConfig, folder: Path, compact_every: int) -> None:
         self.config = config
@@ -151,11 +150,11 @@ class _Job:
         self.sampled = 0.0
 
     def append(self, rows: DataFrame, batch: int) -> None:
-        """Add one micro-batch, unless it has been."""
+        """Add one micro-batch, unless it was already added."""
         view = views.current(self.folder)
         if batch <= view.batch:
             return
-        # Clocks may go back, days of an archive may not: their order is that of the records.
+        # Clocks can go back, days of an archive must not: their order is that of the records.
         day = max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
         scratch = self.scratch / f"{batch}"
         scratch.mkdir()
@@ -164,22 +163,22 @@ class _Job:
         ).toArrow()
         is_file = report.column("path").is_valid()
         add = {
-            f"{RECORDS}/source={row['topic']}/day={day}/{batch:012d}-{row['task']:05d}.parquet": Path(
-                row["path"]
+            f"{RECORDS}/source={row['topic']}/day={day}/{batch:012d}-{row['task']:05d}.parquet": (
+                Path(row["path"])
             )
             for row in report.filter(is_file).to_pylist()
         }
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
-        # Only now, after the records have been read: the other way round a lag could seem negative.
+        # After the records have been read: in the other order lag could be negative.
         add |= self._sample(scratch, day)
         views.commit(self.folder, add, batch=batch, day=day)
-        shutil.rmtree(scratch)  # also what failed attempts of tasks have left
+        shutil.rmtree(scratch)  # including files of failed task attempts
         self._tidy()
 
     def attend(self, query: StreamingQuery, every: float, held: ExitStack) -> None:
-        """Sample end offsets while no records come, until the query ends; then let others follow."""
+        """Sample end offsets while no records arrive, until the query ends; then release `held`."""
         scratch = self.scratch / "idle"
         scratch.mkdir()
         with held:
@@ -192,7 +191,7 @@ class _Job:
                     views.commit(self.folder, sample, day=day)
                     self._tidy()
                 except ShareLagError as error:
-                    _LOG.warning("end offsets were not sampled: %s", error)
+                    _LOG.warning("could not sample end offsets: %s", error)
                 for path in scratch.iterdir():
                     path.unlink()
 
@@ -217,8 +216,8 @@ def _aside(scratch: Path, name: str, table: pa.Table) -> dict[str, Path]:
 
 
 def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the records of one task to a file; report it and the gaps. A task's rows are of one topic partition."""
-    from pyspark import TaskContext  # not there where only the client of Spark Connect is installed
+    """Write the records of one task, all of one topic partition, to a file; report it and gaps."""
+    from pyspark import TaskContext  # missing if only the client of Spark Connect is installed
 
     path = Path(scratch) / f"{uuid4().hex}.parquet"
     gaps: list[pa.RecordBatch] = []
@@ -263,10 +262,10 @@ def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int
 
 
 def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
-    """Where the archive begins: where the log did when it was begun, and a partition that came later at its first.
+    """Return the start of the archive: the log start at its creation, 0 for later partitions.
 
-    Not "earliest": killed in its first micro-batch, the job would begin where the log does by then,
-    and what was pruned meanwhile would be missing without a gap.
+    Not "earliest": if killed in its first micro-batch, the job would start at the log start by
+    then, and records pruned meanwhile would be missing without a gap.
     """
     offsets = {}
     for topic, now in there.items():

@@ -1,4 +1,4 @@
-"""DataFrames of the user's own as an input: raw records and offsets from any connector, table or stream."""
+"""The user's DataFrames as an input: raw records and offsets from any connector or table."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FrameInput(RecordsOnly):
-    """Raw records, and where topics end, as Spark DataFrames.
+    """Raw records and end offsets as Spark DataFrames.
 
     Parameters
     ----------
     raw : pyspark.sql.DataFrame
-        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source; further ones are ignored.
+        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source; other columns are ignored.
         Records of both topics may be mixed.
     given_offsets : pyspark.sql.DataFrame, optional
-        `sharelag.schemas.OFFSETS`, a row a topic partition, or several of different moments: then
-        the last one that counts is the end, and all of them are past ends.
+        `sharelag.schemas.OFFSETS`, one row per topic partition, or several at different moments:
+        then the last one up to the moment is the end, and all of them are past ends.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class FrameInput(RecordsOnly):
             schemas.require(self.given_offsets, schemas.OFFSETS, "offsets")
             if self.given_offsets.isStreaming:
                 raise InputError(
-                    "offsets cannot be a stream: write it to a table and pass spark.read of that"
+                    "offsets cannot be a stream: write them to a table and pass spark.read of it"
                 )
 
     @property
@@ -56,7 +56,7 @@ class FrameInput(RecordsOnly):
 
     @property
     def rereadable(self) -> bool:
-        """Whether the records are cached already: else another reading may find others."""
+        """Whether the records are cached; otherwise another reading may find others."""
         level = self.raw.storageLevel
         return bool(level.useMemory or level.useDisk)
 
@@ -65,28 +65,28 @@ class FrameInput(RecordsOnly):
         raise InputError("a DataFrame is read on Spark: use engine='spark'")
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        """The records as they were given."""
+        """Return the records."""
         return self.raw.select(schemas.RAW.names)
 
     def ends(self) -> DataFrame:
-        """The offsets as they were given; nothing where none were."""
+        """Return the offsets; empty if none were given."""
         if self.given_offsets is None:
             return self.raw.sparkSession.createDataFrame([], schemas.spark_schema(schemas.OFFSETS))
         return in_milliseconds(self.given_offsets.select(schemas.OFFSETS.names))
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        """The last known end of each partition of these topics, up to a moment."""
+        """Return the last known end of each partition of these topics, up to a moment."""
         from pyspark.sql import functions as f
 
         is_time = isinstance(as_of, datetime)
         rows = self.ends().where(f.col("topic_id").isin(*topic_ids))
         rows = rows.where(f.col("as_of") <= f.lit(as_of)) if is_time else rows
         table = latest_ends(rows).toArrow().select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
-        # Offsets of the state topic tell no time, so they have no end offsets to go with.
+        # Offsets of the state topic have no time, so no end offsets belong to them.
         return table if as_of is None or is_time else _without_ends(table)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """The ends of these topics in the span of the moments: between two of them the first and the last one."""
+        """Return ends of these topics: the first and the last one between any two moments."""
         from pyspark.sql import functions as f
 
         if not moments:
@@ -105,24 +105,24 @@ class FrameInput(RecordsOnly):
         return of_topics(found.select(schemas.OFFSETS.names).cast(schemas.OFFSETS), topic_ids)
 
     def size(self) -> int:
-        """More than one process is asked to hold: a DataFrame is Spark's."""
+        """Return more than fits in one process: a DataFrame is read on Spark."""
         return sys.maxsize
 
     def describe(self) -> str:
-        """What it is."""
-        told = "" if self.given_offsets is not None else ", without offsets"
-        return f"a DataFrame of raw records{told}"
+        """Return a description of the input."""
+        without = "" if self.given_offsets is not None else ", without offsets"
+        return f"a DataFrame of raw records{without}"
 
 
 def in_milliseconds(offsets: DataFrame) -> DataFrame:
-    """Offsets with ``as_of`` in whole milliseconds, as Kafka's times are; Spark's own have microseconds."""
+    """Round ``as_of`` to milliseconds, as in Kafka; Spark has microseconds."""
     from pyspark.sql import functions as f
 
     return offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
 
 
 def latest_ends(offsets: DataFrame) -> DataFrame:
-    """The last known row of each topic partition; one without a time comes before all others."""
+    """Return the last row of each topic partition; rows without a time come first."""
     from pyspark.sql import functions as f
 
     when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))

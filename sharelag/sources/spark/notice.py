@@ -1,4 +1,4 @@
-"""One line for who waits: in a notebook or on a terminal, gone when the wait is over."""
+"""A status line in a notebook or on a terminal, removed when the wait is over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def notice(words: str) -> Iterator[None]:
-    """Show a line while the ``with`` block lasts, where somebody can see it; never on standard output."""
+    """Show a line during the ``with`` block in a notebook or terminal, never on standard output."""
     line = f"{words} ..."
     if in_notebook():
         with _displayed(line):
@@ -37,7 +37,7 @@ def _write(text: str) -> None:
 
 @contextmanager
 def _displayed(line: str) -> Iterator[None]:
-    """A line of a notebook's output; it ends as the words that it was, once nothing is waited for any more."""
+    """Display a line in a notebook's output and clear it at the end."""
     from IPython.display import display
 
     shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]

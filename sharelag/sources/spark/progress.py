@@ -1,8 +1,7 @@
-"""Progress of Spark's jobs, and stopping them, on classic sessions and Spark Connect alike.
+"""Progress and cancellation of Spark's jobs, on classic sessions and Spark Connect.
 
-Classic Spark has a status tracker, which is asked for the tasks of jobs; through Spark Connect the
-session tells of its queries while they run. `Tasks` counts everything that a session does, `Own`
-what one thread of ours does.
+Classic Spark has a status tracker with the tasks of jobs; Spark Connect reports the progress of
+queries to a callback. `Tasks` counts everything that a session does, `Own` the work of one thread.
 """
 
 from __future__ import annotations
@@ -20,38 +19,38 @@ if TYPE_CHECKING:
 
 
 class Count(NamedTuple):
-    """Tasks that are done, and all that are known of."""
+    """Completed and known tasks."""
 
     done: int
     all: int
 
 
 class Tasks:
-    """The tasks that begin from now on, in whichever session there is or will be."""
+    """The tasks that start from now on, in the current or a future session."""
 
     def __init__(self) -> None:
         self._source: _Classic | _Connect | None = None
         self._attach(fresh=False)
 
     def count(self) -> Count:
-        """How many there are, also of jobs that are over; may be asked from any thread."""
+        """Return the number of tasks, including finished jobs; thread-safe."""
         self._attach(fresh=True)
         return self._source.count() if self._source else Count(0, 0)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop counting."""
         if self._source:
             self._source.close()
 
     def _attach(self, fresh: bool) -> None:
-        """Find the session, which may start while somebody watches; all jobs of a fresh one are of interest."""
+        """Find the session, which may start later; all jobs of a new session count."""
         spark = None if self._source else existing()
         if spark is not None:
             self._source = _Connect(spark) if is_connect(spark) else _Classic(spark, fresh=fresh)
 
 
 class Own:
-    """Some work of ours, done by one thread: `begun` says which."""
+    """Work of one thread, in the block of `begun`."""
 
     def __init__(self, spark: SparkSession, words: str) -> None:
         self._spark, self._words = spark, words
@@ -60,7 +59,7 @@ class Own:
 
     @contextmanager
     def begun(self) -> Iterator[None]:
-        """Count what this thread starts in the ``with`` block; it is the thread's last work on Spark."""
+        """Count the jobs of this thread in the ``with`` block, which must be its last on Spark."""
         if is_connect(self._spark):
             self._spark.addTag(self._name)
             self._source = _Connect(self._spark, get_ident())
@@ -73,14 +72,14 @@ class Own:
             self._source.close()
 
     def count(self) -> Count:
-        """How many of its tasks are done; may be asked from any thread."""
+        """Return the number of completed tasks; thread-safe."""
         return self._source.count() if self._source else Count(0, 0)
 
     def stop(self) -> None:
-        """Interrupt what runs of it now."""
+        """Interrupt its running jobs."""
         if is_connect(self._spark):
             self._spark.interruptTag(self._name)
-        else:  # a tag does not reach the jobs of toArrow, which collects in a thread of its own
+        else:  # a tag does not apply to jobs of toArrow, which collects in its own thread
             self._spark.sparkContext.cancelJobGroup(self._name)
 
 
@@ -103,7 +102,7 @@ class _Classic:
         """Nothing is held."""
 
     def _jobs(self) -> Iterable[int]:
-        """Jobs of the group; or those that run, and those that ran unless somebody put them into one."""
+        """Return the jobs of the group; without a group, active jobs and past ones in no group."""
         ours = self._tracker.getJobIdsForGroup(self._group)
         return ours if self._group else {*ours, *self._tracker.getActiveJobsIds()}
 

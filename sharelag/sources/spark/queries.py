@@ -1,4 +1,4 @@
-"""Streaming queries: whether a session can run one, and whether it has begun or ended."""
+"""Streaming queries: whether a session supports them, and whether one has started or ended."""
 
 from __future__ import annotations
 
@@ -16,40 +16,41 @@ from sharelag.sources.spark.data_source_stream import require_admission_control
 
 _LOG = logging.getLogger(__name__)
 
-# How often a query is begun whose Python worker does not come up in time.
+# How often to start a query whose Python worker does not come up in time.
 _ATTEMPTS = 5
 _NOT_CONNECTED = "failed to connect back"
 
 
 def require_streams(spark: SparkSession, instead: str) -> None:
-    """Make sure that what a session calls back for each micro-batch is called in this process.
+    """Make sure that a session runs ``foreachBatch`` functions in this process.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
     instead : str
-        What to do where it is not.
+        Advice for the error message.
 
     Raises
     ------
     InputError
-        On Spark Connect, which calls back on the server, in a process of its own.
+        On Spark Connect, which runs them in a process on the server.
     SetupError
-        When pyspark is too old for streams of ours.
+        When pyspark is too old for our streams.
     """
     if is_connect(spark):
         raise InputError(
-            f"Spark Connect handles micro-batches on its server, where nothing of this reaches: {instead}"
+            "Spark Connect runs micro-batches on its server, without access to this process: "
+            f"{instead}"
         )
     require_admission_control()
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query, and wait until its sources are there.
+    """Start a query and wait until its sources are initialized.
 
-    A streaming source in Python gets a worker for which Spark waits ten seconds; no setting changes
-    that, and where many processes compete it can take longer. Nothing was read then, so the query
-    is started again, some times.
+    Spark waits ten seconds for the worker of a Python streaming source; no setting changes that,
+    and on a busy machine it can take longer. Nothing was read then, so the query is started again a
+    few times.
 
     Parameters
     ----------
@@ -59,12 +60,12 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     Returns
     -------
     pyspark.sql.streaming.StreamingQuery
-        It may have ended by now, also with an error, which ``awaitTermination`` raises.
+        It may already have ended, possibly with an error, which ``awaitTermination`` raises.
 
     Raises
     ------
     SetupError
-        When no worker came up in time, again and again.
+        When no worker came up in time in any attempt.
     """
     again = Retrying(
         retry=retry_if_exception(_without_worker),
@@ -78,27 +79,27 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         if not _without_worker(error):
             raise
         raise SetupError(
-            f"Spark's Python worker did not start within its 10 seconds, {_ATTEMPTS} times: this machine is too busy; "
-            "try again when less runs on it"
+            f"Spark's Python worker did not start within 10 seconds in {_ATTEMPTS} attempts: "
+            "this machine is too busy; try again later"
         ) from error
 
 
 def ended(query: StreamingQuery, within: float = 1.0) -> bool:
-    """Whether a query has ended, or ends within some seconds, however it ends."""
+    """Whether a query has ended or ends within some seconds, with or without an error."""
     try:
         return bool(query.awaitTermination(within))  # type: ignore[arg-type]  # parts of seconds, too
     except StreamingQueryException:
-        return True  # whoever started it hears of that
+        return True  # the caller gets the error
     except Exception as error:
-        # Spark itself is gone, which every way to it tells by an exception of its own.
+        # Spark itself has ended, which raises different exceptions.
         _LOG.debug("the query's Spark does not answer: %r", error)
         return True
 
 
 def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     query = start()
-    # Until its sources are there a query's status says this; should another Spark say it otherwise,
-    # nobody waits.
+    # The status of a query until its sources are initialized; if another Spark has another text, do
+    # not wait.
     while query.isActive and query.status["message"].startswith("Initializing"):
         ended(query, 0.1)
     failure = None if query.isActive else query.exception()

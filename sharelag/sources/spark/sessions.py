@@ -1,4 +1,4 @@
-"""The Spark session that people have, whichever it is; without one, a session of this machine."""
+"""The user's Spark session, whichever it is; without one, a local session."""
 
 from __future__ import annotations
 
@@ -19,31 +19,29 @@ if TYPE_CHECKING:
 
 
 def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
-    """Return the Spark session that is there, or make one.
+    """Return the active Spark session, or create one.
 
     Parameters
     ----------
     app_name : str
-        Of a session that is made.
+        Name of a new session.
     **settings : str
-        Spark settings with ``_`` for ``.`` (``spark_master="local[4]"``) for a session that is
-        made.
+        Spark settings of a new session, with ``_`` for ``.`` (``spark_master="local[4]"``).
 
     Raises
     ------
     SetupError
-        When there is no pyspark or no Java, or Spark does not start; with what to do.
+        When pyspark or Java is missing, or Spark does not start.
 
     Notes
     -----
-    A session that is there is returned as it is: on a cluster, or in a notebook of the user's own.
-    Otherwise ``SPARK_REMOTE`` (Spark Connect), ``spark-submit``, ``MASTER`` and
-    ``spark-defaults.conf`` say where Spark is; settings made there stay, and whoever's Spark it is,
-    its master and all else that is fixed at its start are not ours to choose. Only where nothing is
-    said, Spark starts on this machine with settings that suit it.
+    An active session is returned unchanged. Otherwise ``SPARK_REMOTE`` (Spark Connect),
+    ``spark-submit``, ``MASTER`` and ``spark-defaults.conf`` determine where Spark is; their
+    settings take precedence, and the master and other static settings of such a Spark are not
+    changed. Without any of these, Spark starts on this machine with settings for it.
 
-    Workers run this interpreter unless ``PYSPARK_PYTHON`` names another: it has the packages they
-    need.
+    Workers run this interpreter, which has the packages they need, unless ``PYSPARK_PYTHON`` names
+    another one.
     """
     require_pyspark()
     from pyspark.errors import PySparkException
@@ -54,7 +52,7 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     wanted = {name.replace("_", "."): value for name, value in settings.items()}
     remote = wanted.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
     if remote:
-        wanted.pop("spark.master", None)  # a server has its own
+        wanted.pop("spark.master", None)  # a Connect server has its own
     try:
         if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(wanted):
             return _elsewhere(app_name, wanted, remote)
@@ -64,23 +62,23 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
 
 
 def require_pyspark() -> None:
-    """Refuse to go on where pyspark cannot be imported, and say what to do."""
+    """Raise an error that says what to do if pyspark cannot be imported."""
     try:
         import pyspark.sql  # noqa: F401
     except ImportError as error:
         raise SetupError(
-            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
-            'or use --engine local (engine="local"), which needs neither'
+            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' "
+            'for Spark Connect; or use --engine local (engine="local"), which needs neither'
         ) from error
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session speaks to Spark through Spark Connect; it has no ``sparkContext`` then."""
+    """Whether a session uses Spark Connect, which has no ``sparkContext``."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
 
 
 def existing() -> SparkSession | None:
-    """Return the session that is there; None where none is, none is left, or none has started yet."""
+    """Return the active session; None if there is none, or it was stopped or has not started."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.errors import PySparkException
@@ -89,18 +87,18 @@ def existing() -> SparkSession | None:
     if not is_remote():
         from pyspark import SparkContext
 
-        # A session whose context was stopped is still called active, and a context is there before
-        # it has started.
+        # A session with a stopped context still counts as active, and a context exists before it
+        # has started.
         if getattr(SparkContext._active_spark_context, "_jsc", None) is None:
             return None
     try:
         return SparkSession.active()
-    except PySparkException:  # it has no other way to say that there is none
+    except PySparkException:  # raised if there is no session
         return None
 
 
 def _only_connect(wanted: dict[str, str]) -> bool:
-    """Whether pyspark will make no other session than one of Spark Connect, though nobody said where."""
+    """Whether pyspark only supports Spark Connect, although no address is given."""
     from pyspark.util import default_api_mode, is_remote_only
 
     mode = wanted.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()
@@ -108,9 +106,9 @@ def _only_connect(wanted: dict[str, str]) -> bool:
 
 
 def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
-    """Somebody else's Spark: of Spark Connect, or of who submitted us."""
+    """Return a session of an existing Spark: through Spark Connect or spark-submit."""
     arguments = ""
-    if not remote.startswith("sc:"):  # pyspark may start Spark or a server of it here
+    if not remote.startswith("sc:"):  # pyspark may start Spark or a Connect server here
         _set_environment(remote or "local")
         if remote or _only_connect(wanted):
             said = ours.given() | wanted
@@ -139,7 +137,7 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
 
 @contextmanager
 def _started_with(arguments: str) -> Iterator[None]:
-    """Give arguments to a server that pyspark starts here; of a session it would not take them."""
+    """Pass arguments to a server that pyspark starts here; it ignores those of the session."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{arguments}{before or 'pyspark-shell'}"
     try:
@@ -152,7 +150,7 @@ def _started_with(arguments: str) -> Iterator[None]:
 
 
 def _submitted() -> dict[str, str]:
-    """What ``spark-submit`` was told, in files as in arguments: the JVM that waits for us has it."""
+    """Return the settings of ``spark-submit``, from files and arguments, from the waiting JVM."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -160,7 +158,7 @@ def _submitted() -> dict[str, str]:
 
 
 def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
-    """Spark where the user's files say, or else on this machine."""
+    """Return a session by the user's Spark configuration, or else on this machine."""
     _require_java()
     given = ours.given()
     master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
@@ -182,11 +180,11 @@ def _made(app_name: str, wanted: dict[str, str]) -> SparkSession:
 
 
 def _set_environment(master: str) -> None:
-    # Workers default to the system's python3, which has none of our packages.
+    # Workers default to the system's python3, which does not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
-        # Otherwise Spark binds to whatever address the host name has, or fails where it has none.
+        # Otherwise Spark binds to the address of the host name, or fails if it has none.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
@@ -194,22 +192,28 @@ def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
         raise SetupError(
-            "Spark needs Java 17 or newer, and there is no java on the PATH or in JAVA_HOME: install one "
-            "(on Debian: apt install openjdk-17-jdk-headless), or use --engine local"
+            "Spark needs Java 17 or newer, but there is no java on the PATH or in JAVA_HOME: "
+            "install it (on Debian: apt install openjdk-17-jdk-headless), or use --engine local"
         )
 
 
 def _advice(error: Exception, remote: str) -> str:
     said = next(iter(str(error).splitlines()), type(error).__name__)
     if isinstance(error, ImportError):
-        return f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]', or use --engine local"
+        return (
+            f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]', "
+            "or use --engine local"
+        )
     if "CONNECT_URL_NOT_SET" in said:
         return (
-            "only Spark Connect can be used here, and nothing says where it is: set SPARK_REMOTE (sc://HOST:PORT), "
-            "or pip install 'sharelag[spark]' and start anew, or use --engine local"
+            "only Spark Connect is installed here, but no server is given: set SPARK_REMOTE "
+            "(sc://HOST:PORT), or pip install 'sharelag[spark]' and restart, or use --engine local"
         )
     if remote.startswith("sc:"):
-        return f"no Spark Connect server answers at {remote} ({said}): check SPARK_REMOTE, or use --engine local"
+        return (
+            f"no Spark Connect server answered at {remote} ({said}): "
+            "check SPARK_REMOTE, or use --engine local"
+        )
     return (
         f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
         "`sharelag doctor` checks it, and --engine local needs no Java"

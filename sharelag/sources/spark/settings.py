@@ -1,4 +1,4 @@
-"""Settings of the sessions that we make, each with its reason, and those that the user has made before."""
+"""Settings of the sessions that we create, each with its reason, and the user's own settings."""
 
 from __future__ import annotations
 
@@ -13,62 +13,59 @@ import javaproperties
 
 from sharelag.sources.spark import class_data
 
-#: What a running session takes, on a cluster and through Spark Connect as well.
+#: Settings for any running session, also on a cluster and through Spark Connect.
 RUNTIME = {
-    # Kafka's timestamps are UTC, and so is everything we print.
+    # Kafka's timestamps are in UTC, and so is everything that we print.
     "spark.sql.session.timeZone": "UTC",
     # toArrow and createDataFrame move columns, not rows.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-#: What whoever starts Spark has to say, on a cluster as well.
+#: Settings that must be set when Spark starts, also on a cluster.
 STARTED = {
-    # How long the JVM and Python wait for each other to take a result or to answer, 15 s unless
-    # told otherwise: too short where both share few cores with others. Who has ended is noticed at
-    # once, however long this is.
+    # How long the JVM and Python wait for each other, 15 s by default: too short on a busy machine
+    # with few cores. A process that has ended is noticed at once, whatever the timeout.
     "spark.python.authenticate.socketTimeout": "180s",
 }
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-#: Java's second compiler begins ten times later than it would: on two cores it costs a short
-#: question a quarter of its time, and what runs for minutes still gets it.
+#: Start Java's second compiler ten times later: on two cores it costs a short query a quarter of
+#: its time, and jobs that run for minutes still get it.
 _LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
 _LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
 _COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
 _LOCAL = {
-    # Spark's default, said aloud: state records are 150 bytes, seldom a few thousand, so a batch is
-    # a few megabytes.
+    # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so a
+    # batch has a few megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # A laptop's tables are small: 200 shuffle partitions would cost more than the work in them.
+    # A laptop's tables are small: 200 shuffle partitions would cost more than their work.
     "spark.sql.shuffle.partitions": "8",
-    # Where there is little in them, also in what is cached, one task does the work of eight: each
-    # task with Python in it costs a worker's round trip. A few megabytes of records keep a core
-    # busy for a second.
+    # Merge small partitions, cached ones included: each task with Python costs a round trip to a
+    # worker. A few megabytes of records keep a core busy for a second.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
-    # A port that nobody asked for.
+    # Do not open the port of the web UI.
     "spark.ui.enabled": "false",
-    # Progress bars and informational lines would mix with the tables we print.
+    # Progress bars and log lines would mix with the tables that we print.
     "spark.ui.showConsoleProgress": "false",
 }
 
 
 def local() -> dict[str, str]:
-    """All that a session on this machine gets."""
+    """Return the settings of a local session."""
     java = [_LOGGING, *_COMPILER, *class_data.options()]
     chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
     if (
         sys.platform == "linux"
         and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
     ):
-        # Workers begin with what we need imported: on two cores the first task with Python in it
-        # comes in half the time. Elsewhere than on Linux it cannot be told whether a process may be
-        # forked then.
+        # Workers start with our imports done: on two cores the first task with Python takes half
+        # the time. Only on Linux is it known whether a process can be forked safely.
         chosen["spark.python.daemon.module"] = "sharelag.sources.spark.daemon"
     return chosen
 
 
 def given(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the user has set for every session: in ``spark-defaults.conf``, for ``spark-submit``, as ``MASTER``."""
+    """Return the user's settings: ``spark-defaults.conf``, ``spark-submit`` and ``MASTER``."""
     found = {"spark.master": environment["MASTER"]} if environment.get("MASTER") else {}
     file = _folder(environment) / "spark-defaults.conf"
     if file.is_file():
@@ -83,7 +80,7 @@ def _folder(environment: Mapping[str, str]) -> Path:
 
 
 def home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder with Spark's jars and scripts."""
+    """Return the folder with Spark's jars and scripts."""
     import pyspark
 
     return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
