@@ -33,7 +33,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.unit.test_replay import row
+from tests.support.records import row
 
 GROUPS = ["health-a", "health-b", "health <c>"]
 

@@ -32,8 +32,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.workload import create_topics, numbered, produce, start_transaction, wait_until
-from tests.unit.test_replay import KEY, row
-from tests.unit.test_wire import raw
+from tests.support.records import KEY, raw, row
 
 #: Milliseconds of the first record of the topics below; the next ones come a second later each.
 BEGIN = 1_700_000_000_000

@@ -41,7 +41,7 @@ from tests.kafka.workload import (
 )
 from tests.notebooks.shipped import read
 from tests.support.command import sharelag
-from tests.unit.test_replay import row
+from tests.support.records import row
 
 PARTITIONS = 2
 

@@ -18,7 +18,7 @@ from sharelag.quick import QuickReading
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.workbench import engine
 from tests.support import generators
-from tests.unit.test_wire import raw
+from tests.support.records import raw
 
 STORIES = sorted(path.parent.name for path in CAPTURE.parent.glob("scenarios/*/capture.json"))
 #: Of each kind of trouble one; the others with --exhaustive.

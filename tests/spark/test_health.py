@@ -19,7 +19,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
-from tests.unit.test_wire import raw
+from tests.support.records import raw
 
 
 def test_local_and_spark_give_the_same_health(spark: SparkSession, tmp_path: Path) -> None:

@@ -31,9 +31,7 @@ from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from sharelag.workbench import engine, show
 from sharelag.workbench.page import lag_page
 from tests.support import generators
-from tests.unit.test_lag import offsets
-from tests.unit.test_replay import row
-from tests.unit.test_wire import raw
+from tests.support.records import offsets, raw, row
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from sharelag.replay.state import window_items
 from sharelag.sources.inputs import RawInput
 from sharelag.whatif.simulate import simulate
 from sharelag.workbench import engine
+from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
-from tests.unit.test_simulate import digest
 
 ROOT = str(Path(__file__).parents[2])
 
@@ -26,8 +26,8 @@ def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession
         import sys
 
         sys.path.insert(0, ROOT)  # the tests are no package of the workers
+        from tests.support.simulation_digest import digest as digest_of
         from tests.support.simulation_scenarios import EVERYTHING as SCENARIO
-        from tests.unit.test_simulate import digest as digest_of
 
         for batch in batches:
             seeds = batch.column("id").to_pylist()

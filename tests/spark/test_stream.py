@@ -26,9 +26,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.unit.test_lag import offsets
-from tests.unit.test_replay import row
-from tests.unit.test_wire import raw
+from tests.support.records import offsets, raw, row
 
 
 @pytest.fixture(autouse=True)

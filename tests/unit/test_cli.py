@@ -22,7 +22,7 @@ from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
-from tests.unit.test_replay import row
+from tests.support.records import row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)

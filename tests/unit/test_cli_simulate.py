@@ -314,7 +314,9 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
     told["asignor"] = "sticky"
     file.write_text(json.dumps(told))
     assert "asignor: unknown key" in str(run("--scenario", str(file)).exception)
-    assert "cannot read the scenario" in str(run("--scenario", str(tmp_path / "none.json")).exception)
+    assert "cannot read the scenario" in str(
+        run("--scenario", str(tmp_path / "none.json")).exception
+    )
 
 
 def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests.unit.test_lag import offsets
-from tests.unit.test_replay import row
-from tests.unit.test_wire import raw
+from tests.support.records import offsets, raw, row
 
 
 def _state(*partitions: int, end: int = 110) -> tuple[pa.Table, pa.Table]:

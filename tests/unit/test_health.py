@@ -28,7 +28,7 @@ from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
-from tests.unit.test_replay import KEY, row
+from tests.support.records import KEY, row
 
 _UNKNOWN_KIND = (b"\x00\x07", b"")  # skipped, as Kafka does
 _BAD = (b"\x00\x00", b"")

@@ -22,8 +22,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
-from tests.unit.test_replay import row
-from tests.unit.test_wire import raw
+from tests.support.records import raw, row
 
 STATE = {
     name: name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -20,11 +19,10 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
-from tests.unit.test_replay import RECOVERED, WALK, row, walk_records
-from tests.unit.test_wire import raw
+from tests.support.records import offsets, raw, row
+from tests.unit.test_replay import RECOVERED, WALK, walk_records
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def lag_of(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> dict[str, Any]:
@@ -32,13 +30,6 @@ def lag_of(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0)
     records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, snapshot)])).records
     line: dict[str, Any] = lag_arrow(replay_arrow(records), offsets(end, log_start)).to_pylist()[0]
     return line
-
-
-def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
-    place = {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "as_of": NOW}
-    return pa.Table.from_pylist(
-        [place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS
-    )
 
 
 @pytest.mark.row("LAG-01", "LAG-02", "LAG-03", "LAG-04", "LAG-12")

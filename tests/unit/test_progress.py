@@ -34,9 +34,9 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import engine
 from tests.support import generators
+from tests.support.records import raw
+from tests.support.records import row as snapshot
 from tests.unit.test_recorded import ends as noted_ends
-from tests.unit.test_replay import row as snapshot
-from tests.unit.test_wire import raw
 
 ID = "A" * 22
 MS = timedelta(milliseconds=1)

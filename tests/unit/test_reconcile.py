@@ -23,9 +23,8 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
-from tests.unit.test_lag import ACKNOWLEDGED, ARCHIVED, NOW, offsets
-from tests.unit.test_replay import KEY, row
-from tests.unit.test_wire import raw
+from tests.support.records import KEY, NOW, offsets, raw, row
+from tests.unit.test_lag import ACKNOWLEDGED, ARCHIVED
 
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
 EXAMPLE = [

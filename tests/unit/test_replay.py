@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
-from sharelag.model import SharePartition, StateBatch, Window
+from sharelag.model import StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import split_last_key, whole_keys, window_items
@@ -24,9 +24,8 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
-from tests.unit.test_wire import raw
+from tests.support.records import KEY, raw, row
 
-KEY = SharePartition("G1", "A" * 22, 0)
 AVAILABLE, ACKNOWLEDGED = 0, 2
 
 #: After which step of the walk, the start offset and the batches that are written.
@@ -62,18 +61,6 @@ def walk_records(last_step: int) -> list[tuple[int, bytes, bytes | None]]:
             kind = SHARE_UPDATE if records else SHARE_SNAPSHOT
             records.append((step, *encode_record(kind, row(start, batches))))
     return records
-
-
-def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
-    fields = {
-        "snapshot_epoch": 0,
-        "state_epoch": 1,
-        "leader_epoch": 2,
-        "delivery_complete_count": 0,
-    }
-    fields |= {"create_timestamp": 5, "write_timestamp": 5, "start_offset": start}
-    named = [StateBatch(*batch)._asdict() for batch in batches]
-    return KEY._asdict() | fields | {"state_batches": named} | changes
 
 
 @pytest.mark.row("PRS-01", "WIN-04", "PRS-06")

@@ -19,7 +19,7 @@ from sharelag.schemas.arrow import as_table
 from sharelag.wire import decode_arrow
 from sharelag.workbench import Workbench
 from tests.support import generators
-from tests.unit.test_wire import raw
+from tests.support.records import raw
 from tests.unit.told_input import ToldInput, Write
 
 

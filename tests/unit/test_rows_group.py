@@ -29,7 +29,7 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.run import Run
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from tests.unit.test_lag import offsets
+from tests.support.records import offsets
 from tests.unit.test_members import at as second
 from tests.unit.test_members import delete, join, leave, log, record
 from tests.unit.test_simulate import at, only

@@ -29,8 +29,8 @@ from sharelag.whatif.partition.values import (
 from sharelag.whatif.records import CoordinatorError, StateTopic
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.wire import decode_arrow
+from tests.support.records import offsets
 from tests.support.share_schedules import KEY, World, lives
-from tests.unit.test_lag import offsets
 from tests.unit.test_walk import LIVE, LOG_END, by_offset
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import subprocess
@@ -42,8 +41,8 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.simulation_digest import digest
 
-TABLES = ("timeline", "deliveries", "members", "assignments", "summary", "requests")
 #: Everything that can happen, at once.
 MIXED = Scenario(
     topics=(Topic("a", 3, backlog=(300, 20, 0), batch_records=7), Topic("b", 2)),
@@ -87,19 +86,6 @@ def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, 
         if row["time_ms"] <= time_ms and row["partition"] == partition
     ]
     return rows[-1]
-
-
-def digest(result: SimulationResult) -> str:
-    hashed = hashlib.sha256()
-    for table in (
-        *(getattr(result, name) for name in TABLES),
-        pa.Table.from_batches([result.records()]),
-    ):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table.combine_chunks())
-        hashed.update(sink.getvalue())
-    return hashed.hexdigest()
 
 
 # ---- the same again ----

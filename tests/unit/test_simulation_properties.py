@@ -34,9 +34,10 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.simulation_digest import TABLES, digest
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
-from tests.unit.test_simulate import TABLES, digest, only
+from tests.unit.test_simulate import only
 
 seeds = st.integers(0, 10**9)
 
@@ -149,7 +150,7 @@ def test_the_ledger_sees_what_is_wrong() -> None:
 def test_everything_at_once_is_the_same_in_every_process() -> None:
     code = (
         "from random import Random; from sharelag.whatif.simulate import simulate\n"
-        "from tests.support.simulation_scenarios import *; from tests.unit.test_simulate import digest\n"
+        "from tests.support.simulation_scenarios import *; from tests.support.simulation_digest import digest\n"
         "print(digest(simulate(EVERYTHING, 1, requests=True)))\n"
         "for n in range(4): "
         "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"

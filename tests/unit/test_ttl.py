@@ -21,9 +21,9 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import investigate
 from tests.support import generators
+from tests.support.records import raw
+from tests.support.records import row as snapshot
 from tests.unit.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
-from tests.unit.test_replay import row as snapshot
-from tests.unit.test_wire import raw
 from tests.unit.told_input import NOW, ToldInput, Write
 
 SIX_MINUTES = timedelta(minutes=6)

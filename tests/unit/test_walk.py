@@ -8,9 +8,8 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay, replay_arrow
 from sharelag.wire import decode_arrow
-from tests.unit.test_lag import offsets
-from tests.unit.test_replay import KEY, walk_records
-from tests.unit.test_wire import raw
+from tests.support.records import KEY, offsets, raw
+from tests.unit.test_replay import walk_records
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED = 0, 1, 2
 LOG_END = 121

@@ -27,6 +27,7 @@ from sharelag.wire.fields import (
     RecordKind,
 )
 from tests.support import generators
+from tests.support.records import raw
 
 _KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
     (GROUP_TOPIC, kind) for kind in GROUP_KINDS
@@ -37,21 +38,6 @@ _TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
     lambda raw: base64.urlsafe_b64encode(raw).decode()[:22]
 )
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-
-
-def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
-    columns = [
-        {
-            "key": key,
-            "value": value,
-            "topic": topic,
-            "partition": 3,
-            "offset": 100 + n,
-            "timestamp": n,
-        }
-        for n, (key, value) in enumerate(rows)
-    ]
-    return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
 
 
 def rows_of(kind: RecordKind, topic: str) -> st.SearchStrategy[dict[str, Any]]:

@@ -1,0 +1,53 @@
+"""Rows of the inputs of a replay: raw records, decoded records and end offsets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.model import SharePartition, StateBatch
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support import generators
+
+KEY = SharePartition("G1", "A" * 22, 0)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
+    """Return key and value pairs as raw records."""
+    columns = [
+        {
+            "key": key,
+            "value": value,
+            "topic": topic,
+            "partition": 3,
+            "offset": 100 + n,
+            "timestamp": n,
+        }
+        for n, (key, value) in enumerate(rows)
+    ]
+    return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
+
+
+def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
+    """Return the fields of a snapshot of `KEY`."""
+    fields = {
+        "snapshot_epoch": 0,
+        "state_epoch": 1,
+        "leader_epoch": 2,
+        "delivery_complete_count": 0,
+    }
+    fields |= {"create_timestamp": 5, "write_timestamp": 5, "start_offset": start}
+    named = [StateBatch(*batch)._asdict() for batch in batches]
+    return KEY._asdict() | fields | {"state_batches": named} | changes
+
+
+def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
+    """Return the ends of the topic partition of `KEY` at `NOW`."""
+    place = {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "as_of": NOW}
+    return pa.Table.from_pylist(
+        [place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS
+    )
