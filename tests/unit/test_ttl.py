@@ -146,7 +146,7 @@ def test_what_is_not_known() -> None:
     assert archived(windows(snapshot(100, [])), 100, [], []) == (0, 0, 0)  # no lag
     never = windows(snapshot(-1, [], delivery_complete_count=-1))
     assert archived(never, 100, [], THREE) == (None, None, None)
-    with pytest.raises(InputError, match="give a positive one"):
+    with pytest.raises(InputError, match="must be positive"):
         archived(state, 100, [], [], timedelta())
 
 
