@@ -541,7 +541,11 @@ def test_nobody_drains_sooner_than_the_bound(
     held = Group.of(group, topics)
     assume(any(held.lag(place) for place in held.places))
     found = optimum(held)
-    assert found.bound == pytest.approx(found.drain, rel=2e-3)
+    # The bound leaves room for ties: a thousandth of the speed of all members together.
+    everybody = {member for ids in held.subscribers.values() for member in ids}
+    speed = len(everybody) / sum(held.lag(place) or 0 for place in held.places)
+    assert found.bound <= found.drain
+    assert 1 / found.bound - 1 / found.drain <= 1e-3 * speed + 1e-9
     assert max(predicted_drain(held, assign(name, group, topics)).values()) >= found.bound * (
         1 - 1e-9
     )  # type: ignore[type-var]
