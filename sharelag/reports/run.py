@@ -21,6 +21,7 @@ from sharelag.reports.cluster import cluster_in
 from sharelag.reports.execute import Executed, execute
 from sharelag.reports.ledger import Run, asked, write_index
 from sharelag.reports.secrets import scrubbed, secrets_of
+from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
 
 _LOG = logging.getLogger(__name__)
@@ -176,12 +177,16 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
         page(ran.notebook, run, told, last_good if run.error else None), "utf-8"
     )
     (half / "mail.html").write_text(mail(title_of(ran.notebook) or run.report, run, told), "utf-8")
-    verdict = (told or {}) | {
-        "level": run.level,
-        "headline": run.headline,
-        "error": run.error,
-        "run_id": run.run_id,
-    }
+    verdict = (
+        {"schema_version": SCHEMA_VERSION}
+        | (told or {})
+        | {
+            "level": run.level,
+            "headline": run.headline,
+            "error": run.error,
+            "run_id": run.run_id,
+        }
+    )
     for name, value in (("verdict.json", verdict), (store.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return run

@@ -81,6 +81,9 @@ __all__ = [
 #: Metadata of a column of words that are amounts, such as ``1m 37s``: they stand at the right, as
 #: numbers do.
 AMOUNT = {b"sharelag": b"amount"}
+#: Of what is printed or written as JSON: objects carry it, rows have it in the name of their
+#: schema (``docs/schemas``).
+SCHEMA_VERSION = 1
 
 #: What the functions over Arrow take.
 Arrow: TypeAlias = pa.RecordBatch | pa.Table

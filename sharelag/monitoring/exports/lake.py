@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.reading import Reading
+from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -140,7 +141,10 @@ def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> Non
         half.mkdir(mode=0o755)
         for name, table in tables.items():
             pq.write_table(table, half / f"{name}.parquet", compression="zstd")
-        (half / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        (half / "run.json").write_text(
+            json.dumps({"schema_version": SCHEMA_VERSION} | about, indent=2) + "\n",
+            encoding="utf-8",
+        )
         half.rename(run)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -25,6 +25,7 @@ from sharelag.errors import InputError
 from sharelag.monitoring.exports.gathered import Gathered
 from sharelag.monitoring.exports.metrics import registry_of
 from sharelag.monitoring.exports.scaling import consumers
+from sharelag.schemas import SCHEMA_VERSION
 
 Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
@@ -160,7 +161,7 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
             words = "target must be a positive number of offsets per consumer"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
         numbers = numbers | {"consumers": consumers(numbers, int(target[0]))}
-    return _json(HTTPStatus.OK, numbers)
+    return _json(HTTPStatus.OK, {"schema_version": SCHEMA_VERSION} | numbers)
 
 
 def _json(status: HTTPStatus, body: dict[str, Any]) -> Reply:

@@ -1,0 +1,72 @@
+"""What the command line prints as JSON is what ``docs/schemas`` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from sharelag.cli import cli
+from sharelag.cli.demo import CAPTURE
+from sharelag.cli.examples import example
+from tools import json_schemas
+
+#: A command line for each schema.
+PRINTED = {
+    "lag": ["lag"],
+    "lag-sums": ["lag", "--by", "group"],
+    "windows": ["windows"],
+    "windows-since": ["windows", "--since", "2m"],
+    "history": ["history"],
+    "history-every": ["history", "--every", "10s"],
+    "explain": ["explain"],
+    "progress": ["progress"],
+    "imbalance": ["imbalance"],
+    "imbalance-verdict": ["imbalance", "--verdict"],
+    "reconcile": ["reconcile"],
+    "health": ["health"],
+    "health-findings": ["health", "--findings"],
+    "check": ["check", "--rules", str(example("rules.yaml"))],
+    "decode": ["decode"],
+}
+
+
+def schema(name: str) -> dict[str, object]:
+    text = (json_schemas.FOLDER / f"{name}.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def printed(*arguments: str) -> list[dict[str, object]]:
+    answer = CliRunner().invoke(cli, [*arguments, "--capture", str(CAPTURE), "-o", "json"])
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def test_the_files_are_those_of_the_tables() -> None:
+    files = json_schemas.files()
+    assert set(json_schemas.FOLDER.iterdir()) == set(files)
+    for path, text in files.items():
+        assert path.read_text("utf-8") == text, "run `python tools/json_schemas.py`"
+        Draft202012Validator.check_schema(json.loads(text))
+    assert set(PRINTED) == {path.stem for path in files}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed_is_valid(name: str) -> None:
+    told, lines = schema(name), printed(*PRINTED[name])
+    assert lines or name == "health-findings"  # nothing is wrong with the topic of the demo
+    validator = Draft202012Validator(told)
+    for line in lines:
+        validator.validate(line)
+    if "properties" in told:  # no column that the schema does not have
+        assert {tuple(sorted(line)) for line in lines} <= {tuple(sorted(told["required"]))}  # type: ignore
+    assert told["$id"] == f"urn:sharelag:v1:{name}"
+
+
+def test_a_line_of_another_kind_is_not_valid(tmp_path: Path) -> None:
+    (line, *_) = printed("lag")
+    assert Draft202012Validator(schema("lag")).is_valid(line)
+    for wrong in (line | {"lag": "12"}, {key: line[key] for key in list(line)[1:]}):
+        assert not Draft202012Validator(schema("lag")).is_valid(wrong)

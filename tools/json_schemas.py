@@ -1,0 +1,152 @@
+"""Write ``docs/schemas``: a JSON Schema for the rows of each command's ``-o json``.
+
+``python tools/json_schemas.py`` makes them from the declared tables: names, types and order from
+their schemas, descriptions from `sharelag.tables.columns`. The version is that of the folder and
+of each ``$id``; a row has none inside. New columns may come within a version, so readers ignore
+what they do not know; a column that goes or changes its type makes a new version.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.metrics.placement import FINDINGS
+from sharelag.metrics.skew import SKEW
+from sharelag.monitoring.check import CHECKED
+from sharelag.schemas import SCHEMA_VERSION
+from sharelag.schemas.comparisons import RECONCILED
+from sharelag.tables.columns import meaning_of
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
+_TOPIC = pa.field("topic", pa.string())
+#: A state batch as Kafka's coordinator holds it: first and last offset, state, delivery count.
+_BATCH = {
+    "type": "array",
+    "prefixItems": [{"type": "integer"}] * 4,
+    "minItems": 4,
+    "maxItems": 4,
+}
+_WINDOW = {
+    name: {"type": "integer"}
+    for name in (
+        "snapshot_epoch",
+        "state_epoch",
+        "leader_epoch",
+        "start_offset",
+        "delivery_complete_count",
+        "create_timestamp",
+        "write_timestamp",
+    )
+}
+
+
+def rows() -> dict[str, dict[str, Any]]:
+    """The properties of one row, by the name of the output."""
+    windows = properties(schemas.WINDOWS)
+    batches = {"type": "array", "items": _BATCH}
+    windows |= {name: windows[name] | kind for name, kind in _WINDOW.items()}
+    windows |= {name: windows[name] | batches for name in ("batches", "runs")}
+    for name in schemas.WINDOWS.names[-4:]:
+        del windows[name]
+    history = properties(schemas.HISTORY)
+    topic = properties(pa.schema([_TOPIC]))
+    return {
+        "lag": properties(schemas.LAG),
+        "lag-sums": properties(schemas.ROLLUP),
+        "windows": windows | topic,
+        "windows-since": properties(schemas.DIFF),
+        "history": history | topic,
+        "history-every": properties(schemas.TIMELINE),
+        "explain": properties(schemas.CAUSES),
+        "progress": properties(schemas.PROGRESS),
+        "imbalance": properties(schemas.IMBALANCE),
+        "imbalance-verdict": properties(SKEW),
+        "reconcile": properties(RECONCILED),
+        "health": properties(schemas.HEALTH),
+        "health-findings": properties(FINDINGS),
+        "check": properties(CHECKED),
+    }
+
+
+def properties(schema: pa.Schema) -> dict[str, Any]:
+    """The columns of a table as properties of an object."""
+    return {field.name: _described(field.name) | _null_or(_kind(field.type)) for field in schema}
+
+
+def of_row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a row with these columns."""
+    return _head(name) | _object(columns)
+
+
+def decode() -> dict[str, Any]:
+    """The schema of what ``decode`` prints: a record as Kafka's formatters do, or a reject."""
+    text = {"type": ["string", "null"]}
+    place = {
+        "topic": text,
+        "partition": {"type": ["integer", "null"]},
+        "offset": {"type": ["integer", "null"]},
+    }
+    key = _object({"type": {"type": "integer"}, "data": {"type": "object"}})
+    value = _object({"version": {"type": "integer"}, "data": {"type": "object"}})
+    reject = _object({"reason": {"type": "string"}, "key": text, "value": text})
+    record = {"key": key, "value": value | {"type": ["object", "null"]}}
+    return _head("decode") | {
+        "oneOf": [_object(record | place), _object({"reject": reject} | place)]
+    }
+
+
+def _head(name: str) -> dict[str, Any]:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:sharelag:v{SCHEMA_VERSION}:{name}",
+        "title": f"A line of {name}",
+    }
+
+
+def _object(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": columns, "required": list(columns)}
+
+
+def _described(name: str) -> dict[str, str]:
+    meaning = meaning_of(name)
+    return {"description": meaning} if meaning else {}
+
+
+def _null_or(kind: dict[str, Any]) -> dict[str, Any]:
+    return kind | {"type": [kind["type"], "null"]}
+
+
+def _kind(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_timestamp(kind):
+        return {"type": "string", "format": "date-time"}
+    if pa.types.is_boolean(kind):
+        return {"type": "boolean"}
+    if pa.types.is_integer(kind):
+        return {"type": "integer"}
+    if pa.types.is_floating(kind):
+        return {"type": "number"}
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": _null_or(_kind(kind.value_type))}
+    if pa.types.is_struct(kind):
+        return _object({field.name: _null_or(_kind(field.type)) for field in kind})
+    return {"type": "string"}
+
+
+def files() -> dict[Path, str]:
+    """All files, with what they hold."""
+    made = {name: of_row(name, columns) for name, columns in rows().items()} | {"decode": decode()}
+    return {
+        FOLDER / f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n"
+        for name, one in made.items()
+    }
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
