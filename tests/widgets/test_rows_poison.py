@@ -1,4 +1,4 @@
-"""What the texts of the KIPs say of records that fail in every delivery, as the dashboard of them lists it."""
+"""Records that fail in every delivery, as the KIPs describe and the dashboard lists them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.simulated_input import SimulatedInput
 
 @pytest.mark.row("RST-12")
 def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
-    """Of three records nobody acknowledges the first, whoever gets the second releases it, and the third is fine."""
+    """Of three records the first is never acknowledged, the second always released."""
     scenario = Scenario(
         (Topic("t", 1, backlog=3),),
         (Member(service=Service(10), max_poll_records=1),),
