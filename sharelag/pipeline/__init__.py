@@ -1,4 +1,4 @@
-"""The pipeline on Spark: raw Kafka records in, lag out, on a laptop or a cluster, classic or Connect.
+"""The pipeline on Spark: raw Kafka records in, lag out; local or cluster, classic or Connect.
 
 Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics`
 compute over Arrow. Nothing runs before an action is called. `Frames` puts them together for one

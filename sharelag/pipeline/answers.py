@@ -1,4 +1,4 @@
-"""What is computed from states and offsets: lag, imbalance, the health of the state topic."""
+"""Lag, imbalance, progress and health, computed from states and offsets."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def skew(
     observed: DataFrame | None = None,
     past: DataFrame | None = None,
 ) -> DataFrame:
-    """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
+    """Return `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
     return _of_loads(given, past, skew_arrow, SKEW)
 
@@ -192,7 +192,7 @@ def diff(before: DataFrame, after: DataFrame) -> DataFrame:
 def reconcile(
     lag: DataFrame, described: DataFrame | None = None, scanned: DataFrame | None = None
 ) -> DataFrame:
-    """The lag in several ways, and why they differ; see `sharelag.metrics.reconcile.reconcile_arrow`.
+    """Return lag by several definitions; see `sharelag.metrics.reconcile.reconcile_arrow`.
 
     Parameters
     ----------
@@ -220,8 +220,7 @@ def health(
     raw : pyspark.sql.DataFrame
         `sharelag.schemas.RAW`, each record once.
     partitions : int, mapping of topic to int, or None
-        How many partitions the state topic has; without it nobody knows which records are
-        misplaced.
+        The number of partitions of the state topic; without it misplaced records are unknown.
     history : pyspark.sql.DataFrame, optional
         ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same
         records, or sums of it, for the bytes that a finished offset costs.

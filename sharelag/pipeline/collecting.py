@@ -1,4 +1,4 @@
-"""The way between Spark and this process: tables of a row a share partition, or rows one piece after another."""
+"""Move tables between Spark and this process, at once or in pieces."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sharelag.schemas.arrow import as_table, for_spark, one_batch
 
 
 def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """Bring a DataFrame into this process: for a row a share partition, or a summary.
+    """Collect a DataFrame with one row per share partition, or a summary.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
     schema : pyarrow.Schema
-        The columns that are wanted, with their types: Spark's Arrow has microseconds and other
-        names inside lists.
+        The columns and types of the result: Spark's Arrow has microseconds and other names inside
+        lists.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Bring a DataFrame of any size into this process, one task's rows after another.
+    """Yield a DataFrame of any size, one task's rows after another.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
-    """Make a DataFrame of a table in this process, with exactly its columns also where it has no rows."""
+    """Make a DataFrame of a table in this process, with its columns even if it has no rows."""
     batch = one_batch(table)
     if not batch.num_rows:
         return spark.createDataFrame([], schemas.spark_schema(batch.schema))
@@ -61,17 +61,15 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
 
 @contextmanager
 def _files_there() -> Iterator[None]:
-    """Say what to do where an archive has replaced the files that a DataFrame names."""
+    """Raise an error that says what to do if an archive has replaced a DataFrame's files."""
     try:
         yield
-    except (
-        Exception
-    ) as error:  # Spark raises it as one of several kinds, by how rows were asked for
+    except Exception as error:  # the type depends on how rows were requested
         if "FILE_NOT_EXIST" not in str(error):
             raise
         raise InputError(
-            "files that were read before are gone: an archive that is followed replaces its files after a quarter of "
-            "an hour. Read it again: bench.refresh(), or sharelag.open(...)"
+            "files that were read before are gone: an archive that is still written replaces its "
+            "files after 15 minutes. Read it again: bench.refresh(), or sharelag.open(...)"
         ) from error
 
 

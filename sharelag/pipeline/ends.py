@@ -25,7 +25,7 @@ def offsets(
     properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
 ) -> DataFrame:
-    """Ask a cluster where its topic partitions begin and end.
+    """Return log start and end offsets of a cluster's topic partitions.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def offsets(
     bootstrap_server : str or ClientConfig, optional
         ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
     topics : str or sequence of str
-        Only these; without any, all that we are allowed to see.
+        Only these; by default all that we are authorized to describe.
     as_of : datetime, optional
         As of when, with its zone; see `sharelag.sources.kafka.topics.list_offsets`.
     command_config : path, optional
@@ -65,7 +65,8 @@ def offsets(
     wanted = [topics] if isinstance(topics, str) else list(topics)
     if missing := sorted(set(wanted) - found.keys()):
         raise InputError(
-            f"there is no topic {missing[0]!r}, or it is hidden from us: check its spelling and the ACLs"
+            f"there is no topic {missing[0]!r}, or it is not authorized: "
+            "check its spelling and the ACLs"
         )
     chosen = {name: found[name] for name in wanted or found}
     return frame_of(spark, kafka.list_offsets(config, chosen, as_of))

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Frames:
-    """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, made when they are first named.
+    """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, created on first use.
 
-    They are lazy, but for what has to be known before: naming ``lag`` of a cluster, for example,
-    reads the windows, then asks for end offsets, so that a lag never seems negative. Tables of a
-    row a share partition are kept in Spark's cache until the workbench is closed or gone. They are
-    of the chosen groups and the moment, but for ``raw rejects gaps health``, which are of all that
-    the input holds, and ``group_records``, of any time; topics are chosen in ``lag progress
-    imbalance``, as only offsets tell their names.
+    They are lazy except for what must be known before: using ``lag`` of a cluster, for example,
+    reads the windows and then fetches end offsets, so that lag is never negative. Tables with one
+    row per share partition stay in Spark's cache until the workbench is closed. They are of the
+    selected groups and the moment, except ``raw rejects gaps health``, which cover the whole input,
+    and ``group_records``, which are of any time; topics are selected only in ``lag progress
+    imbalance``, because their names come from the offsets.
     """
 
     def __init__(self, reading: SparkReading, kept: list[DataFrame]) -> None:
@@ -61,7 +61,7 @@ class Frames:
 
     @property
     def rejects(self) -> DataFrame:
-        """Records of both topics that could not be decoded (`REJECTS`), whoever's they are; one row is a record."""
+        """Undecodable records of both topics, of any group (`REJECTS`); one row is a record."""
         decoded = [
             records.decode(self.raw_of(topic), topic) for topic in (STATE_TOPIC, GROUP_TOPIC)
         ]
@@ -69,7 +69,7 @@ class Frames:
 
     @property
     def gaps(self) -> DataFrame:
-        """Offsets of the state topic that are missing between records (`GAPS`); one row is a range."""
+        """Offsets of the state topic missing between records (`GAPS`); one row is a range."""
         return self._keep("gaps", lambda: records.missing_offsets(self.raw_of(STATE_TOPIC)))
 
     @property
@@ -88,7 +88,7 @@ class Frames:
 
     @property
     def observed(self) -> DataFrame:
-        """What the span before the moment says (`OBSERVED`); one row is a share partition; times in ms."""
+        """History of the span, summarized (`OBSERVED`); one row is a share partition; ms."""
 
         def made() -> DataFrame:
             return states.observed(self.records, self._reading.now, self._reading.span, self._gaps)
@@ -97,7 +97,7 @@ class Frames:
 
     @property
     def group_records(self) -> DataFrame:
-        """Decoded share-group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
+        """Share group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
         chosen = self._reading.choice.groups
         return records.chosen(
             records.decode(self.raw_of(GROUP_TOPIC), GROUP_TOPIC).records, None, chosen
@@ -110,7 +110,7 @@ class Frames:
 
     @property
     def groups(self) -> DataFrame:
-        """Groups (`GROUPS`); one row is a share group with its epochs and initialized partitions."""
+        """Groups (`GROUPS`); one row is a share group, with epochs and initialized partitions."""
         choice, found = self._reading.choice, membership.groups_of(self._membership)
         if not choice.topics:
             return found
@@ -134,12 +134,12 @@ class Frames:
 
     @property
     def logs(self) -> DataFrame:
-        """Last stable offsets and retention in ms and bytes (`LOGS`); one row is a topic partition."""
+        """Last stable offsets and retention in ms, bytes (`LOGS`); one row is a topic partition."""
         return self._told("logs")
 
     @property
     def times(self) -> DataFrame:
-        """When the oldest unfinished records are of (`TIMES`); one row is an offset that was asked for."""
+        """Times of the oldest unfinished records (`TIMES`); one row is an offset."""
         return self._told("times")
 
     @property
@@ -161,19 +161,19 @@ class Frames:
 
     @property
     def progress(self) -> DataFrame:
-        """Age in ms, rates a second, forecast and retention (`PROGRESS`); one row is a share partition."""
+        """Age (ms), rates per second, forecast (`PROGRESS`); one row is a share partition."""
         return self._keep(
             "progress", lambda: answers.progress(self.lag, self.observed, self._reading.told)
         )
 
     @property
     def imbalance(self) -> DataFrame:
-        """How unevenly load is spread (`IMBALANCE`); one row is a measure over a group, or one topic of it."""
+        """Spread of load (`IMBALANCE`); one row is a measure over a group or one of its topics."""
         return answers.imbalance(**self.loads())
 
     @property
     def health(self) -> DataFrame:
-        """The state topic itself, as of its last record (`HEALTH`); one row is a state partition; sizes in bytes."""
+        """The state topic up to its last record (`HEALTH`); one row is a state partition; bytes."""
 
         def made() -> DataFrame:
             raw = self.raw_of(STATE_TOPIC)
@@ -204,7 +204,8 @@ class Frames:
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
         # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their
         # places.
-        views = ", ".join(f"{name} AS (SELECT * FROM {{sharelag_{name}}})" for name in named)  # noqa: S608
+        view = "{0} AS (SELECT * FROM {{sharelag_{0}}})"
+        views = ", ".join(view.format(name) for name in named)
         text = query.strip().rstrip(";")
         if (
             named
@@ -303,8 +304,8 @@ class Frames:
         """A DataFrame that Spark keeps once it was computed."""
         if self._is_stream:
             raise InputError(
-                f"{name} of a stream cannot be kept: use frames.windows and frames.lag with writeStream, or open a "
-                "table of the records"
+                f"{name} of a stream cannot be cached: use frames.windows and frames.lag with "
+                "writeStream, or open a table of the records"
             )
 
         def kept() -> DataFrame:

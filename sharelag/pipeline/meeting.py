@@ -1,4 +1,4 @@
-"""Rows of several tables that belong together, brought into one task: what a group's tables say of each other."""
+"""Bring rows of several tables with the same keys into one task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.schemas.arrow import flat, for_spark, one_batch
 
-#: Takes the tables by name, each with all rows of some keys.
+#: A function of tables by name, each with all rows of some keys.
 Together = Callable[[dict[str, pa.Table]], schemas.Arrow]
 
 _ORDER = ("group_id", "topic", "topic_id", "partition", "member_id")

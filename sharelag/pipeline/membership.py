@@ -1,4 +1,4 @@
-"""The share groups' own records replayed: members and groups."""
+"""Replay the share groups' own records to members and groups."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sharelag.schemas.arrow import for_spark
 
 
 def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
-    """The members of every share group, as of a moment.
+    """Return the members of every share group as of a moment.
 
     Parameters
     ----------
     group_records : pyspark.sql.DataFrame
         `sharelag.schemas.GROUP_RECORDS`.
     as_of : datetime, mapping of partition to offset, or None
-        The last record to take into account; offsets are those of ``__consumer_offsets``.
+        The last record to include; offsets are those of ``__consumer_offsets``.
 
     Returns
     -------
@@ -39,14 +39,15 @@ def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
 
 
 def groups(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
-    """The share groups that exist, as of a moment: `sharelag.schemas.GROUPS`. Parameters as for `members`."""
+    """Return `sharelag.schemas.GROUPS` as of a moment; parameters as for `members`."""
     return groups_of(membership(group_records, as_of))
 
 
 def membership(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
-    """Members and groups by one replay, for `members_of` and `groups_of`. Parameters as for `members`.
+    """Return members and groups from one replay, for `members_of` and `groups_of`.
 
-    Each task keeps the last record of each key, then those of a group come together.
+    Parameters as for `members`. Each task keeps the last record of each key; then the records of a
+    group are brought together.
     """
     schemas.require(group_records, REPLAYED, "group records")
     chosen = group_records if as_of is None else group_records.where(written_by(as_of))

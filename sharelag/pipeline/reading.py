@@ -134,7 +134,7 @@ class SparkReading(Reading):
     def diff(self, before: Reading) -> pa.Table:
         """What changed since another reading."""
         if not isinstance(before, SparkReading):
-            raise TypeError("both readings have to be on Spark")
+            raise TypeError("both readings must be on Spark")
         table = collected(answers.diff(before.frames.windows, self.frames.windows), schemas.DIFF)
         return table.sort_by([(name, "ascending") for name in _SHARE_PARTITION])
 
@@ -185,12 +185,12 @@ class SparkReading(Reading):
         return self._named(_of_group(_since(frame, "record_timestamp", since), group))
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the whole history of share partitions, in the tasks that replay it."""
+        """Apply a function to the history of share partitions in the tasks that replay it."""
         records = self._records if keys is None else self._records_of(keys)
         return collected(states.summarized(records, each, schema, self.table("gaps")), schema)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
-        """The lag of every share partition at moments, which ``each`` works out, as `sharelag.schemas.TIMELINE`."""
+        """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
         records = _of_group(self._records, group)
         frame = states.summarized(records, each, schemas.TIMELINE, self.table("gaps"))
         return self._named(frame).select(schemas.TIMELINE.names)
@@ -226,7 +226,7 @@ class SparkReading(Reading):
     def _compute(self, name: str) -> schemas.Arrow:
         if isinstance(self.source, FrameInput) and self.source.raw.isStreaming:
             raise InputError(
-                f"the records are a stream, which has no {name} as of one moment: use the DataFrames "
+                f"the records are a stream, which has no {name} as of one moment: use "
                 "frames.windows and frames.lag with writeStream, or open a table of the records"
             )
         return collected(self.frames[name], TABLES[name].schema)
@@ -260,7 +260,7 @@ class SparkReading(Reading):
         return self._records.join(F.broadcast(wanted), _SHARE_PARTITION, "left_semi")
 
     def _times_of(self, keys: pa.Table, most: int) -> list[int]:
-        """So many of the milliseconds at which records of share partitions were written, evenly apart."""
+        """Return evenly spaced times, in ms, of records of share partitions."""
         if self.counted.records <= _FEW_TIMES:
             times = self.once("times", lambda: _times(self._records, *_SHARE_PARTITION).toArrow())
             mine = times.join(

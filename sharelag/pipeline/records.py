@@ -1,4 +1,4 @@
-"""Raw Kafka records decoded, and which of them count."""
+"""Decode raw Kafka records and select those of some groups up to a moment."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sharelag.wire.fields import STATE_TOPIC
 
 
 class Decoded(NamedTuple):
-    """The two halves of a decoded DataFrame. Cache the raw one before using both."""
+    """Records and rejects of raw records. Cache the raw DataFrame before using both."""
 
     records: DataFrame
     rejects: DataFrame
 
 
 def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
-    """Decode raw Kafka records, from whatever connector, table or stream.
+    """Decode raw Kafka records from any connector, table or stream.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
 def chosen(
     records: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()
 ) -> DataFrame:
-    """The records of some groups (all, where none is named) that had been written by a moment."""
+    """Return the records of some groups (default all) written up to a moment."""
     records = records.where(F.col("group_id").isin(*groups)) if groups else records
     return records if as_of is None else records.where(written_by(as_of))
 
 
 def missing_offsets(raw: DataFrame) -> DataFrame:
-    """The offsets of the state topic that are missing between raw records, as `sharelag.schemas.GAPS`."""
+    """Return `sharelag.schemas.GAPS`: offsets of the state topic missing between raw records."""
     before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
     chosen = raw.where(F.col("topic").endswith(STATE_TOPIC)).select("topic", "partition", "offset")
     gaps = chosen.withColumn("first_offset", before + 1).where("offset > first_offset")
@@ -82,7 +82,7 @@ def missing_offsets(raw: DataFrame) -> DataFrame:
 
 
 def written_by(moment: datetime | Any) -> Column:
-    """Whether a record had been written by a moment that is a time, or offsets of the state topic."""
+    """Return the condition that a record was written up to a time, or to offsets."""
     with_zone(moment)  # Spark would take it for a time of the driver's zone
     if isinstance(moment, datetime):
         return F.col("timestamp") <= F.lit(moment)
@@ -96,7 +96,7 @@ def written_by(moment: datetime | Any) -> Column:
 def map_arrow(
     frame: DataFrame, each: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """Apply a function to every Arrow batch; columns of the schema that it does not give are null."""
+    """Apply a function to every Arrow batch; schema columns missing from its result are null."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

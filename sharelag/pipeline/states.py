@@ -37,7 +37,7 @@ THIN = pa.schema(
 
 
 def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
-    """The state of every share partition, as of a moment.
+    """Return the state of every share partition as of a moment.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def windows_of(thin: DataFrame) -> DataFrame:
 
 
 def counts_of(thin: DataFrame) -> DataFrame:
-    """What `thinned` read in one row: ``records rejected first last``; the latter two null where nothing was."""
+    """Return one row that counts what `thinned` read: ``records rejected first last``."""
     return thin.agg(
         F.coalesce(F.sum("counted_records"), F.lit(0)).alias("records"),
         F.coalesce(F.sum("rejected"), F.lit(0)).alias("rejected"),
@@ -137,7 +137,7 @@ def _counted(records: pa.RecordBatch, rejected: int) -> pa.RecordBatch:
 
 
 def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
-    """The state of every share partition after each of its records.
+    """Return the state of every share partition after each of its records.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def replayed_by(records: DataFrame, each: Each, schema: pa.Schema) -> DataFrame:
 def observed(
     records: DataFrame, end: datetime, over: timedelta, gaps: pa.Table | None = None
 ) -> DataFrame:
-    """What the history of a span says of each share partition; see `sharelag.metrics.observed.observe`.
+    """Summarize the history of a span; see `sharelag.metrics.observed.observe`.
 
     Parameters
     ----------

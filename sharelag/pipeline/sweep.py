@@ -89,7 +89,8 @@ def sweep(
             kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
-                    f"{len(missing)} runs were made, but are not in {folder!r}: give a folder that all workers share"
+                    f"{len(missing)} runs were made, but are not in {folder!r}: "
+                    "give a folder that all workers share"
                 )
             fresh = kept
         made |= fresh
@@ -131,7 +132,7 @@ def _frame(
 
 
 def _cores(spark: SparkSession) -> int:
-    """As many as Spark would make partitions of its own accord; Spark Connect has no other word for it."""
+    """Return Spark's default number of partitions, which Spark Connect can report, too."""
     from pyspark.sql import functions as F  # noqa: N812
 
     numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).toArrow()

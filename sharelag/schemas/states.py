@@ -26,7 +26,7 @@ WINDOWS = pa.schema(
         (
             "effective_start_offset",
             pa.int64(),
-        ),  # past the leading finished offsets (C-33); null: not known
+        ),  # past the leading finished offsets; null: unknown
         (
             "window_end_offset",
             pa.int64(),

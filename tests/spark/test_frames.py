@@ -216,7 +216,7 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Pat
     raw.limit(5).write.parquet(str(tmp_path / "raw"))
     ends.write.parquet(str(tmp_path / "ends"))
     stream = spark.readStream.schema(raw.schema).parquet(str(tmp_path / "raw"))
-    with pytest.raises(InputError, match="of a stream cannot be kept"):
+    with pytest.raises(InputError, match="of a stream cannot be cached"):
         sharelag.open(raw=stream).frames.members  # noqa: B018  # naming it is what is refused
     moving = spark.readStream.schema(ends.schema).parquet(str(tmp_path / "ends"))
     with pytest.raises(InputError, match="offsets cannot be a stream"):

@@ -1,4 +1,4 @@
-"""Windows and lag while records come in: as streams, to build on, and as tables that a running cluster moves.
+"""Windows and lag of arriving records: as streams, and as tables that are kept current.
 
 with sharelag.stream.watch("broker:9092") as live:  # live.lag is a table, as of now
     for lag in live.updates(seconds=30):            # each time that it has moved

@@ -105,7 +105,7 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
 
 
 def updated(table: pa.Table, changes: Arrow) -> pa.Table:
-    """Apply the changes of one micro-batch, for example in ``foreachBatch`` with ``changes.toArrow()``.
+    """Apply the changes of one micro-batch, for example in ``foreachBatch``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Records that are not superseded within their task, those of each share partition as one row of bytes."""
+    """Drop superseded records of a task and pack each share partition into one row of bytes."""
     records = latest(batches, _REPLAYED).sort_by([(name, "ascending") for name in (*KEY, "offset")])
     if records.num_rows == 0:
         return

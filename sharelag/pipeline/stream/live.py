@@ -81,7 +81,7 @@ class Live(Shown):
 
     @property
     def lag(self) -> pa.Table:
-        """`sharelag.schemas.LAG` as of the last sample of end offsets; ``as_of`` says when that was."""
+        """`sharelag.schemas.LAG` at the last sample of end offsets, whose time is in ``as_of``."""
         return self._lag
 
     @property
@@ -159,7 +159,7 @@ class Live(Shown):
         )
 
     def wait(self, number: int = 0, until: float | None = None) -> int:
-        """Wait for another lag than the one of that number, or a monotonic time; the number of the new one, or 0.
+        """Wait for a newer lag or until a monotonic time; return the new number, or 0.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Live(Shown):
     # ---- the stream ------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Follow until stopped; from the beginning again when records are gone that were not read."""
+        """Follow until stopped; start again from the beginning after records were pruned unread."""
         try:
             while not self._stopped.is_set():
                 self._current = False
@@ -282,7 +282,7 @@ class Live(Shown):
 
 @contextmanager
 def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set what a query takes along when it starts, and then put it back: the session is somebody else's, too."""
+    """Set a session setting while a query starts, and restore it."""
     before = spark.conf.get(name)
     spark.conf.set(name, value)
     try:
