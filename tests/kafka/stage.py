@@ -242,7 +242,11 @@ class Stage:
                     raise RigError(f"{member.name} failed") from member.error
             return condition()
 
-        wait_until(holds, f"{what} (group {self.group}, {len(self.finished())} finished)")
+        try:
+            wait_until(holds, what)
+        except RigError as error:
+            done = f"group {self.group}, {len(self.finished())} of {self._produced} finished"
+            raise RigError(f"{error} ({done})") from error
 
     def __enter__(self) -> Self:
         return self

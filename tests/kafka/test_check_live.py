@@ -249,7 +249,7 @@ def test_a_cluster_fails_piece_by_piece(
     assert writer.flush(30) == 0
     broken = sharelag("check", "--rules", of_state, *to_it)
     assert broken.returncode == 1, broken.stdout
-    assert "1 findings: " in broken.stdout
+    assert "1 finding: " in broken.stdout
     assert broken.stdout.startswith("WARNING: 1 warning\n")
 
     example = str(CAPTURE.parents[1] / "examples" / "rules.yaml")

@@ -146,6 +146,15 @@ def set_group_config(bootstrap: str, group: str, **settings: str) -> None:
     admin = _admin(bootstrap)  # kept: what it was asked dies with it
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(timeout=30)
+    # The controller has them; a group that starts before the broker has them takes the defaults.
+    wanted = {entry.name: entry.value for entry in entries}
+
+    def in_force() -> bool:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.GROUP, group)]).values()
+        found = described.result(timeout=30)
+        return all(name in found and found[name].value == wanted[name] for name in wanted)
+
+    wait_until(in_force, f"the settings of group {group} are in force")
 
 
 def end_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
