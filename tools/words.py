@@ -1,7 +1,6 @@
 """Find phrases that a native engineer would not write, in the texts that people read.
 
-``python tools/words.py`` prints each with its place, and fails when there is one: those of
-`PHRASES` in any text, those of `LATER` in pages. ``--all`` looks for both in all of them.
+``python tools/words.py`` prints each with its place, and fails when there is one.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ PHRASES = {
     r"\bas it likes\b": "freely, or leave it out",
     r"\bbe had\b": "be obtained",
     r"\bthereof\b": "of it",
-}
-#: Phrases that no page has; some errors still do.
-LATER = {
     r"(?<!there )\bis no (?!longer\b|more\b)": "is not a ...",
     r"(?<!there )\bare no (?!longer\b|more\b)": "are not ...",
 }
@@ -57,12 +53,11 @@ def texts() -> Iterator[Text]:
     yield from _notebooks()
 
 
-def found(everywhere: bool = False) -> Iterator[tuple[str, str, str]]:
+def found() -> Iterator[tuple[str, str, str]]:
     """Place, phrase and what to write instead."""
     for text in texts():
         words = " ".join(text.words.split())
-        is_strict = everywhere or text.place.endswith(".md")
-        for pattern, instead in (PHRASES | LATER if is_strict else PHRASES).items():
+        for pattern, instead in PHRASES.items():
             for hit in re.finditer(pattern, words, re.IGNORECASE):
                 around = words[max(hit.start() - 40, 0) : hit.end() + 30]
                 yield text.place, f"... {around} ...", instead
@@ -120,13 +115,13 @@ def _notebooks() -> Iterator[Text]:
                 yield Text(str(path.relative_to(ROOT)), "".join(cell["source"]))
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print what was found."""
-    hits = list(found(everywhere="--all" in arguments))
+    hits = list(found())
     for place, phrase, instead in hits:
         print(f"{place}: {phrase}\n    write: {instead}")
     return int(bool(hits))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
