@@ -70,7 +70,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def remote() -> Iterator[str]:
-    """Return the address of a Spark Connect server for kernels and commands, so none starts Java."""
+    """Return the address of one Spark Connect server that kernels and commands share."""
     from tests.support.connect import QUICK, connect_server
 
     with connect_server(settings=QUICK) as address:

@@ -78,7 +78,7 @@ class Opened:
         assert (outside, self.complaints) == ([], [])
 
     def eventually(self, expression: str, wanted: Any = True) -> None:
-        """Wait for a value. Playwright's own waiting evaluates text in the page; our policy forbids."""
+        """Wait for a value; our policy forbids Playwright's own way, which evaluates text."""
         end = time.monotonic() + 20
         while (found := self.page.evaluate(expression)) != wanted:
             assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"

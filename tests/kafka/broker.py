@@ -106,7 +106,7 @@ class KafkaBroker:
         return f"127.0.0.1:{self._ports[listener]}"
 
     def client_config(self, user: str | None = None, password: str | None = None) -> dict[str, str]:
-        """Return settings of confluent-kafka: for the PLAINTEXT listener, or for SASL with a user."""
+        """Return settings of confluent-kafka: for PLAINTEXT, or for SASL with a user."""
         if user is None:
             return {"bootstrap.servers": self.bootstrap_servers}
         return {

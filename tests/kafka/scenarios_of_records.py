@@ -100,7 +100,7 @@ def redelivery_storm(stage: Stage) -> None:
 
 
 def lock_expiry(stage: Stage) -> None:
-    """Processing is slower than the locks last: they expire, and the records are delivered again."""
+    """Processing is slower than the locks last: they expire, and records are delivered again."""
     stage.open(2, {_LOCK_MS: "2000", _LIMIT: "10"})
     stage.join(2)
     for step in steps(34):

@@ -222,7 +222,7 @@ class Stage:
         self._members.clear()
 
     def finished(self, topic: str | None = None) -> set[tuple[int, int]]:
-        """Return partition and offset of accepted or rejected records of a topic (by default ours)."""
+        """Return partition and offset of a topic's accepted or rejected records."""
         done = [it for it in tuple(self.deliveries) if it.decision in _FINISHED]
         return {(it.partition, it.offset) for it in done if it.topic == (topic or self.topic)}
 

@@ -261,9 +261,14 @@ def test_a_cluster_fails_piece_by_piece(
     of_half = sharelag("lag", *to_it, "--group", "billing", "--topic", "orders", "-o", "json")
     assert time.monotonic() - begun < 30  # who does not answer is waited for once
     known = [json.loads(one) for one in of_half.stdout.splitlines()]
-    assert {row["partition"]: (row["lag"], row["end_offset"], row["lag_reason"]) for row in known} == {
-        0: (0, 10, None), 1: (None, None, "no_end_offset"), 2: (0, 10, None), 3: (None, None, "no_end_offset"),
-    }  # fmt: skip
+    assert {
+        row["partition"]: (row["lag"], row["end_offset"], row["lag_reason"]) for row in known
+    } == {
+        0: (0, 10, None),
+        1: (None, None, "no_end_offset"),
+        2: (0, 10, None),
+        3: (None, None, "no_end_offset"),
+    }
     half = sharelag("check", "--rules", lags, *to_it, "-o", "json")
     (row,) = [json.loads(one) for one in half.stdout.splitlines()]
     assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)
@@ -311,9 +316,13 @@ def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
     )
     return [
-        "--bootstrap-server", broker.secure_bootstrap_servers, "--command-config", str(file),
-        "--command-property", f"ssl.key.password={AS_PARAMETER}",
-    ]  # fmt: skip
+        "--bootstrap-server",
+        broker.secure_bootstrap_servers,
+        "--command-config",
+        str(file),
+        "--command-property",
+        f"ssl.key.password={AS_PARAMETER}",
+    ]
 
 
 def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> None:

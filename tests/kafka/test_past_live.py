@@ -126,9 +126,18 @@ def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, li
     first = min(noted)
     every = (max(noted) - first) / 5
     answer = sharelag(
-        "history", "--bootstrap-server", broker.bootstrap_servers, "--group", "past-a", "-o", "json",
-        "--since", first.isoformat(), "--every", str(every / timedelta(seconds=1)),
-    )  # fmt: skip
+        "history",
+        "--bootstrap-server",
+        broker.bootstrap_servers,
+        "--group",
+        "past-a",
+        "-o",
+        "json",
+        "--since",
+        first.isoformat(),
+        "--every",
+        str(every / timedelta(seconds=1)),
+    )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert len(rows) >= 3 * 5
     assert all(row["lag"] is not None for row in rows)

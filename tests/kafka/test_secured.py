@@ -66,10 +66,17 @@ def secured() -> Iterator[KafkaBroker]:
 def _allow(broker: KafkaBroker, rules: list[tuple[str, str, AclOperation]]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     bindings = [
-        AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", each,
-                   AclPermissionType.ALLOW)
+        AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            each,
+            AclPermissionType.ALLOW,
+        )
         for user, topic, each in rules
-    ]  # fmt: skip
+    ]
     for done in admin.create_acls(bindings).values():
         done.result(timeout=30)
     for user, topic in {(user, topic) for user, topic, _ in rules}:

@@ -141,16 +141,37 @@ _OPTIONS = [
     ({"startingOffsets": "earliest", "endingOffsets": "latest"}, KEPT),
     ({"startingOffsets": {"0": 90, "1": -2}}, {0: range(90, 100), 1: KEPT[1]}),
     ({"endingOffsets": {"0": 5, "1": -1}}, {0: range(5), 1: KEPT[1]}),
-    ({"startingOffsets": {"0": 20, "1": 20}, "endingOffsets": {"0": 21, "1": 20}}, {0: range(20, 21)}),
-    ({"startingOffsetsByTimestamp": {"0": BEGUN + 89_001, "1": BEGUN + 1}}, {0: range(90, 100), 1: KEPT[1]}),
-    ({"endingOffsetsByTimestamp": {"0": BEGUN + 20_000, "1": BEGUN + 10**9}}, {0: range(20), 1: KEPT[1]}),
+    (
+        {"startingOffsets": {"0": 20, "1": 20}, "endingOffsets": {"0": 21, "1": 20}},
+        {0: range(20, 21)},
+    ),
+    (
+        {"startingOffsetsByTimestamp": {"0": BEGUN + 89_001, "1": BEGUN + 1}},
+        {0: range(90, 100), 1: KEPT[1]},
+    ),
+    (
+        {"endingOffsetsByTimestamp": {"0": BEGUN + 20_000, "1": BEGUN + 10**9}},
+        {0: range(20), 1: KEPT[1]},
+    ),
     # Named twice, the time wins.
-    ({"startingOffsets": "earliest", "startingOffsetsByTimestamp": {"0": BEGUN + 98_000, "1": BEGUN + 99_000}},
-     {0: range(98, 100), 1: range(99, 100)}),
+    (
+        {
+            "startingOffsets": "earliest",
+            "startingOffsetsByTimestamp": {"0": BEGUN + 98_000, "1": BEGUN + 99_000},
+        },
+        {0: range(98, 100), 1: range(99, 100)},
+    ),
     ({"startingOffsets": {"0": 0, "1": 0}, "failOnDataLoss": "false"}, KEPT),
     ({"endingOffsets": {"0": 1000, "1": 1000}, "failOnDataLoss": "false"}, KEPT),
-    ({"kafka.client.id": "me", "kafka.fetch.max.wait.ms": "10", "kafka.key.deserializer": "any.Java"}, KEPT),
-]  # fmt: skip
+    (
+        {
+            "kafka.client.id": "me",
+            "kafka.fetch.max.wait.ms": "10",
+            "kafka.key.deserializer": "any.Java",
+        },
+        KEPT,
+    ),
+]
 
 
 @pytest.mark.parametrize(("options", "kept"), _OPTIONS, ids=lambda given: ",".join(map(str, given)))
@@ -185,16 +206,28 @@ _REFUSED = [
     ({"subscribe": "TOPIC", "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
     ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":1}}'}, "lack partition 1"),
     ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":0,"1":0}}'}, "has offsets 10 to 100"),
-    ({"subscribe": "TOPIC", "endingOffsets": '{"TOPIC":{"0":101,"1":100}}'}, "has offsets 0 to 100"),
+    (
+        {"subscribe": "TOPIC", "endingOffsets": '{"TOPIC":{"0":101,"1":100}}'},
+        "has offsets 0 to 100",
+    ),
     ({"subscribe": "TOPIC-gone"}, "the cluster has no topic"),
     ({"subscribePattern": "TOPIC-x.*"}, "no topic matches"),
     ({"assign": '{"TOPIC":[7]}'}, "has no partition 7"),
-    ({"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"}, "sasl.jaas.config cannot be read"),
+    (
+        {"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"},
+        "sasl.jaas.config cannot be read",
+    ),
     ({"subscribe": "TOPIC", "kafka.no.such.setting": "1"}, "no.such.setting"),
     ({"subscribe": "TOPIC", "kafka.isolation.level": "read_committed"}, "read_uncommitted"),
-    ({"subscribe": "TOPIC", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "1000"},
-     "no broker answered at 127.0.0.1:1 within 1 s"),
-]  # fmt: skip
+    (
+        {
+            "subscribe": "TOPIC",
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "kafka.default.api.timeout.ms": "1000",
+        },
+        "no broker answered at 127.0.0.1:1 within 1 s",
+    ),
+]
 
 
 @pytest.mark.parametrize(("options", "words"), _REFUSED, ids=[words for _, words in _REFUSED])

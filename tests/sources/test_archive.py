@@ -124,9 +124,16 @@ class _KilledError(BaseException):
 
 #: What a commit does to the folder; it may be killed before each of them.
 _STEPS = [
-    (views.os, "fsync"), (Path, "mkdir"), (Path, "hardlink_to"), (Path, "write_text"), (Path, "symlink_to"),
-    (Path, "unlink"), (Path, "replace"), (Path, "rename"), (views.shutil, "rmtree"),
-]  # fmt: skip
+    (views.os, "fsync"),
+    (Path, "mkdir"),
+    (Path, "hardlink_to"),
+    (Path, "write_text"),
+    (Path, "symlink_to"),
+    (Path, "unlink"),
+    (Path, "replace"),
+    (Path, "rename"),
+    (views.shutil, "rmtree"),
+]
 
 
 def _killed_at(step: int, act: Callable[[], object]) -> bool:
@@ -286,9 +293,13 @@ def test_whoever_is_too_slow_is_told(folder: Path) -> None:
 def test_touching_gaps_are_one(folder: Path) -> None:
     assert ArchiveInput(folder).gaps().num_rows == 0
     found = [
-        ("a", 0, 5, 7, 3), ("a", 0, 0, 5, 4), ("a", 0, 8, 9, 5),
-        ("a", 1, 9, 12, 6), ("b", 1, 12, 13, 7), ("a", 0, 7, 8, 2),
-    ]  # fmt: skip
+        ("a", 0, 5, 7, 3),
+        ("a", 0, 0, 5, 4),
+        ("a", 0, 8, 9, 5),
+        ("a", 1, 9, 12, 6),
+        ("b", 1, 12, 13, 7),
+        ("a", 0, 7, 8, 2),
+    ]
     for number, (*place, seconds) in enumerate(found):
         row = dict(zip(GAP.names, (*place, BEGUN + timedelta(seconds=seconds)), strict=True))
         views.commit(
@@ -355,8 +366,13 @@ def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
     assert ends(31) == {("x", 0): unknown, ("x", 1): unknown}
     both = ask(["x"], [BEGUN, BEGUN + timedelta(seconds=12), datetime(9999, 1, 1, tzinfo=UTC)])
     assert sorted((r["partition"], r["end_offset"] or 0) for r in both.to_pylist()) == [
-        (0, 0), (0, 0), (0, 100), (1, 0), (1, 0), (1, 7),
-    ]  # fmt: skip
+        (0, 0),
+        (0, 0),
+        (0, 100),
+        (1, 0),
+        (1, 0),
+        (1, 7),
+    ]
     assert ask([], [BEGUN]).num_rows == ask(["x"], []).num_rows == 0
 
 

@@ -25,23 +25,37 @@ INFO = CaptureInfo(
 )
 OFFSETS = pa.Table.from_pylist(
     [
-        {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "log_start_offset": 5, "end_offset": 90,
-         "leader_epoch": 3, "as_of": AS_OF},
+        {
+            "topic": "orders",
+            "topic_id": "A" * 22,
+            "partition": 0,
+            "log_start_offset": 5,
+            "end_offset": 90,
+            "leader_epoch": 3,
+            "as_of": AS_OF,
+        },
         {"topic": "offline", "topic_id": "B" * 22, "partition": 1, "as_of": AS_OF},
     ],
     schema=schemas.OFFSETS,
-)  # fmt: skip
+)
 
 
 def _records(first: int, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [
-            {"key": None if n % 3 == 0 else b"\x00\x00k", "value": None if n % 2 else b"v",
-             "topic": "__share_group_state", "partition": 0, "offset": n, "timestamp": AS_OF, "timestampType": 0}
+            {
+                "key": None if n % 3 == 0 else b"\x00\x00k",
+                "value": None if n % 2 else b"v",
+                "topic": "__share_group_state",
+                "partition": 0,
+                "offset": n,
+                "timestamp": AS_OF,
+                "timestampType": 0,
+            }
             for n in range(first, first + count)
         ],
         schema=schemas.RAW,
-    )  # fmt: skip
+    )
 
 
 BATCHES = [_records(0, 5), _records(5, 3)]

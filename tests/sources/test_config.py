@@ -31,14 +31,55 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A key and its self-signed certificate: paths and texts."""
     folder = tmp_path_factory.mktemp("pem")
     key, certificate = folder / "key.pem", folder / "certificate.pem"
-    _run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", f"pass:{SECRET}", "-days", "30",
-         "-subj", "/CN=tests", "-keyout", str(key), "-out", str(certificate))  # fmt: skip
+    _run(
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-passout",
+        f"pass:{SECRET}",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=tests",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    )
     both, p12, jks = folder / "both.pem", folder / "store.p12", folder / "old.jks"
     both.write_text(key.read_text() + certificate.read_text())
-    _run("openssl", "pkcs12", "-export", "-in", str(both), "-passin", f"pass:{SECRET}", "-passout", f"pass:{SECRET}",
-         "-out", str(p12))  # fmt: skip
-    _run("keytool", "-importkeystore", "-srckeystore", str(p12), "-srcstoretype", "PKCS12", "-srcstorepass", SECRET,
-         "-destkeystore", str(jks), "-deststoretype", "JKS", "-deststorepass", SECRET, "-noprompt")  # fmt: skip
+    _run(
+        "openssl",
+        "pkcs12",
+        "-export",
+        "-in",
+        str(both),
+        "-passin",
+        f"pass:{SECRET}",
+        "-passout",
+        f"pass:{SECRET}",
+        "-out",
+        str(p12),
+    )
+    _run(
+        "keytool",
+        "-importkeystore",
+        "-srckeystore",
+        str(p12),
+        "-srcstoretype",
+        "PKCS12",
+        "-srcstorepass",
+        SECRET,
+        "-destkeystore",
+        str(jks),
+        "-deststoretype",
+        "JKS",
+        "-deststorepass",
+        SECRET,
+        "-noprompt",
+    )
     return {
         "key": key.read_text(),
         "certificate": certificate.read_text(),
@@ -283,8 +324,11 @@ def test_the_advised_conversion_works(
     tool, rest = command.split(" > ")[0], command.partition(" > ")[2]
     subprocess.run(
         f"{tool} {password}" + (f" > {rest}" if rest else ""),
-        shell=True, check=True, cwd=tmp_path, capture_output=True,
-    )  # fmt: skip
+        shell=True,
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+    )
     monkeypatch.chdir(tmp_path)
     _settings(properties | dict(setting.split("=") for setting in settings))
 
@@ -320,9 +364,15 @@ def test_java_settings_that_would_mean_something_else_are_refused(name: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("securty.protocol", "SSL"), ("fetch.min.byte", "1"), ("x", "y"), ("security.protocol", "SSSL"),
-     ("check.crcs", "maybe"), ("sasl.mechanism", "PLANE")],
-)  # fmt: skip
+    [
+        ("securty.protocol", "SSL"),
+        ("fetch.min.byte", "1"),
+        ("x", "y"),
+        ("security.protocol", "SSSL"),
+        ("check.crcs", "maybe"),
+        ("sasl.mechanism", "PLANE"),
+    ],
+)
 def test_a_setting_nobody_knows_is_named(name: str, value: str) -> None:
     message = _refusal({name: value})
     assert name in message
@@ -442,8 +492,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> No
 
 
 def test_spark_options() -> None:
-    options = {"kafka.bootstrap.servers": "b:1", "kafka.sasl.mechanism": "PLAIN", "kafka.security.protocol": "SASL_SSL",
-               "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";'}  # fmt: skip
+    options = {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
+    }
     found = from_spark_options(options).librdkafka()
     assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == (
         "b:1",

@@ -210,16 +210,44 @@ def _asked(data: bytes) -> Features:
 @pytest.mark.parametrize(
     ("answer", "share_version", "state", "count"),
     [
-        (_answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (1, 1)}), 1, True, True),
-        (_answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (0, 0)}), 0, True, True),
+        (
+            _answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (1, 1)}),
+            1,
+            True,
+            True,
+        ),
+        (
+            _answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (0, 0)}),
+            0,
+            True,
+            True,
+        ),
         (_answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {}), 0, True, True),
-        (_answer({18: 4, 85: 0}, {"share.version": (0, 1)}, {"share.version": (1, 1)}), 1, True, False),
-        (_answer({18: 4}, {"metadata.version": (1, 21)}, {"metadata.version": (21, 21)}), 0, False, False),
+        (
+            _answer({18: 4, 85: 0}, {"share.version": (0, 1)}, {"share.version": (1, 1)}),
+            1,
+            True,
+            False,
+        ),
+        (
+            _answer({18: 4}, {"metadata.version": (1, 21)}, {"metadata.version": (21, 21)}),
+            0,
+            False,
+            False,
+        ),
         (_answer({18: 3}), 0, False, False),
-        (_answer(dict.fromkeys(range(300), 1), {f"f{n}": (0, n) for n in range(200)}, {"share.version": (2, 1)}),
-         2, True, True),
+        (
+            _answer(
+                dict.fromkeys(range(300), 1),
+                {f"f{n}": (0, n) for n in range(200)},
+                {"share.version": (2, 1)},
+            ),
+            2,
+            True,
+            True,
+        ),
     ],
-)  # fmt: skip
+)
 def test_features(answer: bytes, share_version: int, state: bool, count: bool) -> None:
     found = _asked(answer)
     assert (found.share_version, found.has_share_state, found.has_complete_count) == (

@@ -91,20 +91,39 @@ def _all(value: Any) -> str:
         ({"assign": _all([1])}, [ORDERS_1]),
         ({"assign": _all([1, 0, 1])}, [ORDERS_0, ORDERS_1]),
         ({"assign": '{"orders": [0], "orders-eu": [0]}'}, [ORDERS_0, EU]),
-        ({"subscribe": "orders", "startingOffsets": "Earliest", "endingOffsets": "LATEST"}, [ORDERS_0, ORDERS_1]),
-        ({"subscribe": "orders", "startingOffsets": _all({"0": 7, "1": -2})}, [("orders", 0, 7, 100), ORDERS_1]),
-        ({"subscribe": "orders", "endingOffsets": _all({"0": 7, "1": -1})}, [("orders", 0, 5, 7), ORDERS_1]),
+        (
+            {"subscribe": "orders", "startingOffsets": "Earliest", "endingOffsets": "LATEST"},
+            [ORDERS_0, ORDERS_1],
+        ),
+        (
+            {"subscribe": "orders", "startingOffsets": _all({"0": 7, "1": -2})},
+            [("orders", 0, 7, 100), ORDERS_1],
+        ),
+        (
+            {"subscribe": "orders", "endingOffsets": _all({"0": 7, "1": -1})},
+            [("orders", 0, 5, 7), ORDERS_1],
+        ),
         ({"assign": _all([1]), "startingOffsets": _all({"1": 3})}, [("orders", 1, 3, 40)]),
         ({"subscribe": "orders", "startingOffsets": _all({"0": 100, "1": 40})}, []),
-        ({"subscribe": "orders", "startingOffsetsByTimestamp": _all({"0": 1010, "1": 1})},
-         [("orders", 0, 10, 100), ORDERS_1]),
-        ({"subscribe": "orders", "endingOffsetsByTimestamp": _all({"0": 1010, "1": 9999})},
-         [("orders", 0, 5, 10), ORDERS_1]),
+        (
+            {"subscribe": "orders", "startingOffsetsByTimestamp": _all({"0": 1010, "1": 1})},
+            [("orders", 0, 10, 100), ORDERS_1],
+        ),
+        (
+            {"subscribe": "orders", "endingOffsetsByTimestamp": _all({"0": 1010, "1": 9999})},
+            [("orders", 0, 5, 10), ORDERS_1],
+        ),
         # A time wins over a position, as in Spark.
-        ({"subscribe": "orders-eu", "startingOffsets": '{"orders-eu": {"0": 1}}',
-          "startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}'}, [("orders-eu", 0, 4, 10)]),
+        (
+            {
+                "subscribe": "orders-eu",
+                "startingOffsets": '{"orders-eu": {"0": 1}}',
+                "startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}',
+            },
+            [("orders-eu", 0, 4, 10)],
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("cluster")
 def test_what_is_read(options: dict[str, str], expected: list[tuple[str, int, int, int]]) -> None:
     assert _planned(**options) == expected
@@ -156,23 +175,49 @@ def test_offsets_outside_of_the_log(
         ({"subscribe": "orders", "includeHeaders": "true"}, "includeHeaders"),
         ({"subscribe": "orders", "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"subscribe": "orders", "endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
-        ({"subscribe": "orders", "startingOffsets": _all({"0": -1, "1": -2})}, "startingOffsets cannot be -1"),
-        ({"subscribe": "orders", "endingOffsets": _all({"0": -2, "1": -1})}, "endingOffsets cannot be -2"),
+        (
+            {"subscribe": "orders", "startingOffsets": _all({"0": -1, "1": -2})},
+            "startingOffsets cannot be -1",
+        ),
+        (
+            {"subscribe": "orders", "endingOffsets": _all({"0": -2, "1": -1})},
+            "endingOffsets cannot be -2",
+        ),
         ({"subscribe": "orders", "startingOffsets": _all({"0": -3, "1": 0})}, "below -2"),
         ({"subscribe": "orders", "startingOffsetsByTimestamp": _all({"0": -1, "1": 0})}, "below 0"),
         ({"subscribe": "orders", "startingOffsets": "first"}, "startingOffsets is invalid"),
         ({"subscribe": "orders", "startingOffsets": "{"}, "startingOffsets is invalid"),
         ({"subscribe": "orders", "startingOffsets": "[0]"}, "startingOffsets is invalid"),
         ({"subscribe": "orders", "startingOffsets": _all([0, 1])}, "startingOffsets is invalid"),
-        ({"subscribe": "orders", "startingOffsets": _all({"0": None, "1": 0})}, "startingOffsets is invalid"),
-        ({"subscribe": "orders", "startingOffsets": _all({"0": 1.5, "1": 0})}, "startingOffsets is invalid"),
-        ({"subscribe": "orders", "startingOffsets": _all({"zero": 1})}, "startingOffsets is invalid"),
+        (
+            {"subscribe": "orders", "startingOffsets": _all({"0": None, "1": 0})},
+            "startingOffsets is invalid",
+        ),
+        (
+            {"subscribe": "orders", "startingOffsets": _all({"0": 1.5, "1": 0})},
+            "startingOffsets is invalid",
+        ),
+        (
+            {"subscribe": "orders", "startingOffsets": _all({"zero": 1})},
+            "startingOffsets is invalid",
+        ),
         ({"subscribe": "orders", "startingOffsets": _all({"0": 5})}, "orders lack partition 1"),
         ({"subscribe": "orders", "startingOffsets": "{}"}, "orders lack partition 0"),
-        ({"subscribe": "orders", "endingOffsetsByTimestamp": _all({"1": 5})}, "orders lack partition 0"),
-        ({"subscribe": "orders", "endingOffsets": _all({"0": 9, "1": 9, "2": 9})}, "partition 2, which is not read"),
-        ({"subscribe": "orders-eu", "endingOffsets": '{"orders-eu": {"0": 9}, "order": {"0": 9}}'},
-         "'order', which is not read"),
+        (
+            {"subscribe": "orders", "endingOffsetsByTimestamp": _all({"1": 5})},
+            "orders lack partition 0",
+        ),
+        (
+            {"subscribe": "orders", "endingOffsets": _all({"0": 9, "1": 9, "2": 9})},
+            "partition 2, which is not read",
+        ),
+        (
+            {
+                "subscribe": "orders-eu",
+                "endingOffsets": '{"orders-eu": {"0": 9}, "order": {"0": 9}}',
+            },
+            "'order', which is not read",
+        ),
         ({"subscribe": "orders", "minPartitions": "many"}, "minPartitions is 'many'"),
         ({"subscribe": "orders", "minPartitions": "-1"}, "minPartitions is '-1'"),
         ({"subscribe": "orders", "minPartitions": "²"}, "minPartitions is '²'"),
@@ -181,7 +226,7 @@ def test_offsets_outside_of_the_log(
         ({"subscribe": "orders", "kafka_isolation.level": "read_committed"}, "read_uncommitted"),
         ({"subscribe": "orders", "kafka_sasl.mechanism": "GSSAPI"}, "Kerberos"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("cluster")
 def test_options_that_cannot_be_meant(options: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:

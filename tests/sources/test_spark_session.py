@@ -47,8 +47,11 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-c", code],
         env=no_session() | environment,
-        capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
 
 
 def test_an_active_session_is_returned_as_it_is(spark: SparkSession) -> None:
@@ -76,11 +79,24 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(_SCRIPT)
     done = subprocess.run(
-        [f"{home()}/bin/spark-submit", "--master", "local[1]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo",
-         "--conf", "spark.sql.shuffle.partitions=9", "--conf", "spark.ui.enabled=false", str(script)],
+        [
+            f"{home()}/bin/spark-submit",
+            "--master",
+            "local[1]",
+            "--conf",
+            "spark.sql.session.timeZone=Asia/Tokyo",
+            "--conf",
+            "spark.sql.shuffle.partitions=9",
+            "--conf",
+            "spark.ui.enabled=false",
+            str(script),
+        ],
         env=no_session() | {"PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, check=False, timeout=180,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
     # The script's own argument wins over --conf, --conf over what we would choose.
     assert "told: False local[1] Asia/Tokyo 5 false 180s" in done.stdout, done.stderr[-2000:]
 

@@ -78,9 +78,15 @@ def questions(bench: Any, folder: Path) -> None:
     assert len(bench.lag(by="group")) == 3
     assert len(bench.history()) == 500
     for result in (
-        bench.windows(), bench.timeline(every=10.0), bench.diff(at), bench.progress(), bench.imbalance(),
-        bench.health(), bench.reconcile(), bench.moments(group, most=20),
-    ):  # fmt: skip
+        bench.windows(),
+        bench.timeline(every=10.0),
+        bench.diff(at),
+        bench.progress(),
+        bench.imbalance(),
+        bench.health(),
+        bench.reconcile(),
+        bench.moments(group, most=20),
+    ):
         assert len(result)
     assert bench.skew().num_rows == 3
     bench.explain()
@@ -93,10 +99,24 @@ def report(bench: Any, folder: Path) -> None:
     for section in (cells.headline, cells.changes, cells.groups, cells.causes, cells.unknown):
         section(told)
     for section in (
-        cells.lag_over_time, cells.parts, cells.drain, cells.progress, cells.windows, cells.headroom, cells.rates,
-        cells.rates_over_time, cells.spans, cells.lorenz, cells.assignments, cells.reclaimable, cells.cause_spans,
-        cells.signs, cells.moved, cells.window_heat, cells.deliveries,
-    ):  # fmt: skip
+        cells.lag_over_time,
+        cells.parts,
+        cells.drain,
+        cells.progress,
+        cells.windows,
+        cells.headroom,
+        cells.rates,
+        cells.rates_over_time,
+        cells.spans,
+        cells.lorenz,
+        cells.assignments,
+        cells.reclaimable,
+        cells.cause_spans,
+        cells.signs,
+        cells.moved,
+        cells.window_heat,
+        cells.deliveries,
+    ):
         section(case)
     cells.archived(case, 60)
     cells.keeping_up(case, told)

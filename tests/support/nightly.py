@@ -117,12 +117,19 @@ def _snapshot(
     return encode_record(
         SHARE_SNAPSHOT,
         {
-            "group_id": group, "topic_id": TOPIC_ID, "partition": 0, "snapshot_epoch": number, "state_epoch": 0,
-            "leader_epoch": 0, "start_offset": start, "delivery_complete_count": sum(b - a + 1 for a, b, *_ in batches),
-            "create_timestamp": _ms(FIRST), "write_timestamp": at,
+            "group_id": group,
+            "topic_id": TOPIC_ID,
+            "partition": 0,
+            "snapshot_epoch": number,
+            "state_epoch": 0,
+            "leader_epoch": 0,
+            "start_offset": start,
+            "delivery_complete_count": sum(b - a + 1 for a, b, *_ in batches),
+            "create_timestamp": _ms(FIRST),
+            "write_timestamp": at,
             "state_batches": [dict(zip(names, one, strict=True)) for one in batches],
         },
-    )  # fmt: skip
+    )
 
 
 def _ends(number: int) -> pa.Table:
