@@ -396,7 +396,7 @@ def test_end_offsets_are_sampled_while_no_records_come(
         )
         assert source.size() == 0
         monkeypatch.setattr(job, "_LET_GO", 0.0)
-        with pytest.raises(InputError, match="another job is following"):
+        with pytest.raises(InputError, match="another job is writing"):
             follow(client_config(broker.bootstrap_servers), folder, topics=[f"{topic}-idle"])
     finally:
         query.stop()
@@ -417,7 +417,7 @@ def test_what_cannot_be_followed(
     with pytest.raises(InputError, match="give the same topics"):
         follow(config, folder, topics=[topic, f"{topic}-gone"])
     (folder / "checkpoint").rename(tmp_path / "checkpoint")
-    with pytest.raises(InputError, match=r"checkpoint of the archive .* is gone"):
+    with pytest.raises(InputError, match=r"checkpoint of the archive .* is missing"):
         _follow(broker, folder, topic)
     assert len(_archived(folder, topic)) == 3
     about = folder / "capture.json"

@@ -193,7 +193,7 @@ def test_nothing_says_where_spark_connect_is() -> None:
     done = run(
         "from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"}
     )
-    assert "SetupError: only Spark Connect can be used here" in done.stderr
+    assert "SetupError: only Spark Connect is installed here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
 
 
