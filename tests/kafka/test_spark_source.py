@@ -215,7 +215,7 @@ _REFUSED = [
     ({"assign": '{"TOPIC":[7]}'}, "has no partition 7"),
     (
         {"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"},
-        "sasl.jaas.config cannot be read",
+        "sasl.jaas.config cannot be parsed",
     ),
     ({"subscribe": "TOPIC", "kafka.no.such.setting": "1"}, "no.such.setting"),
     ({"subscribe": "TOPIC", "kafka.isolation.level": "read_committed"}, "read_uncommitted"),
