@@ -33,7 +33,7 @@ NUMBER = 3
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    before, modules = dict(ASSIGNORS), set(sys.modules)
+    before = dict(ASSIGNORS)
 
     def installed(name: str, points: str, code: str) -> None:
         module = name.replace("-", "_")
@@ -48,8 +48,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield installed
     ASSIGNORS.clear()
     ASSIGNORS.update(before)
-    for module in sys.modules.keys() - modules:
-        del sys.modules[module]
+    for module in ("cold_start", "warm_start"):
+        sys.modules.pop(module, None)
 
 
 def pairs_at_last(result: SimulationResult) -> int:
