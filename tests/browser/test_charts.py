@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from sharelag.workbench import charts
 from sharelag.workbench.charts import palette
 from tests.browser.test_page import Watched
-from tests.unit.test_charts import (
+from tests.unit.workbench.test_charts import (
     ARABIC,
     FIGURES,
     HOSTILE,

@@ -9,7 +9,7 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
 from tests.kafka.prometheus import prometheus, prometheus_bin
-from tests.unit.test_export import ask, gathered, running
+from tests.unit.monitoring.test_export import ask, gathered, running
 from tests.unit.told_input import ToldInput, Write
 
 HOSTILE = 'a"b\\c\nd <img onerror=alert(1)> \u202erev 🙂'

@@ -31,7 +31,7 @@ from sharelag.whatif.share_partition import SharePartition
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_schedules import KEY, World, lives
-from tests.unit.test_walk import LIVE, LOG_END, by_offset
+from tests.unit.replay.test_walk import LIVE, LOG_END, by_offset
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
     DeliveryState.AVAILABLE,

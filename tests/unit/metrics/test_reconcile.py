@@ -24,7 +24,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
 from tests.support.records import KEY, NOW, offsets, raw, row
-from tests.unit.test_lag import ACKNOWLEDGED, ARCHIVED
+from tests.unit.metrics.test_lag import ACKNOWLEDGED, ARCHIVED
 
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
 EXAMPLE = [

@@ -20,7 +20,7 @@ from sharelag.replay.history import history_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support.records import KEY, row
-from tests.unit.test_history import decode
+from tests.unit.replay.test_history import decode
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 PLACE = {"topic": "orders", "topic_id": KEY.topic_id, "partition": KEY.partition}

@@ -92,9 +92,7 @@ def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, 
 
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
-    code = (
-        "from tests.unit.test_simulate import *; print(digest(simulate(MIXED, 5, requests=True)))"
-    )
+    code = "from tests.unit.whatif.test_simulate import *; print(digest(simulate(MIXED, 5, requests=True)))"
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],

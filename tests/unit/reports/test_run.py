@@ -29,7 +29,7 @@ from tests.support.command import sharelag
 from tests.support.connect import no_session
 from tests.support.nightly import lag_of, night
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]
 PAPERMILL = [sys.executable, "-m", "papermill", "--no-progress-bar", "-k", "python3"]
 

@@ -36,7 +36,7 @@ from sharelag.workbench import engine
 from tests.support import generators
 from tests.support.records import raw
 from tests.support.records import row as snapshot
-from tests.unit.test_recorded import ends as noted_ends
+from tests.unit.workbench.test_recorded import ends as noted_ends
 
 ID = "A" * 22
 MS = timedelta(milliseconds=1)

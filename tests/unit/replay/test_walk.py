@@ -9,7 +9,7 @@ from sharelag.model import StateBatch
 from sharelag.replay import replay, replay_arrow
 from sharelag.wire import decode_arrow
 from tests.support.records import KEY, offsets, raw
-from tests.unit.test_replay import walk_records
+from tests.unit.replay.test_replay import walk_records
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED = 0, 1, 2
 LOG_END = 121

@@ -37,7 +37,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support.simulation_digest import TABLES, digest
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
-from tests.unit.test_simulate import only
+from tests.unit.whatif.test_simulate import only
 
 seeds = st.integers(0, 10**9)
 

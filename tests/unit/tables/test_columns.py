@@ -15,7 +15,7 @@ from sharelag.tables.columns.column import Format
 from sharelag.tables.columns.in_tables import IN_TABLES
 from sharelag.tables.views import View
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VIEWS = {
     f"{room.__name__}.{name}": one
     for room in (views, report_views)

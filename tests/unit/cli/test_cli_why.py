@@ -16,7 +16,7 @@ from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from tests.kafka.describe import parse_describe
 from tests.support.command import sharelag
-from tests.unit.test_recorded import MOMENTS
+from tests.unit.workbench.test_recorded import MOMENTS
 
 SCENARIOS = CAPTURE.parent / "scenarios"
 STUCK = str(SCENARIOS / "head_of_line")

@@ -21,7 +21,7 @@ from sharelag.whatif.gallery.drawn import FAMILIES, drawn
 from sharelag.whatif.scenario import Member, Producer, Scenario, Service, Topic
 from sharelag.whatif.scenario_json import from_json, to_json
 
-STUDIES = Path(__file__).parents[2] / "data" / "studies"
+STUDIES = Path(__file__).parents[3] / "data" / "studies"
 #: Of the study, two of each family, by chance.
 SAMPLE = [
     family + 5 * int(one)

@@ -28,7 +28,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import charts, engine, investigate
 from sharelag.workbench.charts import palette, text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCENARIOS = ROOT / "data" / "captures" / "scenarios"
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
 THEMES: tuple[palette.Theme, ...] = ("light", "dark")

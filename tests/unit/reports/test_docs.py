@@ -16,7 +16,7 @@ from sharelag.reports import notebooks
 from sharelag.reports.schedule import KINDS
 from tests.support.command import sharelag
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def blocks(name: str, language: str) -> list[str]:

@@ -30,9 +30,9 @@ from sharelag.whatif.simulation.run import Run
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.records import offsets
-from tests.unit.test_members import at as second
-from tests.unit.test_members import delete, join, leave, log, record
-from tests.unit.test_simulate import at, only
+from tests.unit.replay.test_members import at as second
+from tests.unit.replay.test_members import delete, join, leave, log, record
+from tests.unit.whatif.test_simulate import at, only
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from sharelag.workbench import investigate
 from tests.support import generators
 from tests.support.records import raw
 from tests.support.records import row as snapshot
-from tests.unit.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
+from tests.unit.metrics.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
 from tests.unit.told_input import NOW, ToldInput, Write
 
 SIX_MINUTES = timedelta(minutes=6)
