@@ -35,11 +35,13 @@ _TO_THE_NEXT_FRAME = """async move => {
     const frame = () => new Promise(requestAnimationFrame);
     for (let n = 0; n < 200; n++) { await frame(); const begun = performance.now();
         if (move) { slider.value = (n * 37) % 1000; slider.dispatchEvent(new Event('input')); }
-        await frame(); await new Promise(done => setTimeout(done)); spent.push(performance.now() - begun); }
+        await frame(); await new Promise(done => setTimeout(done));
+        spent.push(performance.now() - begun); }
     return spent; }"""
 
 #: Another view of the same model, until it says of itself that it is painted.
-_ONCE_MORE = """async painted => { const el = document.createElement('div'); document.querySelector('main').append(el);
+_ONCE_MORE = """async painted => {
+    const el = document.createElement('div'); document.querySelector('main').append(el);
     const begun = performance.now(); await window.show(window.sent[0], el);
     while (!el.querySelector('.sl').dataset[painted]) await new Promise(requestAnimationFrame);
     const spent = performance.now() - begun; window.stops.pop()(); el.remove(); return spent; }"""

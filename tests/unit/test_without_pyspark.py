@@ -1,4 +1,4 @@
-"""Does the quick look work where pyspark is not installed, and does the rest say what to install?"""
+"""Without pyspark the quick look works, and the rest says what to install."""
 
 from __future__ import annotations
 

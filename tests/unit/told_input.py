@@ -1,4 +1,4 @@
-"""An input that is told what happened: share partitions by their writes, and topics to which records come steadily."""
+"""An input made of writes to share partitions, and of topics with steady arrivals."""
 
 from __future__ import annotations
 

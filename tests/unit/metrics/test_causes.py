@@ -38,7 +38,7 @@ class Wrote(NamedTuple):
 
 
 def finished(ago: float, start: int, first: int, last: int) -> Wrote:
-    """Offsets were accepted at their first delivery; all before them, from the start offset on, too."""
+    """Accept offsets at their first delivery, with all before them from the start offset on."""
     return Wrote(ago, start, last + 1 - start, [(first, last, 2, 1)])
 
 

@@ -1,4 +1,4 @@
-"""Do the figures of inequality equal their closed forms, and is each imbalance told by its reason?"""
+"""Figures of inequality equal their closed forms, and each imbalance has its reason."""
 
 from __future__ import annotations
 

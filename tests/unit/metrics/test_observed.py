@@ -233,7 +233,7 @@ ROW = st.fixed_dictionaries(
 
 
 def rows_of(share: int, drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A history of one share partition; the fourth is the third one's state in another state partition."""
+    """Histories of one share partition; the fourth has moved to another state partition."""
     place = {"group_id": f"g:{share % 3}", "record_partition": share // 3}
     rows, now = [], 0
     for values in drawn:

@@ -1,4 +1,4 @@
-"""How old is the lag, will it go away, and will its records live so long: do the answers hold for any numbers?"""
+"""Age of the lag, forecast and retention: the answers hold for any numbers."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_ends_that_fell_do_not_turn_time_around() -> None:
 def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
     arrivals: list[int], asked: list[int], data: st.DataObject
 ) -> None:
-    """Records arrive at some milliseconds before now; the end of each moment is the count of those before it."""
+    """Records arrive some milliseconds before now; the end at a moment counts those before it."""
     arrivals.sort(reverse=True)
     size = len(arrivals)
     moments = sorted({*asked}, reverse=True)
@@ -492,7 +492,7 @@ def test_the_interval_follows_from_the_parts_of_the_span(
 
 
 def test_the_interval_holds_the_true_drain_as_often_as_it_says() -> None:
-    """19 in 20 of intervals of rates with normal noise; with the normal distribution's 1.96 it would be 18.4."""
+    """19 of 20 intervals hold the rate under normal noise; with 1.96 it would be 18.4."""
     rng, cases, true_rate = np.random.default_rng(7), 4000, 1000
     bins = np.rint(rng.normal(true_rate * 360, 20_000, (cases, BINS))).astype(int)
     lags = [lag(10**6, 0, 10**7, group_id=f"g{i}") for i in range(cases)]
@@ -647,7 +647,7 @@ def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
 
 
 def test_the_recorded_run_as_of_every_noted_moment() -> None:
-    """Ages between the moments that the recording noted, and rates that explain how the ends and the lag moved."""
+    """Ages between the recorded moments, and rates that explain how ends and lag moved."""
     records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE))])
     history = history_arrow(records)
     noted = [

@@ -1,4 +1,4 @@
-"""How much of the lag is as old as a record TTL: between two numbers that hold, and exactly where all is known?"""
+"""Lag older than a record TTL: between two bounds, and exact where all is known."""
 
 from __future__ import annotations
 

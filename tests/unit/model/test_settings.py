@@ -1,4 +1,4 @@
-"""Do the bounds of the drafts and of Kafka hold, does the right value win, and is nothing assumed in silence?"""
+"""Bounds of drafts and of Kafka, which value wins, and what is assumed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.dur
 
 
 def refused(name: str, *values: object, scope: str | None = None) -> bool:
-    """Whether the draft refuses every one of the values (some of them refused would be an error of the test)."""
+    """Whether the draft refuses all of the values; to refuse some is an error of the test."""
     answers = {bool(check(name, value, "draft", None, scope)) for value in values}
     assert len(answers) == 1
     return answers.pop()

@@ -1,4 +1,4 @@
-"""Do rules judge as they say, for as long as they say, and is what is not known never taken for fine?"""
+"""Rules judge as they say, for as long as they say; what is not known is never fine."""
 
 from __future__ import annotations
 
@@ -514,7 +514,7 @@ def test_a_capture_with_half_of_the_ends_is_unknown_with_the_reason(tmp_path: Pa
 
 
 def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
-    """Five groups have lag and nobody in them, but not yet for the minute that the rule asks for."""
+    """Five groups have lag and no members, but not yet for the minute of the rule."""
     text = (EXAMPLES / "rules.yaml").read_text()
     example = read_rules(EXAMPLES / "rules.yaml")
     assert {rule.unknown for rule in example.rules} == {"unknown"}

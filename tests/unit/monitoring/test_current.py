@@ -1,4 +1,4 @@
-"""Do two Delta tables hold windows and lag as they are now, for readers at any instant, and nothing else's?"""
+"""Two Delta tables hold windows and lag as of now, for readers at any instant."""
 
 from __future__ import annotations
 

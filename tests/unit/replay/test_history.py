@@ -89,7 +89,7 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
 
 
 def per_offset(window: Window) -> dict[int, tuple[int, int]]:
-    """State and delivery count of every offset from the start offset on: the highest (count, state) wins."""
+    """State and delivery count of each offset of the window: the highest (count, state) wins."""
     offsets: dict[int, tuple[int, int]] = {}
     for first, last, state, count in window.batches:
         for offset in range(max(first, window.start_offset), last + 1):

@@ -1,4 +1,4 @@
-"""Does the replay of group records end with what Kafka's group coordinator would hold, in whatever order they come?"""
+"""The replay of group records ends with the state of Kafka's group coordinator."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_no_records_no_rows_and_a_wrong_table_is_refused() -> None:
 
 
 def test_the_recorded_group_at_its_second_rebalance() -> None:
-    """The target is told to both at once, to the newcomer first: partitions move without waiting."""
+    """Both members learn the target at once, the new one first: partitions move without waiting."""
     batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
     records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
     told = {}
@@ -289,7 +289,7 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
 
 
 def story(random: Random) -> list[dict[str, Any]]:
-    """What a coordinator writes while members come, are assigned, go, come back, and groups are deleted."""
+    """Records of a coordinator while members join, leave and return, and groups are deleted."""
     alive: dict[str, set[str]] = {"g": set(), "h:1": set()}
     epochs = dict.fromkeys(alive, 1)
     told: set[str] = set()  # groups with a record of their own, which hold until it is a tombstone

@@ -1,4 +1,4 @@
-"""The documentation of checks, exports and reports: its rule files are valid, and it names what there is."""
+"""The documentation of checks, exports and reports has valid rule files and true names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an incident report says of a span of time: how the lag moved, the first sign, what began; what nobody knows."""
+"""An incident report: how the lag moved, the first sign, what began, what is not known."""
 
 from __future__ import annotations
 

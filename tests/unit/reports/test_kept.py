@@ -1,4 +1,4 @@
-"""What the capacity report says of records that nobody needs any more, and of those that are too old."""
+"""The capacity report on records that could be deleted, and on those that are too old."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_it_says_who_else_may_read_the_topic() -> None:
 
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
-    """The source is asked where the logs ended 300.5 seconds ago: at 6,899, so that nothing is left to estimate."""
+    """The source tells where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
     (first, second) = retention.archived(case(), timedelta(seconds=300.5))
     assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
         HOSTILE,
@@ -89,7 +89,7 @@ def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() ->
 def test_the_times_of_records_count_as_the_group_reads_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A read_committed group's are asked for apart; no earlier end is known, but its oldest record is 600 s old."""
+    """A read_committed group has its own times; no earlier end is known."""
     monkeypatch.setattr(ToldInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
         found = case(Write(600, 6600), group_settings={"share.isolation.level": level})

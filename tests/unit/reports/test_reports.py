@@ -192,7 +192,7 @@ def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> Non
 
 
 def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
-    """Without times some share partitions of `billing` are known to have nothing left, and of the others no age is."""
+    """Without times, share partitions of `billing` are drained or of unknown age."""
     shutil.copytree(
         CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True
     )
@@ -328,7 +328,7 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
 
 
 def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
-    """Nobody is in the group, so that it is not known how long the work takes; anybody does better than nobody."""
+    """Without members the work of a record is not known; any member is better than none."""
     case = read(capture=str(CAPTURE), engine="local")
     made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
     assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
@@ -687,7 +687,7 @@ def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[s
 def test_a_kernel_leaves_nothing_where_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its sockets lie in a folder of their own: in the working folder two runs would take each other's."""
+    """A run has its sockets in a folder of its own, so that two runs do not share them."""
     place = tmp_path / "work"
     place.mkdir()
     (tmp_path / "out").mkdir()

@@ -1,4 +1,4 @@
-"""Reports by the command and by plain papermill: of an archive, of a capture, out of the wheel; and how a run fails."""
+"""Reports by the command and by papermill, of archives and captures; and how a run fails."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
     ("mime", "shown"), [(PLOTLY_MIME, {}), (VERDICT_MIME, {"level": "ok"}), ("application/json", 1)]
 )
 def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
-    """A notebook of one's own may show anything: then the report says so, and the notebook is kept."""
+    """A user's notebook may show anything: the report says so and keeps the notebook."""
     path = own(
         tmp_path,
         "a = 1",

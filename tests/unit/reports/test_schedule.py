@@ -151,7 +151,7 @@ def test_airflow() -> None:
 
 
 def test_airflow_writes_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker has another working folder, and what looks like a template in a folder's name is none."""
+    """Its worker has another working folder, and names of folders are not templates."""
     monkeypatch.chdir(tmp_path)
     import jinja2
 

@@ -1,4 +1,4 @@
-"""Secrets that were given by a file, the environment, options and parameters appear in nothing that a report leaves."""
+"""Secrets of files, the environment, options and parameters are in no part of a report."""
 
 from __future__ import annotations
 

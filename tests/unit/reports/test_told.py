@@ -187,7 +187,7 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
 
 
 def test_a_warning_beside_what_is_not_known() -> None:
-    """Of one topic partition records came and nothing was fetched; of another the leader is gone."""
+    """Nothing was fetched from one topic partition; another has lost its leader."""
     source = ToldInput(
         [Write(600, -1, count=-1), Write(600, 6600, partition=1)],
         partitions_of_topic=2,

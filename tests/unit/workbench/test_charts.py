@@ -803,7 +803,7 @@ def test_rates_over_time_add_up_to_what_moved() -> None:
 
 
 def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
-    """Two offsets come and one is finished in every second span; where nothing is known, there is a gap."""
+    """Two offsets arrive and one is finished every other span; the unknown is a gap."""
     known = [moment_row(n, n // 2, 2 * (n // 2)) for n in range(161)]
     gone = [row | {"end_offset": None} if 40 <= n <= 43 else row for n, row in enumerate(known)]
     for rows, gaps in ((known, 0), (gone, 1)):
