@@ -238,7 +238,7 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(
     if trouble == "a thread":
         monkeypatch.setattr(daemon, "_threads", lambda: 2)
     else:
-        monkeypatch.setattr(daemon, "_NEEDED", "sharelag.not_there")
+        monkeypatch.setitem(sys.modules, "sharelag.pipeline", None)
     with pytest.raises(SystemExit):
         daemon.main()
     assert became == [[sys.executable, "-m", "pyspark.daemon", "pyspark.worker"]]

@@ -206,7 +206,7 @@ def test_what_is_unknown_is_counted_and_not_taken_for_zero() -> None:
 
 @pytest.mark.parametrize("wrong", [-1.0, np.inf])
 def test_a_number_that_has_no_share_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match="0 or more, and finite"):
+    with pytest.raises(ValueError, match="finite and at least 0"):
         spread(1.0, wrong)
 
 
