@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
+    from tests.support.packages import Packages
+
 ROWS = Path("out/rows.json")
 
 settings.register_profile("quick", max_examples=100, derandomize=True, deadline=None)
@@ -88,6 +90,19 @@ def browser() -> Iterator[Browser]:
         running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packages]:
+    """A place for packages that plug in by their entry points."""
+    from tests.support.packages import Packages
+
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    made = Packages(folder)
+    yield made
+    made.forget()
 
 
 class _Cases:

@@ -50,7 +50,8 @@ INPUT = [
     click.option(
         "--raw",
         metavar="PATH",
-        help="Parquet files with the columns of Spark's Kafka source, or a Spark table.",
+        help="Parquet files with the columns of Spark's Kafka source, a Spark table, or an address "
+        "that an installed package opens.",
     ),
     click.option(
         "--segments",

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.causes import CAUSES, Cause
+from sharelag.metrics.causes import Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
+from sharelag.metrics.known_causes import known_causes
 from sharelag.tables.level import rank
 
 #: Maximum number of partitions listed by name.
@@ -34,26 +35,32 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
         `sharelag.schemas.CAUSES`: one row per group, topic and cause, ranked within the group by
         severity, then by the offsets it accounts for. ``partition`` is set if the cause applies to
         a single partition. A group without rows has no known problem.
+
+    Raises
+    ------
+    InputError
+        The cause of an installed package cannot be used; the message names the package.
     """
     facts = Facts(evidence, patience)
-    found = {cause.name: cause.find(facts) for cause in CAUSES}
-    explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in CAUSES}
+    causes = known_causes()
+    found = {cause.name: cause.find(facts) for cause in causes}
+    explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in causes}
     lag = facts.lag("effective_lag")
-    for cause in CAUSES:
+    for cause in causes:
         # A cause of a small part of the lag does not hide a cause of a larger part.
         most = (
             found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
         )
-        for name in cause.includes:
+        for name in cause.includes & explained.keys():  # those of packages may not be installed
             explained[name] |= most
     rows = [
         row
-        for cause in CAUSES
+        for cause in causes
         for row in _rows(
             facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name]
         )
     ]
-    order = {cause.name: place for place, cause in enumerate(CAUSES)}
+    order = {cause.name: place for place, cause in enumerate(causes)}
     rows.sort(
         key=lambda row: (
             row["group_id"],

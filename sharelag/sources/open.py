@@ -17,6 +17,7 @@ from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
 from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def named_input(
     bootstrap_server, command_config, properties : optional
         A running cluster; the environment names one only where nothing else is named.
     capture, raw, segments : optional
-        A capture or an archive, raw records, or a broker's log directory.
+        A capture or an archive, raw records (also an address that an installed package opens), or
+        a broker's log directory.
     timeout : float
         Seconds to wait for brokers.
     spelled : callable
@@ -86,7 +88,8 @@ def named_input(
     if segments:
         return SegmentsInput(Path(segments))
     if raw:
-        return RawInput(raw)
+        plugged = None if Path(raw).exists() else plugged_input(raw)
+        return plugged() if plugged else RawInput(raw)
     file = Path(command_config) if command_config else None
     return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
 
@@ -102,6 +105,8 @@ def open_input(
     timeout: float = TIMEOUT,
 ) -> Input:
     """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
+
+    Other installed packages open addresses with a prefix of theirs; see `sharelag.sources.plugged`.
 
     The parameters are those of `sharelag.open`.
 
@@ -119,8 +124,11 @@ def open_input(
     if where is not None and not isinstance(where, str | Path):
         return where
     has_settings = bool(command_config or properties)
-    is_address = isinstance(where, str) and bool(_ADDRESSES.fullmatch(where))
-    if (where is None and has_settings) or (is_address and not Path(str(where)).exists()):
+    is_there = bool(where) and Path(str(where)).exists()
+    called = where if isinstance(where, str) and not is_there else ""
+    plugged = plugged_input(called)
+    is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
+    if (where is None and has_settings) or is_address:
         file = Path(command_config) if command_config else None
         return KafkaInput(
             client_config(None if where is None else str(where), file, properties or {}, timeout)
@@ -130,7 +138,9 @@ def open_input(
             f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, "
             "or remove the settings"
         )
-    if isinstance(where, Path) or (where and Path(where).exists()):
+    if plugged:
+        return plugged()
+    if isinstance(where, Path) or (where and is_there):
         return at_path(Path(where))
     return _called(DEMO if where is None else where, engine)
 
@@ -166,10 +176,12 @@ def _called(name: str, engine: str) -> Input:
         return CaptureInput(folder_of(name))
     if "://" in name:
         return RawInput(name)
+    prefixes = ", ".join(plugged_prefixes())
+    installed = f"an address of an installed package ({prefixes}), " if prefixes else ""
     nothing = (
         f"there is nothing at {name!r}: give a cluster as HOST:PORT, a folder that "
         "`sharelag capture` wrote, Parquet files, the name of a Spark table "
-        '(engine="spark"), a broker\'s log directory, or one of the samples: '
+        f'(engine="spark"), a broker\'s log directory, {installed}or one of the samples: '
         f"{', '.join(samples())}"
     )
     if engine == "spark" and _SPARK_TABLE.fullmatch(name):

@@ -33,6 +33,7 @@ SECTIONS: dict[str, list[str]] = {
                 "members",
                 "compare",
                 "permissions",
+                "plugins",
             )
         ],
         "docs/checks.md",

@@ -39,7 +39,7 @@ from pydantic import (
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
-from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.known_causes import known_causes
 
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
@@ -161,11 +161,10 @@ class Rule(_Strict):
     @field_validator("causes")
     @classmethod
     def _known(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        known = [cause.name for cause in known_causes()] if value else []
         for name in value or ():
-            if name not in {cause.name for cause in CAUSES}:
-                raise ValueError(
-                    f"unknown cause {name!r}: choose from {', '.join(one.name for one in CAUSES)}"
-                )
+            if name not in known:
+                raise ValueError(f"unknown cause {name!r}: choose from {', '.join(known)}")
         return value
 
     @model_validator(mode="after")

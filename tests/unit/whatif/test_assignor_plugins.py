@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +13,7 @@ from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, assign, assignor_names, compare, named, simulate, variants
 from sharelag.whatif.simulate import SimulationResult
+from tests.support.packages import Packages
 
 #: Installs a package: name of the distribution, its entry points, and the code of its module.
 Install = Callable[[str, str, str], None]
@@ -32,24 +31,15 @@ NUMBER = 3
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(packages: Packages) -> Iterator[Install]:
     before = dict(ASSIGNORS)
 
     def installed(name: str, points: str, code: str) -> None:
-        module = name.replace("-", "_")
-        info = tmp_path / f"{module}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[sharelag.assignors]\n{points}\n")
-        (tmp_path / f"{module}.py").write_text(code)
-        importlib.invalidate_caches()
+        packages.install(name, "sharelag.assignors", points, code)
 
-    monkeypatch.syspath_prepend(str(tmp_path))
     yield installed
     ASSIGNORS.clear()
     ASSIGNORS.update(before)
-    for module in ("cold_start", "warm_start"):
-        sys.modules.pop(module, None)
 
 
 def pairs_at_last(result: SimulationResult) -> int:

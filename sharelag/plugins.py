@@ -1,0 +1,126 @@
+"""Objects of other installed packages, found by entry points: assignors, causes and inputs.
+
+[project.entry-points."sharelag.causes"]
+quota-reached = "our_package:quota_reached"
+
+Nothing is looked up before it is asked for, and nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sharelag.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: What others can add, each by the entry points of a group of its own.
+GROUPS = {
+    "assignor": "sharelag.assignors",
+    "cause": "sharelag.causes",
+    "input": "sharelag.inputs",
+}
+_Points = dict[str, dict[str, tuple["EntryPoint", ...]]]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An object of an installed package.
+
+    Parameters
+    ----------
+    title : str
+        What messages call it: its kind, its name and its package.
+    place : str
+        Where it was imported from, as the entry point has it.
+    value : object
+    """
+
+    title: str
+    place: str
+    value: Any
+
+    def wrong(self, what: str) -> InputError:
+        """The error to raise when it is not what it should be."""
+        return InputError(f"{self.title} {what}")
+
+    def failed(self, error: Exception, doing: str) -> InputError:
+        """The error to raise when its code raised one."""
+        return self.wrong(
+            f"{doing} ({type(error).__name__}: {error}): repair or uninstall the package"
+        )
+
+
+def plugin_names(kind: str) -> list[str]:
+    """The names of all of a kind that are installed, without importing any."""
+    return sorted(_points(kind))
+
+
+def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
+    """Import an object of an installed package.
+
+    Parameters
+    ----------
+    kind : {"assignor", "cause", "input"}
+    name : str
+    is_ours : bool
+        Whether sharelag itself has one of that name.
+
+    Returns
+    -------
+    Plugin or None
+        None when no installed package has one of that name.
+
+    Raises
+    ------
+    InputError
+        Two packages, or a package and sharelag, use the same name; or it cannot be imported. The
+        message names the package.
+    """
+    found = _points(kind).get(name, ())
+    if not found:
+        return None
+    packages = " and ".join(_package(one) for one in found)
+    if is_ours:
+        raise InputError(
+            f"the {kind} {name!r} is built in, but {packages} has one of that name too: "
+            f"uninstall the package, or rename its entry point"
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"the {kind} {name!r} is in several installed packages, {packages}: "
+            f"uninstall all but one"
+        )
+    (point,) = found
+    plugin = Plugin(f"the {kind} {name!r} of {packages}", point.value, None)
+    try:
+        value = point.load()
+    except Exception as error:  # whatever a foreign module raises while it is imported
+        raise plugin.failed(error, f"cannot be loaded from {point.value!r}") from error
+    return Plugin(plugin.title, plugin.place, value)
+
+
+def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
+    return _installed(tuple(map(str, sys.path))).get(GROUPS[kind], {})
+
+
+@lru_cache(maxsize=1)
+def _installed(_path: tuple[str, ...]) -> _Points:
+    """The entry points of our groups by name; read again when the path of modules changes."""
+    from importlib.metadata import entry_points
+
+    every = entry_points()
+    found: _Points = {}
+    for group in GROUPS.values():
+        names = found.setdefault(group, {})
+        for point in every.select(group=group):
+            names[point.name] = (*names.get(point.name, ()), point)
+    return found
+
+
+def _package(point: EntryPoint) -> str:
+    return "an installed package" if point.dist is None else f"the package {point.dist.name!r}"

@@ -1,0 +1,151 @@
+"""Causes of other installed packages plug in by an entry point."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import sharelag
+from sharelag.cli.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.known_causes import known_causes
+from sharelag.monitoring.checks.rules import parse_rules
+from sharelag.reports.inputs import read
+from sharelag.reports.verdict import verdict
+from tests.support.command import sharelag as command
+from tests.support.packages import Packages
+
+GROUP = "sharelag.causes"
+STUCK = str(CAPTURE.parent / "scenarios" / "head_of_line")
+POINT = "quota_reached = our_quota:CAUSE"
+CODE = """
+import numpy as np
+from sharelag.metrics.causes import Cause
+from sharelag.metrics.finders import Found
+
+def find(facts):
+    lag = facts.lag("effective_lag")
+    return Found(facts.behind, lag, np.full(len(lag), np.nan), {"lag": lag})
+
+CAUSE = Cause(
+    "quota_reached", "critical", "the quota is reached", "buy more", find,
+    frozenset({"head_of_line", "of_a_package_that_is_not_there"}),
+)
+NUMBER = 3
+"""
+
+
+def install(packages: Packages, points: str = POINT, code: str = CODE) -> None:
+    packages.install("our-quota", GROUP, points, code)
+
+
+def test_without_packages_there_are_the_built_in_causes() -> None:
+    assert known_causes() == CAUSES
+
+
+def test_a_workbench_finds_ranks_and_words_it(packages: Packages) -> None:
+    install(packages)
+    bench = sharelag.open(STUCK, engine="local", patience="2s")
+    answer = bench.explain()
+    assert "the quota is reached" in str(answer)
+    rows = answer.table.to_pylist()
+    first = rows[0]
+    assert (first["cause"], first["rank"], first["severity"], first["held"]) == (
+        "quota_reached",
+        1,
+        "critical",
+        1,
+    )
+    assert {"name": "lag", "value": "1"} in first["evidence"]
+    assert "head_of_line" not in [row["cause"] for row in rows]  # the new cause explains it
+
+
+def test_the_command_takes_it(packages: Packages) -> None:
+    install(packages)
+    answer = command("explain", "--capture", STUCK, "--patience", "2", "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout.splitlines()[0])["cause"] == "quota_reached"
+    words = command("explain", "--capture", STUCK, "--patience", "2").stdout
+    assert "the quota is reached" in words
+    assert "buy more" in words
+
+
+def test_reports_and_rules_take_it(packages: Packages) -> None:
+    install(packages)
+    judged = verdict(read(capture=STUCK, engine="local"))
+    assert judged["level"] == "critical"
+    assert judged["groups"][0]["causes"][0]["advice"] == "buy more"
+    rule = "version: 1\nrules: [{name: q, measure: cause, causes: [quota_reached], critical: 0}]"
+    assert parse_rules(rule).rules[0].causes == ("quota_reached",)
+    with pytest.raises(InputError, match=r"unknown cause 'other': choose from .*quota_reached"):
+        parse_rules(rule.replace("quota_reached", "other"))
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ("quota_reached = our_quota:nothing", r"cannot be loaded from .*AttributeError"),
+        ("quota_reached = not_there:any", r"cannot be loaded from .*not_there"),
+        ("quota_reached = our_quota:NUMBER", r"is not a Cause: .*type int"),
+        ("quota = our_quota:CAUSE", r"is named 'quota_reached': give it the name of its entry"),
+    ],
+)
+def test_a_broken_package_is_named(packages: Packages, point: str, message: str) -> None:
+    install(packages, point)
+    with pytest.raises(InputError, match=rf"the cause '\w+' of the package 'our-quota' {message}"):
+        sharelag.open(STUCK, engine="local").explain()
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ('"critical"', '"awful"', r"has the severity 'awful': choose one of critical, warning"),
+        ('"buy more"', "None", r"needs a summary and advice that are text"),
+        ('lag("effective_lag")', 'lag("nothing")', r"failed \(KeyError: .*nothing.*repair or"),
+        ("return Found(", "return (", r"returned a value of type tuple: .*Found is needed"),
+        ("Found(facts.behind,", "Found(lag,", r"returned 'where' as float64 of shape"),
+        ("np.full(len(lag)", "np.full(9", r"returned 'since' as float64 of shape \(9,\)"),
+        ('{"lag": lag}', '{"lag": 3}', r"returned 'lag' as int64 of shape \(\)"),
+        ('{"lag": lag}', '{}, {"why": ["a"] * 9}', r"returned 9 texts as 'why'"),
+    ],
+)
+def test_what_goes_wrong_in_a_cause_is_told_in_a_sentence(
+    packages: Packages, was: str, becomes: str, message: str
+) -> None:
+    install(packages, code=CODE.replace(was, becomes))
+    answer = command("explain", "--capture", STUCK)
+    assert answer.returncode == 1
+    error = " ".join(answer.stderr.split())
+    assert "Traceback" not in error
+    with pytest.raises(InputError, match=f"'quota_reached' of the package 'our-quota' {message}"):
+        sharelag.open(STUCK, engine="local").explain()
+    assert "the package 'our-quota'" in error
+
+
+def test_a_name_that_is_built_in_is_not_for_others(packages: Packages) -> None:
+    install(packages, "window_full = our_quota:CAUSE")
+    with pytest.raises(InputError, match=r"'window_full' is built in, but the package 'our-quota'"):
+        known_causes()
+
+
+def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
+    install(packages)
+    packages.install("your-quota", GROUP, "quota_reached = your_quota:CAUSE", CODE)
+    with pytest.raises(
+        InputError, match=r"'(our|your)-quota' and the package '(our|your)-quota': uninstall"
+    ):
+        known_causes()
+
+
+def test_who_does_not_ask_for_causes_looks_for_no_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_path: object) -> None:
+        raise AssertionError("packages were looked for")
+
+    monkeypatch.setattr("sharelag.plugins._installed", refuse)
+    assert command("lag", "--capture", STUCK).returncode == 0
+    with pytest.raises(AssertionError, match="packages were looked for"):
+        known_causes()
