@@ -72,8 +72,12 @@ __all__ = [
 #: Modules by their public names.
 _MODULES = {
     "charts": "sharelag.workbench.charts",
+    "checks": "sharelag.monitoring.checks",
+    "pipeline": "sharelag.pipeline",
     "replay": "sharelag.replay",
+    "reports": "sharelag.reports",
     "stream": "sharelag.pipeline.stream",
+    "whatif": "sharelag.whatif",
     "wire": "sharelag.wire",
 }
 _HOMES = {

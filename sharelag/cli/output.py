@@ -56,10 +56,19 @@ def write(lines: Iterable[str]) -> None:
         leave(0)
 
 
+def _asked_topic(chosen: tuple[str, frozenset[int]]) -> str:
+    """A topic with the partitions of it that were asked for."""
+    topic, partitions = chosen
+    return repr(topic) + (
+        f" partition {', '.join(map(str, sorted(partitions)))}" if partitions else ""
+    )
+
+
 def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
     """Name what was asked for and not found; finding nothing now is an error."""
     missing = sorted(choice.groups - groups)
-    where = f" in topic {', '.join(map(repr, sorted(choice.topics)))}" if choice.topics else ""
+    asked = ", ".join(_asked_topic((name, choice.topics[name])) for name in sorted(choice.topics))
+    where = f" in topic {asked}" if asked else ""
     if not groups and moment is None:
         if missing:
             raise InputError(
@@ -67,7 +76,7 @@ def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
                 "the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
             )
         raise InputError(
-            f"no share partition{where} was found: check the spelling of topics"
+            f"no share partition{where} was found: check the names of topics and the partitions"
             if choice.topics
             else "there are no share-group state records: no share group has consumed anything"
         )

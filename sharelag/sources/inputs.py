@@ -299,13 +299,13 @@ class RawInput(RecordsOnly):
         return version_of([path, *path.rglob("*")]) if path.exists() else None
 
     def describe(self) -> str:
-        return f"raw records of {self.path}, which tell no topic names and no end offsets"
+        return f"raw records of {self.path}, without topic names and end offsets"
 
     def _dataset(self) -> ds.Dataset:
         try:
             dataset = _dataset(self.path)
         except (OSError, pa.ArrowInvalid) as error:
-            first = str(error).splitlines()[0]
+            first = str(error).splitlines()[0].rstrip(".")
             raise InputError(
                 f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
                 'them, or the name of a Spark table with --engine spark (engine="spark")'

@@ -236,7 +236,7 @@ class Workbench:
         )
 
     def explain(self, group: str | None = None) -> Result:
-        """Why there is lag: causes with what shows them, the weightiest first."""
+        """Why there is lag: causes with their evidence, the most severe first."""
         return answers.explained(self.evidence(group), self.patience, self._base())
 
     def progress(self, group: str | None = None) -> Result:

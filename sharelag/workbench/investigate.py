@@ -227,8 +227,8 @@ def reconcile_of(begun: Reading, described: str | None = None, true: bool = Fals
     """The same of a reading."""
     if true and (begun.as_of is not None or not hasattr(begun.source, "config")):
         raise InputError(
-            "only the logs of a running cluster can be read, as of now: name it with "
-            "--bootstrap-server"
+            "true lag is counted in the logs of a running cluster as of now: give "
+            "--bootstrap-server and no --as-of"
         )
     told = None if described is None else described_offsets(described)
     if told is not None and begun.choice.groups:

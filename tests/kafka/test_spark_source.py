@@ -411,5 +411,7 @@ def test_a_topic_that_was_created_again_is_not_continued(
     admin.delete_topics([growing])[growing].result(timeout=30)
     wait_until(lambda: growing not in admin.list_topics(timeout=10).topics, "the topic is gone")
     create_topics(broker.bootstrap_servers, {growing: 2})
-    with pytest.raises(StreamingQueryException, match="ends at offset 0, before the read position 50"):
+    with pytest.raises(
+        StreamingQueryException, match="ends at offset 0, before the read position 50"
+    ):
         _run(spark, broker, tmp_path, **options)

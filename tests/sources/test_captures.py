@@ -182,10 +182,10 @@ PART = "records/part-0.parquet"
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (_remove("capture.json"), ["capture.json is missing", "capture it again"]),
-        (_remove("offsets.parquet"), ["offsets.parquet is missing", "capture it again"]),
-        (_remove("records"), ["records is missing", "capture it again"]),
-        (_remove(PART), ["records/*.parquet is missing", "capture it again"]),
+        (_remove("capture.json"), ["has no capture.json", "that `sharelag capture` wrote"]),
+        (_remove("offsets.parquet"), ["has no offsets.parquet", "that `sharelag capture` wrote"]),
+        (_remove("records"), ["has no records", "that `sharelag capture` wrote"]),
+        (_remove(PART), ["has no records/*.parquet", "that `sharelag capture` wrote"]),
         (
             _text("capture.json", "{"),
             ["capture.json does not describe a capture", "capture it again"],

@@ -151,7 +151,7 @@ def read_capture(folder: Path) -> Capture:
         missing = ["records/*.parquet"]
     if missing:
         raise InputError(
-            f"{folder} is not a complete capture, {', '.join(missing)} is missing: capture it again"
+            f"{folder} has no {', '.join(missing)}: give a folder that `sharelag capture` wrote"
         )
     info = _from_json(folder / "capture.json")
     for path in paths:

@@ -42,7 +42,7 @@ COLUMNS = {
         "MARGIN",
     ),
     "lost": Column(Format.OFFSETS, "unfinished offsets that the log has deleted already"),
-    "rank": Column(Format.COUNT, "1 is the weightiest cause of the group"),
+    "rank": Column(Format.COUNT, "1 is the most severe cause of the group"),
     "cause": Column(Format.TEXT, "why there is lag"),
     "severity": Column(Format.TEXT, "critical, warning or note"),
     "held": Column(

@@ -100,9 +100,7 @@ def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Sett
     for name, value in given.items():
         setting = find(name)
         if setting is None or name not in _FIELDS:
-            raise InputError(
-                f"simulations do not go by a setting {name!r}: choose among {', '.join(_FIELDS)}"
-            )
+            raise InputError(f"unknown setting {name!r}: choose one of {', '.join(_FIELDS)}")
         typed, why = parse(setting, value)
         if typed is None or (name == "share.auto.offset.reset" and typed not in setting.choices):
             raise InputError(

@@ -209,7 +209,7 @@ def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
         None,
         100,
     )
-    assert "no end offsets" in answer.stderr
+    assert "without topic names and end offsets" in answer.stderr
     assert "A" * 22 in sharelag("lag", "--raw", str(capture / "records"), "--group", "G1").stdout
 
 
@@ -222,7 +222,7 @@ def bad_inputs(capture: Path, folder: Path) -> dict[str, tuple[list[str], str]]:
         "no such capture": ([*lag, str(folder / "none")], "no capture at"),
         "no capture": (
             [*lag, str(folder / "empty")],
-            "capture.json, offsets.parquet, records is missing",
+            "has no capture.json, offsets.parquet, records: give",
         ),
         "wrong columns": (
             ["lag", "--raw", str(folder / "wrong.parquet")],
@@ -342,7 +342,7 @@ def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_
         ),
         (
             ["--capture", str(capture), "--topic", "orders:99"],
-            "no share partition in topic 'orders' was found",
+            "no share partition in topic 'orders' partition 99 was found",
         ),
         (["--capture", str(capture), "--as-of", ""], "invalid time ''"),
     ):

@@ -204,7 +204,7 @@ def test_a_row_that_a_clock_dates_later_is_missing() -> None:
 
 
 def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
-    with pytest.raises(InputError, match="ask for a millisecond or more"):
+    with pytest.raises(InputError, match="at least one millisecond"):
         observe(table([]), END, timedelta())
     assert observe(table([]), END, OVER).num_rows == 0
     assert observe(table([line(2000, **CREATED)]), END, OVER).num_rows == 0

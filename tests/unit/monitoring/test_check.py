@@ -469,7 +469,10 @@ def test_whatever_goes_wrong_is_unknown(tmp_path: Path) -> None:
         ),
         (["--rules", str(bad), "--capture", capture], f"{bad}:2:19: mesure: unknown key"),
         (["--rules", str(tmp_path / "none.yaml"), "--capture", capture], "cannot read the rules"),
-        (["--rules", str(good), "--capture", str(tmp_path)], "is not a complete capture"),
+        (
+            ["--rules", str(good), "--capture", str(tmp_path)],
+            "give a folder that `sharelag capture` wrote",
+        ),
         (
             ["--rules", str(good), "--bootstrap-server", "127.0.0.1:1", "--timeout", "1000"],
             "no broker answered",

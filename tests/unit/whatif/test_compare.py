@@ -114,7 +114,7 @@ def test_settings_change_what_they_name_only() -> None:
         ({"assignors": ["nobody"]}, "unknown assignor 'nobody': choose one of simple"),
         (
             {"settings": {"x": {"share.lock": 1}}},
-            "do not go by a setting 'share.lock': choose among share.partition",
+            "unknown setting 'share.lock': choose one of share.partition",
         ),
         (
             {"settings": {"x": {"share.delivery.count.limit": "many"}}},

@@ -34,7 +34,7 @@ class GroupView(GroupDashboard):
         self.causes = Part(
             "Causes",
             {
-                "cause": "what holds lag, the weightiest first; each with what shows it and "
+                "cause": "what holds lag, the most severe first; each with what shows it and "
                 "what to do",
                 "holds": "how many offsets of lag the cause explains",
                 "nothing found": "no cause could be shown; with everything known, nothing is wrong",

@@ -61,7 +61,7 @@ class PoisonHunt(GroupDashboard):
             self.selection,
         )
         self.causes = Part(
-            "What was found", {"cause": "what holds lag, the weightiest first"}, W.HTML()
+            "What was found", {"cause": "what holds lag, the most severe first"}, W.HTML()
         )
         return [self._group_choice(), self.least], [
             self.table,
