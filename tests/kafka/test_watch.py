@@ -103,7 +103,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
         assert _until(live, 16) == [10, 16]
         share_consume(servers, group, [group], accept, until=16)
         assert _until(live, 0)[0] == 16
-        assert group in live._repr_html_()
+        assert group in live._repr_mimebundle_()["text/html"]
         assert _without_as_of(show.plain_rows(live.lag)) == _without_as_of(_told(servers, group))
         described = broker.share_groups_describe(group)
         assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(
@@ -111,7 +111,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
         )
     assert [_total(lag) for lag in heard][-1] == 0
     assert list(live.updates(seconds=60)) == []
-    assert "no longer current" in live._repr_html_()
+    assert "no longer current" in live._repr_mimebundle_()["text/html"]
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 
 
@@ -194,7 +194,7 @@ def test_what_goes_wrong_is_told(broker: KafkaBroker, spark: SparkSession, group
         query.stop()
         with pytest.raises(ClusterError, match="stopped by somebody else: watch again"):
             list(live.updates(seconds=60))
-        assert "no longer current: the stream was stopped" in live._repr_html_()
+        assert "no longer current: the stream was stopped" in live._repr_mimebundle_()["text/html"]
         assert _total(live.lag) == 10
     assert spark.streams.active == []
 
