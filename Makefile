@@ -45,7 +45,7 @@ check: $(READY) ## format, lint, types, import layers, fast tests
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(PYTEST) -q $(SIDE_BY_SIDE) tests/unit
+	@$(PYTEST) -q $(SIDE_BY_SIDE) -m "not slow" tests/unit
 
 rows: ## which requirement rows have passing tests, and which have none
 	-@test -f out/rows.json || $(MAKE) test

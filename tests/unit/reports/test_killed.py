@@ -21,6 +21,9 @@ from sharelag.reports import ledger, report
 from tests.support import nightly
 from tests.support.nightly import without_kernel
 
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
 # One that has imported everything, and makes each report in a fork: it is killed while it works,
 # not while it imports.
 _MAKER = """

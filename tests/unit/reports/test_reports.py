@@ -39,6 +39,9 @@ from tests.support.command import sharelag
 from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
 from tests.unit.told_input import NOW, ToldInput, Write
 
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
 KEEP = 7
 #: So many of the nights, the last ones, are run by papermill.
 REAL = 1

@@ -29,6 +29,9 @@ from tests.support.command import sharelag
 from tests.support.connect import no_session
 from tests.support.nightly import lag_of, night
 
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]
 PAPERMILL = [sys.executable, "-m", "papermill", "--no-progress-bar", "-k", "python3"]

@@ -21,6 +21,9 @@ from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
 from sharelag.tables.level import CHECKED
 from tests.support.command import sharelag
 
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
 IN_FILE, IN_JAAS, IN_OPTION, IN_ENVIRONMENT, IN_PARAMETER = (
     "f1le-s3cret+/=", "j&as<\"'s3cret>", "0ption-s3cret", "env-s3cret-12", "param-s3cret",
 )  # fmt: skip

@@ -39,6 +39,9 @@ from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 from tests.unit.whatif.test_simulate import only
 
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
 seeds = st.integers(0, 10**9)
 
 
