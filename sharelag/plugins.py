@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sharelag.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.metadata import EntryPoint
 
 #: What others can add, each by the entry points of a group of its own.
@@ -43,6 +44,15 @@ class Plugin:
     title: str
     place: str
     value: Any
+
+    def function(self) -> Callable[..., Any]:
+        """The object, which has to be a function."""
+        if not callable(self.value):
+            raise self.wrong(
+                f"is not a function: {self.place!r} is of type {type(self.value).__name__}"
+            )
+        called: Callable[..., Any] = self.value
+        return called
 
     def wrong(self, what: str) -> InputError:
         """The error to raise when it is not what it should be."""

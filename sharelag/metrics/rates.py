@@ -140,7 +140,7 @@ def drain_columns(
         Milliseconds.
     patience : int
         Milliseconds. A share partition counts as stalled only if it was observed with lag for that
-        long and for a part of the span: a new record of a quiet topic is no alarm. After
+        long and for a part of the span: a new record of a quiet topic raises no alarm. After
         ``patience`` alone there is no forecast.
     is_empty : bool[rows]
         True where the group is known to have no members.

@@ -92,7 +92,7 @@ def without_timestamps(rows: Arrow) -> pa.Table:
 def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows as a Spark task returns them: timestamps in microseconds, null for missing columns.
 
-    Spark's timestamps hold no more; a number of milliseconds beyond that is no time, and becomes
+    Spark's timestamps hold no more; a number of milliseconds beyond that is not a time, and becomes
     null.
     """
     arrays, fields = [], []

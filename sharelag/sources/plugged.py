@@ -49,11 +49,7 @@ def plugged_input(where: str) -> Callable[[], Input] | None:
     plugin = load_plugin("input", found[1], found[1].lower() in _OURS)
     if plugin is None:
         return None
-    if not callable(plugin.value):
-        raise plugin.wrong(
-            f"is not a function: {plugin.place!r} is of type {type(plugin.value).__name__}"
-        )
-    return partial(_opened, plugin, where)
+    return partial(_opened, plugin.function(), plugin, where)
 
 
 def plugged_prefixes() -> list[str]:
@@ -61,9 +57,9 @@ def plugged_prefixes() -> list[str]:
     return [f"{name}:" for name in plugin_names("input")]
 
 
-def _opened(plugin: Plugin, where: str) -> Input:
+def _opened(factory: Callable[..., Input], plugin: Plugin, where: str) -> Input:
     try:
-        source: Input = plugin.value(where)
+        source = factory(where)
     except ShareLagError:
         raise  # what the package has to say about the address
     except Exception as error:  # whatever else a foreign function raises

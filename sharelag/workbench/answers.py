@@ -14,7 +14,6 @@ from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
-from sharelag.metrics.skew import VERDICTS
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
@@ -24,6 +23,7 @@ from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import told
 from sharelag.workbench.result import Result
+from sharelag.workbench.show import verdict
 
 _KEY = ("group_id", "topic_id", "partition")
 _LIMIT = "share.delivery.count.limit"
@@ -251,10 +251,7 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
         columns=views.IMBALANCE.columns,
         means=views.IMBALANCE.means,
         order="gini",
-        notes=tuple(
-            f"{row['group_id']}: {VERDICTS.get(row['verdict'], 'no lag is known')}"
-            for row in verdicts
-        ),
+        notes=tuple(f"{row['group_id']}: {verdict(row)}" for row in verdicts),
         charts=_spread(evidence),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )

@@ -38,10 +38,4 @@ def load_plugin(name: str, is_ours: bool) -> Callable[..., Any] | None:
         be imported, or is not a function. The message names the package.
     """
     plugin = plugins.load_plugin("assignor", name, is_ours)
-    if plugin is None:
-        return None
-    if not callable(plugin.value):
-        raise plugin.wrong(
-            f"is not a function: {plugin.place!r} is of type {type(plugin.value).__name__}"
-        )
-    return plugin.value  # type: ignore[no-any-return]
+    return None if plugin is None else plugin.function()
