@@ -1,4 +1,4 @@
-"""Placement of states: misplaced share partitions, and the load of share coordinators."""
+"""Placement of states: share partitions where Kafka does not look, and other findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.metrics.spread import spread_columns
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
@@ -18,27 +17,6 @@ from sharelag.schemas.arrow import keys as texts
 
 #: Number of partitions of the state topic, or of several state topics by name; None: unknown.
 Partitions: TypeAlias = int | Mapping[str, int] | None
-#: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
-DEFAULT_PARTITIONS = 50
-
-#: The load of one partition of the state topic, or of a broker that leads some of them.
-HOT_SPOTS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("over", pa.string()),  # partition or broker
-        ("item", pa.int32()),  # the partition or the broker's id
-        ("state_partitions", pa.int64()),
-        ("share_partitions", pa.int64()),  # alive
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),
-        ("record_share", pa.float64()),  # of all records of the topic; null: no records
-        ("byte_share", pa.float64()),
-        ("even_share", pa.float64()),  # the share of each if all were equal
-        ("max_mean", pa.float64()),  # of the records over all items: 1 is even
-        ("jain", pa.float64()),  # of the records; 1 is even, 1 / items is all on one
-    ]
-)
-
 #: One problem of the state topic.
 FINDINGS = pa.schema(
     [
@@ -66,7 +44,6 @@ _DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.
 _COLD_MS = 600_000
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _PLACE = [*_SHARE_PARTITION, "record_topic", "record_partition"]
-_LOAD = ["topic", "partition", "share_partitions", "records", "bytes"]
 
 
 def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
@@ -89,71 +66,6 @@ def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
     placed = np.zeros(len(keys), np.int64)
     placed[mask] = _abs_hashes(keys.filter(known)) % partitions.filter(known).to_numpy()
     return pa.array(placed, pa.int32(), mask=~mask)
-
-
-def key_distribution(windows: Arrow, partitions: int = DEFAULT_PARTITIONS) -> pa.Table:
-    """Count the share partitions in each partition of the state topic.
-
-    Parameters
-    ----------
-    windows : pyarrow.RecordBatch or pyarrow.Table
-        ``group_id``, ``topic_id`` and ``partition`` of the share partitions, such as
-        `sharelag.schemas.WINDOWS`.
-    partitions : int
-        The actual or planned number of partitions of the state topic.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``partition``, from 0, and ``share_partitions``; one row per partition.
-    """
-    key = texts(windows, _SHARE_PARTITION)
-    placed = state_partitions(key, pa.array(np.full(len(key), partitions), pa.int32()))
-    counts = np.bincount(placed.to_numpy(), minlength=partitions)
-    return pa.table(
-        {"partition": pa.array(np.arange(partitions), pa.int32()), "share_partitions": counts}
-    )
-
-
-def coordinator_hot_spots(
-    health: Arrow, partitions: Partitions = None, leaders: Mapping[int, int] | None = None
-) -> pa.Table:
-    """Return the load of the partitions of the state topic, and of the share coordinators.
-
-    Parameters
-    ----------
-    health : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HEALTH`.
-    partitions : int, mapping of topic to int, or None
-        The number of partitions of the topic: those without records count as idle. Without it they
-        are left out.
-    leaders : mapping of partition to broker, optional
-        The leader of each partition, which is the coordinator of all share partitions in it.
-
-    Returns
-    -------
-    pyarrow.Table
-        `HOT_SPOTS`, the largest first within each topic: over its partitions, and over brokers if
-        leaders are known.
-    """
-    load = pa.concat_tables([as_table(health).select(_LOAD), _idle(as_table(health), partitions)])
-    over = [_spots(load, "partition", load.column("partition"))]
-    if leaders is not None:
-        led = pc.index_in(load.column("partition"), pa.array(list(leaders), pa.int32()))
-        over.append(
-            _spots(
-                load,
-                "broker",
-                pa.array(list(leaders.values()), pa.int32()).take(led.combine_chunks()),
-            )
-        )
-    order = [
-        ("topic", "ascending"),
-        ("over", "descending"),
-        ("records", "descending"),
-        ("item", "ascending"),
-    ]
-    return pa.concat_tables(over).sort_by(order)
 
 
 def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa.Table:
@@ -216,63 +128,6 @@ def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
         return pa.array([partitions], pa.int32()).take(pa.array(np.zeros(len(topics), np.int64)))
     return pa.array(list(partitions.values()), pa.int32()).take(
         pc.index_in(topics, pa.array(list(partitions), pa.string()))
-    )
-
-
-# ---- hot spots -----------------------------------------------------------------------------------
-
-
-def _idle(health: pa.Table, partitions: Partitions) -> pa.Table:
-    """Return the partitions without records."""
-    topics = flat(health.column("topic")).unique()
-    counts = zip(topics.to_pylist(), partition_counts(topics, partitions).to_pylist(), strict=True)
-    seen = set(
-        zip(health.column("topic").to_pylist(), health.column("partition").to_pylist(), strict=True)
-    )
-    zeros = dict.fromkeys(_LOAD, 0)
-    rows = [
-        zeros | {"topic": t, "partition": p}
-        for t, n in counts
-        for p in range(n or 0)
-        if (t, p) not in seen
-    ]
-    return pa.Table.from_pylist(rows, schema=health.select(_LOAD).schema)
-
-
-def _spots(load: pa.Table, over: str, item: pa.Array | pa.ChunkedArray) -> pa.Table:
-    table = load.append_column("item", item)
-    sums = [
-        ("partition", "count"),
-        ("share_partitions", "sum"),
-        ("records", "sum"),
-        ("bytes", "sum"),
-    ]
-    grouped = table.group_by(["topic", "item"]).aggregate(sums)
-    topic = flat(grouped.column("topic")).dictionary_encode()
-    segment = topic.indices.to_numpy().astype(np.int64)
-    records, size = (
-        grouped.column(f"{name}_sum").to_numpy().astype(np.float64) for name in ("records", "bytes")
-    )
-    by_records = spread_columns(records, segment, len(topic.dictionary))
-    by_bytes = spread_columns(size, segment, len(topic.dictionary))
-    columns: dict[str, Any] = {
-        "topic": grouped.column("topic"),
-        "over": pa.array([over] * grouped.num_rows),
-        "item": grouped.column("item"),
-        "state_partitions": grouped.column("partition_count"),
-        **{name: grouped.column(f"{name}_sum") for name in _LOAD[2:]},
-        "record_share": _part(records, by_records.total[segment]),
-        "byte_share": _part(size, by_bytes.total[segment]),
-        "even_share": _part(np.ones(len(segment)), by_records.items[segment].astype(np.float64)),
-        "max_mean": pa.array(by_records.max_mean[segment], from_pandas=True),
-        "jain": pa.array(by_records.jain[segment], from_pandas=True),
-    }
-    return pa.table(columns).select(HOT_SPOTS.names).cast(HOT_SPOTS)
-
-
-def _part(part: NDArray[np.float64], whole: NDArray[np.float64]) -> pa.Array:
-    return pa.array(
-        np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0), mask=~(whole > 0)
     )
 
 

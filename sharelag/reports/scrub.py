@@ -13,7 +13,6 @@ from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME
 from sharelag.reports.secrets import masked, masker
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
-_WIDGETS = "application/vnd.jupyter.widget-state+json"
 #: JSON with fixed keys; in other JSON a key may be a secret as well.
 _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
 #: Keys whose values are words of a format or numbers in base64, never input.

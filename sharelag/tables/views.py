@@ -112,7 +112,6 @@ HEALTH = view(
 )
 FINDINGS = view("finding group_id topic_id partition record_partition belongs summary")
 CHECKS = view("level rule group_id topic partition at_this_level summary silenced_until")
-REPORTS = view("report about notebook")
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 
 

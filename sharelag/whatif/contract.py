@@ -81,14 +81,6 @@ class Figures:
         """Places without a member."""
         return tuple(place for place, count in self.counts.items() if count == 0)
 
-    @property
-    def max_drain(self) -> float | None:
-        """Seconds until everything whose lag is known is drained."""
-        return max(
-            (seconds for seconds in (self.drain or {}).values() if seconds is not None),
-            default=None,
-        )
-
 
 def check(
     members: Iterable[Mapping[str, Any]],

@@ -17,7 +17,6 @@ from sharelag.model import milliseconds, topic_id_text
 from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
-from sharelag.wire.fields import STATE_TOPIC
 
 Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
@@ -86,11 +85,6 @@ def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, i
         )
         for p in partitions
     }
-
-
-def record_count(config: ClientConfig, topic: str = STATE_TOPIC) -> int:
-    """Return the number of offsets of a topic, an upper bound of its records."""
-    return sum(end - first for first, end in offset_ranges(config, topic).values())
 
 
 def cluster_id(config: ClientConfig) -> str:

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.health import gather, health_arrow, health_counts
-from sharelag.metrics.placement import (
-    coordinator_hot_spots,
-    findings,
-    key_distribution,
-    state_partitions,
-)
-from sharelag.model import SharePartition
+from sharelag.metrics.placement import findings, state_partitions
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, state_partition
@@ -255,48 +249,6 @@ def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
         findings(health_arrow(gather([])), replay_arrow(schemas.RECORDS.empty_table()), 4).num_rows
         == 0
     )
-
-
-def test_coordinators_that_carry_more_than_others() -> None:
-    table = health_arrow(
-        gather([state(*[update(0)] * 30, partition=0), state(*[update(1)] * 10, partition=2)]), None
-    )
-    spots = coordinator_hot_spots(table, 4, {0: 11, 1: 11, 2: 12}).to_pylist()
-    partitions = [spot for spot in spots if spot["over"] == "partition"]
-    assert [(s["item"], s["records"], s["share_partitions"]) for s in partitions] == [
-        (0, 30, 1),
-        (2, 10, 1),
-        (1, 0, 0),
-        (3, 0, 0),
-    ]
-    assert [s["record_share"] for s in partitions] == [0.75, 0.25, 0, 0]
-    assert sum(s["byte_share"] for s in partitions) == 1
-    assert {s["even_share"] for s in partitions} == {0.25}
-    assert {s["max_mean"] for s in partitions} == {3.0}
-    assert [s["jain"] for s in partitions] == [pytest.approx(40**2 / (4 * (30**2 + 10**2)))] * 4
-    brokers = [
-        (s["item"], s["state_partitions"], s["records"]) for s in spots if s["over"] == "broker"
-    ]
-    assert brokers == [(11, 2, 30), (12, 1, 10), (None, 1, 0)]  # nobody is known to lead 3
-    assert [s["item"] for s in coordinator_hot_spots(table).to_pylist()] == [0, 2]
-    assert coordinator_hot_spots(health_arrow(gather([])), 4, {}).num_rows == 0
-
-
-def test_keys_are_spread_over_fifty_partitions_unless_there_are_others() -> None:
-    keys = [SharePartition(f"group-{n % 17}", "A" * 22, n) for n in range(400)]
-    table = pa.Table.from_pylist([key._asdict() for key in keys])
-    spread = key_distribution(table).to_pylist()
-    assert [line["partition"] for line in spread] == list(range(50))
-    assert sum(line["share_partitions"] for line in spread) == 400
-    placed = [state_partition(key) for key in keys]
-    assert [line["share_partitions"] for line in spread] == [placed.count(n) for n in range(50)]
-    assert key_distribution(table, 4).num_rows == 4
-    assert key_distribution(table.slice(0, 0), 4).column("share_partitions").to_pylist() == [
-        0,
-        0,
-        0,
-        0,
-    ]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))

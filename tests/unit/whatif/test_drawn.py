@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import assignor_study as study
-from sharelag.whatif.gallery.drawn import FAMILIES, drawn
+from benchmarks.drawn import FAMILIES, drawn
 from sharelag.whatif.scenario import Member, Producer, Scenario, Service, Topic
 from sharelag.whatif.scenario_json import from_json, to_json
 
@@ -103,7 +103,7 @@ def load(scenario: Scenario) -> float:
 
 def test_a_seed_is_the_same_scenario_in_every_process() -> None:
     code = (
-        "import hashlib; from sharelag.whatif.gallery.drawn import drawn; "
+        "import hashlib; from benchmarks.drawn import drawn; "
         "from sharelag.whatif.scenario_json import to_json; "
         "print(hashlib.sha256("
         "''.join(to_json(drawn(seed)) for seed in range(100)).encode()).hexdigest())"

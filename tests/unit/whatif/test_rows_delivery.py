@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from sharelag.metrics.kafka_metrics import parse_mbean
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay, replay_arrow
@@ -26,13 +24,11 @@ from sharelag.whatif.scenario import (
     Settings,
     Topic,
 )
-from sharelag.whatif.sessions import GAP, NO_SESSION, session_gaps
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.run import Run
 from sharelag.whatif.simulation.served import Delivered, Fetch
-from sharelag.whatif.simulation.tables import REQUESTS
 from sharelag.whatif.simulation.tally import COUNTS, NOBODY, Tally
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -205,40 +201,18 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
     assert set(mine) | set(others) == {0, 1}
 
 
-def test_epochs_of_sessions_are_consecutive() -> None:
-    def gaps(*epochs: int, broker: int = 0) -> list[tuple[int, int, str]]:
-        rows = [
-            {
-                "time_ms": float(n),
-                "member": "m",
-                "broker": broker,
-                "session_epoch": epoch,
-                "request": "fetch",
-            }
-            for n, epoch in enumerate(epochs)
-        ]
-        told = session_gaps(pa.Table.from_pylist(rows, schema=REQUESTS)).to_pylist()
-        return [(row["session_epoch"], row["expected"], row["reason"]) for row in told]
-
-    assert gaps(0, 1, 2, 3, -1) == gaps(0, 1, -1, 0, 1) == gaps() == []
-    assert gaps(0, 1, 3) == [(3, 2, GAP)]
-    assert gaps(0, 2) == [(2, 1, GAP)]
-    assert gaps(1, 2) == [(1, 0, NO_SESSION)]
-    assert gaps(0, -1, 5) == [(5, 0, NO_SESSION)]
-    assert gaps(0, 0, 1) == []  # opened anew
-
-
 def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
     asked = simulate(named("one-session"), requests=True).requests
     assert asked.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
     assert asked.column("session_epoch").to_pylist()[-1] == -1
-    assert session_gaps(asked).num_rows == 0
-    lossy = asked.take(pa.array([n for n in range(asked.num_rows) if n != 2]))
-    assert session_gaps(lossy).num_rows == 1
-    busy = simulate(
-        named("crash-loop"), requests=True
-    ).requests  # a name has several lives, each with its sessions
-    assert session_gaps(busy).num_rows == 0
+    # A name has several lives, each with its sessions: 0 opens one, -1 closes it.
+    busy = simulate(named("crash-loop"), requests=True).requests
+    before: dict[tuple[str, int], int] = {}
+    for made in busy.to_pylist():
+        session, epoch = (made["member"], made["broker"]), made["session_epoch"]
+        assert epoch in (0, -1, before.get(session, -1) + 1)
+        before[session] = epoch
+    assert max(before.values()) > 5
 
 
 # ---- windows ----
@@ -319,10 +293,6 @@ def test_what_members_said_and_what_only_ran_out() -> None:
     told = dict(zip(COUNTS, tally.counts[0, 0], strict=True))
     assert (told["acknowledged"], told["released"], told["rejected"]) == (20, 1, 0)
     assert (tally.expired, tally.archived) == ([2], [0])
-    bean = parse_mbean(
-        "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=Release"
-    )
-    assert bean.tags == {"ackType": "Release"}
 
 
 @pytest.mark.row("PRS-05")

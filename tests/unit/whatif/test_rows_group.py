@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.kafka_metrics import parse_mbean
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import SharePartition
 from sharelag.model.settings import check_all, effective, lint_consumer
@@ -233,10 +232,6 @@ def test_rebalances_are_counted_as_kafka_counts_them() -> None:
         )
     )
     assert counts == {1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 6: 5}
-    bean = parse_mbean(
-        "kafka.server:type=group-coordinator-metrics,name=rebalance-count,protocol=share"
-    )
-    assert (bean.name, bean.tags) == ("rebalance-count", {"protocol": "share"})
 
 
 @pytest.mark.row("GRP-09")
