@@ -11,6 +11,8 @@ from pathlib import Path
 #: Many short-lived JVMs on a small machine: the quick compiler only, one collector thread, a small
 #: heap.
 FAST_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms64m")
+#: One JVM that works long enough to be timed: both compilers, and the collector that costs it least.
+TIMED_JVM = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xms2g")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -48,12 +50,16 @@ def find_java(tool: str = "java") -> Path:
 
 
 def java_command(
-    class_path: Sequence[str | Path], main_class: str, *args: str, heap: str = "256m"
+    class_path: Sequence[str | Path],
+    main_class: str,
+    *args: str,
+    heap: str = "256m",
+    flags: Sequence[str] = FAST_JVM,
 ) -> list[str]:
     """Build the command line of a JVM that logs warnings and errors to standard error."""
     return [
         str(find_java()),
-        *FAST_JVM,
+        *flags,
         f"-Xmx{heap}",
         f"-Dlog4j2.configurationFile={_LOGGING}",
         "-Dlog4j2.disableJmx=true",

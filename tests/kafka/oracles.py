@@ -10,14 +10,14 @@ import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.kafka import jars
 from tests.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
-from tests.kafka.jvm import RigError, find_java, java_command
+from tests.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
 
 _SOURCES = Path(__file__).with_name("java")
 
@@ -33,13 +33,28 @@ class Oracle:
         Its options.
     before
         Jars whose classes stand in for those of `KAFKA_VERSION`.
+    heap, flags
+        Of the JVM.
     """
 
-    def __init__(self, program: str, *args: str, before: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        program: str,
+        *args: str,
+        before: tuple[Path, ...] = (),
+        heap: str = "256m",
+        flags: Sequence[str] = FAST_JVM,
+    ) -> None:
         self.program = program
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
-            java_command([oracle_classes(), *before, kafka_jars() / "*"], program, *args),
+            java_command(
+                [oracle_classes(), *before, kafka_jars() / "*"],
+                program,
+                *args,
+                heap=heap,
+                flags=flags,
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -136,6 +151,11 @@ def record_json() -> Oracle:
 def coordinator() -> Oracle:
     """Which records a share coordinator writes when asked."""
     return Oracle("CoordinatorOracle")
+
+
+def timed_replay() -> Oracle:
+    """How long Kafka takes to deserialise and to replay the records of a folder; see its program."""
+    return Oracle("TimedReplay", heap="6g", flags=TIMED_JVM)
 
 
 def settings() -> Oracle:
