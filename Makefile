@@ -26,10 +26,10 @@ demo: $(READY) ## the lag of a recorded cluster: a table here, its daily report 
 	@$(BIN)/sharelag demo --out out/demo
 
 test-parts: $(READY)
-	@$(BIN)/python -m tests.kafka.jars
-	@$(BIN)/python -m tests.kafka.prometheus
-	@$(BIN)/python -m tests.browser.chromium
-	@$(BIN)/python -m tests.browser.desk
+	@$(BIN)/python -m tests.support.kafka.jars
+	@$(BIN)/python -m tests.support.kafka.prometheus
+	@$(BIN)/python -m tests.support.browser.chromium
+	@$(BIN)/python -m tests.support.browser.desk
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
@@ -52,11 +52,11 @@ rows: ## which requirement rows have passing tests, and which have none
 	@$(BIN)/python -m tests.rows
 
 capture-data: test-parts ## record data/captures again from real brokers: ten minutes
-	@$(BIN)/python -m tests.kafka.record_capture data/captures/demo
-	@$(BIN)/python -m tests.kafka.record_scenarios data/captures/scenarios
+	@$(BIN)/python -m tests.support.kafka.record_capture data/captures/demo
+	@$(BIN)/python -m tests.support.kafka.record_scenarios data/captures/scenarios
 
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
-	@$(BIN)/python -m tests.notebooks.screenshots
+	@$(BIN)/python -m tests.support.notebooks.screenshots
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
 	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True

@@ -16,8 +16,8 @@ import psutil
 
 from sharelag.sources.files import views
 from sharelag.sources.files.archive import ArchiveInput
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, produce
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import create_topics, produce
 
 RECORDS_IN_ALL = 2_000_000
 PARTITIONS = 4
@@ -39,7 +39,7 @@ def run() -> None:
         command = [
             sys.executable,
             "-m",
-            "tests.kafka.archive_job",
+            "tests.support.kafka.archive_job",
             broker.bootstrap_servers,
             str(folder),
         ]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.kafka.oracles import Oracle, timed_replay
+from tests.support.kafka.oracles import Oracle, timed_replay
 
 
 @dataclass(frozen=True, slots=True)

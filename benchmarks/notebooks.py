@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 from playwright.sync_api import sync_playwright
 
-from tests.browser.chromium import FLAGS, find_chromium
-from tests.browser.jupyter import jupyter_lab
-from tests.notebooks.running import Running
-from tests.notebooks.shipped import NAMES, copy_of, read
+from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.jupyter import jupyter_lab
+from tests.support.notebooks.running import Running
+from tests.support.notebooks.shipped import NAMES, copy_of, read
 
 _EMPTY = "empty"
 

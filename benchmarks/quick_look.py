@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 
 from benchmarks.sides import in_turn
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.jars import kafka_jars
-from tests.kafka.jvm import find_java
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jvm import find_java
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -17,7 +18,6 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
-from tests.support.command import sharelag
 
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [

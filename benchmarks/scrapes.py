@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.support.written_input import NOW, Write, WrittenInput
 
 GROUPS, PARTITIONS = 100, 100
 MINUTES = 10
@@ -66,7 +66,7 @@ def run() -> None:
 def _capture(folder: Path) -> None:
     """Each share partition with ten batches in its window."""
     batches = tuple((offset, offset + 4, offset // 5 % 2 * 2, 1) for offset in range(5000, 5050, 5))
-    told = ToldInput(
+    told = WrittenInput(
         [
             Write(group + partition, 5000, batches, group=f"group-{group}", partition=partition)
             for group in range(GROUPS)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from sharelag_widgets import AssignmentEditor, LagTable, PartitionGrid, WindowStrip
-from tests.browser.chromium import FLAGS, find_chromium
-from tests.browser.desk import Desk
+from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.desk import Desk
 
 OFFSETS, MOMENTS, PARTITIONS = 10_000, 1_000, 10_000
 EDITORS, EDITED = 200, 1_000  # members and partitions of an assignment

@@ -84,7 +84,7 @@ def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module."""
     from playwright.sync_api import sync_playwright
 
-    from tests.browser.chromium import FLAGS, find_chromium
+    from tests.support.browser.chromium import FLAGS, find_chromium
 
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)

@@ -15,7 +15,7 @@ ENVIRONMENTS = Path(".venvs")
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
-    "tests/sources/test_spark_session.py",
+    "tests/spark/test_session.py",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_offsets.py",
 ]

@@ -14,8 +14,8 @@ from PIL import Image, ImageCms
 from playwright.sync_api import Browser
 
 from sharelag_widgets import PartitionGrid, WindowStrip
-from tests.browser.desk import Desk
-from tests.widgets.samples import lag, moving, run, window, windows
+from tests.support.browser.desk import Desk
+from tests.support.widgets.samples import lag, moving, run, window, windows
 
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
 DEFICIENCIES = ("none", "protanopia", "deuteranopia", "tritanopia", "achromatopsia")

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets.dashboards.header import Header
-from tests.browser.desk import ROOT, Desk, axe_violations
-from tests.widgets.samples import HOSTILE
+from tests.support.browser.desk import ROOT, Desk, axe_violations
+from tests.support.widgets.samples import HOSTILE
 
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 

@@ -10,19 +10,19 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from tests.browser.desk import ROOT, Watched, axe_violations
-from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
+from tests.support.browser.desk import ROOT, Watched, axe_violations
+from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import *
-from tests.unit.told_input import ToldInput, Write
-from tests.widgets.samples import HOSTILE
+from tests.support.written_input import WrittenInput, Write
+from tests.support.widgets.samples import HOSTILE
 demo, picked = sharelag.open(engine='local'), Selection()
 kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
 writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
-hostile = Workbench(ToldInput(writes), engine="local")
+hostile = Workbench(WrittenInput(writes), engine="local")
 demo"""
 CELLS = [
     SETUP,

@@ -12,8 +12,8 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.schemas import LAG, ROLLUP
 from sharelag.tables.reasons import NOTES, REASONS
 from sharelag.workbench.page import lag_page
-from tests.kafka.describe import parse_describe
 from tests.support.command import sharelag
+from tests.support.kafka.describe import parse_describe
 
 THIN_SPACE = "\u202f"  # between thousands
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜" + "x" * 200

@@ -25,19 +25,16 @@ from sharelag.reports.ledger import write_index
 from sharelag.reports.mail import mail
 from sharelag.reports.page import page
 from sharelag.version import __version__
-from tests.browser.desk import axe_violations
+from tests.support.browser.desk import ROOT, axe_violations
 from tests.support.command import sharelag
 from tests.support.nightly import without_kernel
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
 BOXES, BROKEN_WORDS = (
-    Path(__file__).with_name(f"report_{name}.js").read_text("utf-8") for name in ("boxes", "words")
+    (ROOT / f"tests/support/browser/report_{name}.js").read_text("utf-8")
+    for name in ("boxes", "words")
 )
-CONTRAST = (
-    (Path(__file__).parents[2] / "widgets/tests/contrast.js")
-    .read_text("utf-8")
-    .replace(".sl *", "body *")
-)
+CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
-from tests.browser.desk import Desk
-from tests.widgets.samples import BEGIN, lag, moving
+from tests.support.browser.desk import Desk
+from tests.support.widgets.samples import BEGIN, lag, moving
 
 PICTURE = ".sl-strip canvas[role=slider]"
 

@@ -14,8 +14,8 @@ from sharelag.model import DeliveryState
 from sharelag.workbench.charts.palette import KINDS as LOOKS
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.desk import Desk
-from tests.widgets.samples import run, window, windows
+from tests.support.browser.desk import Desk
+from tests.support.widgets.samples import run, window, windows
 
 THIN = "\u202f"
 SAMPLES = 20

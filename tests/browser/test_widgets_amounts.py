@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable
 from sharelag_widgets.lag_table import AMOUNT
-from tests.browser.desk import Desk
+from tests.support.browser.desk import Desk
 
 ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[data-place="0"] td')].map((cell, n) => {
     const text = document.createRange();

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, expect
 from sharelag import schemas
 from sharelag.workbench import charts
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.browser.desk import Desk, axe_violations
-from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
+from tests.support.browser.desk import Desk, axe_violations
+from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
 

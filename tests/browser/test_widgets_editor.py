@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Locator
 
 from sharelag_widgets import AssignmentEditor, LagTable, Selection
 from sharelag_widgets.edits import as_ranges
-from tests.browser.desk import ROOT, Desk, Watched, axe_violations
-from tests.browser.jupyter import IDLE, Lab, jupyter_lab
-from tests.widgets.assigned import BASE, Gate, editor, fails, partitions, random_edits
-from tests.widgets.samples import HOSTILE
+from tests.support.browser.desk import ROOT, Desk, Watched, axe_violations
+from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
+from tests.support.widgets.editors import BASE, Gate, editor, fails, partitions, random_edits
+from tests.support.widgets.samples import HOSTILE
 
 LIST = ".sl-editor [role=grid]"
 ALONE = "Without a member"

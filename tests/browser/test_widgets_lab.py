@@ -10,11 +10,11 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.browser.desk import Watched, axe_violations
-from tests.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
+from tests.support.browser.desk import Watched, axe_violations
+from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 
 CELLS = [
-    """from tests.widgets.samples import lag, moving
+    """from tests.support.widgets.samples import lag, moving
 import plotly.graph_objects as go
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
 rows, selection = lag(), Selection()

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
-from tests.browser.desk import Desk
-from tests.widgets.samples import BEGIN, TOPIC_ID, lag, moving
+from tests.support.browser.desk import Desk
+from tests.support.widgets.samples import BEGIN, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
 STRIP, GRID, TABLE, CHART = range(4)

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
-from tests.browser.desk import ROOT, Desk, axe_violations
-from tests.widgets.samples import HOSTILE, lag, moving, window, windows
+from tests.support.browser.desk import ROOT, Desk, axe_violations
+from tests.support.widgets.samples import HOSTILE, lag, moving, window, windows
 
 NAMES = ["strip", "grid", "table", "chart"]
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}

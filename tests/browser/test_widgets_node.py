@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from tests.browser.desk import ROOT
+from tests.support.browser.desk import ROOT
 
 
 def test_the_scripts_pass_their_own_tests() -> None:

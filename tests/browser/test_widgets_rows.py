@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid
-from tests.browser.desk import Desk
-from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
+from tests.support.browser.desk import Desk
+from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
 
 THIN = "\u202f"
 CELLS = ".sl-grid canvas[role=slider]"

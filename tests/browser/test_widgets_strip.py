@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Locator, expect
 
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.browser.desk import Desk, axe_violations
-from tests.widgets.samples import TOPIC_ID, moving, run, window, windows
+from tests.support.browser.desk import Desk, axe_violations
+from tests.support.widgets.samples import TOPIC_ID, moving, run, window, windows
 
 THIN = "\u202f"
 PICTURE = ".sl-strip canvas[role=slider]"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka import oracles
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import kafka_jars as fetch_kafka_jars
-from tests.kafka.oracles import Oracle
+from tests.support.kafka import oracles
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
+from tests.support.kafka.oracles import Oracle
 
 
 @pytest.fixture(scope="session")

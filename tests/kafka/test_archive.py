@@ -37,8 +37,8 @@ from sharelag.sources.spark.follow import follow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
 from tests.conftest import _Cases
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import (
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -138,7 +138,7 @@ def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.P
     command = [
         sys.executable,
         "-m",
-        "tests.kafka.archive_job",
+        "tests.support.kafka.archive_job",
         broker.bootstrap_servers,
         str(folder),
         "2000",

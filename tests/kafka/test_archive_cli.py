@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka import AcknowledgeType, Message
 
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, numbered, produce, set_group_config, share_consume
 from tests.support.command import sharelag_process as sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
 
 TOPIC, GROUP = "archived-orders", "archived"
 

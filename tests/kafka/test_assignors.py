@@ -14,7 +14,7 @@ from sharelag.whatif import assign
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
 from sharelag.whatif.contract import STARVED, check, figures
-from tests.kafka.oracles import Oracle, simple_assignor
+from tests.support.kafka.oracles import Oracle, simple_assignor
 
 Members = list[dict[str, Any]]
 Topics = dict[str, dict[str, Any]]

@@ -22,9 +22,10 @@ from sharelag.sources.kafka.features import broker_features
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine, show
 from sharelag.workbench.capture import capture_kafka
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.jvm import find_java
-from tests.kafka.workload import (
+from tests.support import java_names
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jvm import find_java
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     end_offsets,
@@ -35,7 +36,6 @@ from tests.kafka.workload import (
     share_consume,
     topic_ids,
 )
-from tests.sources import java_names
 
 ORDERS, GROUP, OTHERS = "capture-orders", "capture-billing", "capture-somebody-elses-group"
 

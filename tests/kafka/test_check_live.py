@@ -24,12 +24,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.broker import USERS, KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.scenarios import healthy, hot_partition, no_members, slow
-from tests.kafka.scenarios_of_records import poison, window_full
-from tests.kafka.stage import Stage
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.scenarios import healthy, hot_partition, no_members, slow
+from tests.support.kafka.scenarios_of_records import poison, window_full
+from tests.support.kafka.stage import Stage
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -38,7 +39,6 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.command import sharelag
 
 
 def short_retention(stage: Stage) -> None:

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer
 
 from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.scenario import Member, Producer, Scenario, Service, Topic
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, numbered, produce, wait_until
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
 
 TOPIC, GROUP = "consumer-group-live", "consumer-group-live"
 PARTITIONS, MEMBERS, RECORDS = 2, 3, 1200

@@ -21,9 +21,9 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.workbench import engine
 from tests.conftest import _Cases
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.oracles import Oracle
-from tests.kafka.workload import (
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     log_start_offsets,

@@ -19,9 +19,10 @@ from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.workload import (
     Delivery,
     accept,
     create_topics,
@@ -31,7 +32,6 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.command import sharelag
 
 ORDERS, PAYMENTS, HOSTILE = "live-orders", "live-payments", "live_<b>&'quoted'"
 

@@ -19,8 +19,9 @@ import pytest
 from deltalake import DeltaTable
 
 from sharelag.workbench import show
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import (
+from tests.support.command import sharelag_process as sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -29,7 +30,6 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.command import sharelag_process as sharelag
 
 PARTITIONS = 3
 

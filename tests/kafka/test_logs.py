@@ -30,8 +30,14 @@ from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, numbered, produce, start_transaction, wait_until
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    start_transaction,
+    wait_until,
+)
 from tests.support.records import KEY, raw, row
 
 #: Milliseconds of the first record of the topics below; the next ones come a second later each.

@@ -20,9 +20,15 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import DescribedMember, parse_members, parse_states
-from tests.kafka.workload import create_topics, end_offsets, share_consumer, topic_ids, wait_until
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import DescribedMember, parse_members, parse_states
+from tests.support.kafka.workload import (
+    create_topics,
+    end_offsets,
+    share_consumer,
+    topic_ids,
+    wait_until,
+)
 
 ORDERS, RETURNS = "members-orders", "members-returns"
 CROWD, LEFT, RESET, DELETED, HOSTILE = (

@@ -15,8 +15,8 @@ from sharelag import schemas
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, end_offsets, log_start_offsets, topic_ids
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import create_topics, end_offsets, log_start_offsets, topic_ids
 
 #: Record n of a partition was written n seconds later.
 BEGUN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)

@@ -22,9 +22,10 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from sharelag.workbench.investigate import lags_at
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.workload import (
     create_topics,
     numbered,
     produce,
@@ -32,7 +33,6 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.command import sharelag
 
 TOPIC, GROUPS = "past-orders", ("past-a", "past-b")
 MOMENTS = 10

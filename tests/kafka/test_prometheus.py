@@ -8,9 +8,9 @@ from pathlib import Path
 from sharelag.cli.demo import CAPTURE
 from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
-from tests.kafka.prometheus import prometheus, prometheus_bin
+from tests.support.kafka.prometheus import prometheus, prometheus_bin
+from tests.support.written_input import Write, WrittenInput
 from tests.unit.monitoring.test_export import ask, gathered, running
-from tests.unit.told_input import ToldInput, Write
 
 HOSTILE = 'a"b\\c\nd <img onerror=alert(1)> \u202erev 🙂'
 TOKEN = "only-for-this-test"
@@ -39,7 +39,7 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
 def test_hostile_names_are_labels_and_a_wrong_token_is_a_target_that_is_down(
     tmp_path: Path,
 ) -> None:
-    now = gathered(ToldInput([Write(600, 6600, group=HOSTILE)]))
+    now = gathered(WrittenInput([Write(600, 6600, group=HOSTILE)]))
     for name, token, health in (("right", TOKEN, "up"), ("wrong", "another", "down")):
         folder = tmp_path / name
         folder.mkdir()

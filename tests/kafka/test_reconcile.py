@@ -28,8 +28,8 @@ from sharelag.sources.kafka.described import described_offsets
 from sharelag.sources.kafka.scan import scan
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import (
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,

@@ -18,8 +18,8 @@ from sharelag.replay.combine import combine_rows
 from sharelag.replay.history import history_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.oracles import Oracle, replayer
 from tests.support import generators
+from tests.support.kafka.oracles import Oracle, replayer
 
 
 def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> None:

@@ -17,9 +17,11 @@ import pytest
 
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.notebooks import notebook
-from tests.kafka.broker import USERS, KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.connect import no_session
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -27,8 +29,6 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
-from tests.support.command import sharelag
-from tests.support.connect import no_session
 
 GROUP, TOPIC = "billing", "orders"
 IN_FILE, AS_OPTION, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"

@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from tests.kafka import oracles
-from tests.kafka.broker import KafkaBroker, parse_describe
-from tests.kafka.jars import KAFKA_VERSION, build_once
-from tests.kafka.jvm import RigError, find_java
-from tests.kafka.oracles import Oracle
-from tests.kafka.state_tail import StateTail
-from tests.kafka.workload import (
+from tests.support.kafka import oracles
+from tests.support.kafka.broker import KafkaBroker, parse_describe
+from tests.support.kafka.jars import KAFKA_VERSION, build_once
+from tests.support.kafka.jvm import RigError, find_java
+from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.state_tail import StateTail
+from tests.support.kafka.workload import (
     Delivery,
     accept,
     create_topics,

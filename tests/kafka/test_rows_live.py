@@ -23,9 +23,9 @@ from sharelag.whatif.simulation.clients import Client
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import engine
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.jvm import RigError
-from tests.kafka.workload import (
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jvm import RigError
+from tests.support.kafka.workload import (
     create_topics,
     numbered,
     produce,

@@ -18,10 +18,10 @@ from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.workbench import engine, investigate
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import parse_describe
-from tests.kafka.scenarios import SCENARIOS
-from tests.kafka.stage import Stage
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.scenarios import SCENARIOS
+from tests.support.kafka.stage import Stage
 
 QUICK = ("healthy", "no_members", "head_of_line")
 

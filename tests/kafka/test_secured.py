@@ -25,8 +25,9 @@ from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
 from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.broker import USERS, KafkaBroker
-from tests.kafka.workload import (
+from tests.support.command import sharelag_process as sharelag
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -35,7 +36,6 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.command import sharelag_process as sharelag
 
 LOGIN = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
 #: A password with everything that a properties file and JAAS quote.

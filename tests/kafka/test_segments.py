@@ -17,8 +17,9 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -26,7 +27,6 @@ from tests.kafka.workload import (
     set_group_config,
     share_consume,
 )
-from tests.support.command import sharelag
 
 
 @pytest.fixture(scope="module")

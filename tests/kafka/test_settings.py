@@ -21,10 +21,10 @@ from sharelag.model.settings.catalogue import Typed
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
 from tests.conftest import _Cases
-from tests.kafka import oracles
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.oracles import Oracle
-from tests.kafka.workload import create_topics, set_group_config
+from tests.support.kafka import oracles
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.workload import create_topics, set_group_config
 
 
 @pytest.fixture(scope="module")

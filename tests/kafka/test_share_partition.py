@@ -12,8 +12,8 @@ from sharelag.model import SharePartition
 from sharelag.whatif.partition.fetching import rotated
 from sharelag.whatif.partition.values import Write, WrittenRun, written
 from sharelag.whatif.records import CoordinatorError, StateTopic
-from tests.kafka.oracles import Oracle, share_partition
 from tests.support import generators
+from tests.support.kafka.oracles import Oracle, share_partition
 from tests.support.share_schedules import lives
 
 TOPIC = "A" * 22

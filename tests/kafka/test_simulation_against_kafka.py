@@ -20,8 +20,8 @@ from sharelag.whatif.scenario import PartitionStart, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.oracles import Oracle
 from tests.kafka.test_replay_against_kafka import _as_kafka
+from tests.support.kafka.oracles import Oracle
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 
 

@@ -32,8 +32,8 @@ from sharelag.errors import (
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, numbered, produce, wait_until
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 

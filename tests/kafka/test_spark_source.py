@@ -23,8 +23,8 @@ from sharelag.sources.spark import is_connect
 from sharelag.sources.spark.data_source import OffsetRange, read_kafka, register
 from sharelag.sources.spark.data_source_options import read_options
 from sharelag.sources.spark.data_source_stream import StreamReader
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.workload import create_topics, numbered, produce, wait_until
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
 
 #: Record n of a partition was written at this time (milliseconds) plus n seconds.
 BEGUN = 1_700_000_000_000

@@ -29,8 +29,9 @@ from sharelag.sources.spark.data_source import register
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.workbench import show
-from tests.kafka.broker import KafkaBroker, parse_describe
-from tests.kafka.workload import (
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker, parse_describe
+from tests.support.kafka.workload import (
     accept,
     create_topics,
     numbered,
@@ -39,8 +40,7 @@ from tests.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.notebooks.shipped import read
-from tests.support.command import sharelag
+from tests.support.notebooks.shipped import read
 from tests.support.records import row
 
 PARTITIONS = 2

@@ -13,8 +13,8 @@ from sharelag.model import SharePartition
 from sharelag.wire import decode_arrow, encode, state_partition
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
-from tests.kafka.oracles import Oracle
 from tests.support import generators
+from tests.support.kafka.oracles import Oracle
 
 _ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
 

@@ -16,10 +16,10 @@ from playwright.sync_api import Browser
 from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
-from tests.browser.jupyter import jupyter_lab
-from tests.notebooks.running import Ran, Running
-from tests.notebooks.shipped import complaints, copy_of, read, texts
+from tests.support.browser.jupyter import jupyter_lab
 from tests.support.connect import no_session
+from tests.support.notebooks.running import Ran, Running
+from tests.support.notebooks.shipped import complaints, copy_of, read, texts
 
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sharelag.pipeline.tables import TABLES
-from tests.notebooks.shipped import FOLDER, NAMES, read
+from tests.support.notebooks.shipped import FOLDER, NAMES, read
 
 #: Functions of DataFrames, of files; the others look at whatever can be opened, as of any moment.
 OF_FILES = "11_dataframes_and_sql"

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, expect
 
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
-from tests.browser.jupyter import IDLE, Lab, jupyter_lab
-from tests.notebooks.running import SAVE, Ran, Running, empty_views
-from tests.notebooks.shipped import NAMES, complaints, copy_of, read
-from tests.unit.told_input import NOW, ToldInput, Write
-from tests.widgets.samples import HOSTILE
+from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
+from tests.support.notebooks.running import SAVE, Ran, Running, empty_views
+from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
+from tests.support.widgets.samples import HOSTILE
+from tests.support.written_input import NOW, Write, WrittenInput
 
 #: These show names in every way: tables, causes, charts, strips, linked dashboards.
 WITH_NAMES = ("00_start_here", "02_inside_a_window")
@@ -75,7 +75,7 @@ def test_it_runs_as_it_is(ran: Ran) -> None:
 @pytest.fixture(scope="module")
 def named(lab: Lab) -> Path:
     """A capture in which group and topic have names that would like to be more than text."""
-    told = ToldInput(
+    told = WrittenInput(
         [
             Write(600, 5, group=HOSTILE),
             Write(50, 10, group=HOSTILE),

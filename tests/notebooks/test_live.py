@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.describe import DescribedOffset, parse_describe
-from tests.kafka.stage import Stage, steps
-from tests.notebooks.shipped import complaints, papermill, texts
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import DescribedOffset, parse_describe
+from tests.support.kafka.stage import Stage, steps
+from tests.support.notebooks.shipped import complaints, papermill, texts
 
 #: A broker, a Spark, and three notebooks, before the first test.
 pytestmark = pytest.mark.timeout(600)

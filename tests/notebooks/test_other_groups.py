@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sharelag import whatif
-from tests.notebooks.shipped import read
+from tests.support.notebooks.shipped import read
 
 #: What is read here is read by the Spark of this process, which all its tests share.
 pytestmark = pytest.mark.usefixtures("spark")

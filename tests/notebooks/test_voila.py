@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.desk import Watched, axe_violations
-from tests.browser.jupyter import free_port, jupyter_server, on_spark
-from tests.notebooks.running import empty_views
-from tests.notebooks.shipped import NAMES, ROOT, copy_of
+from tests.support.browser.desk import Watched, axe_violations
+from tests.support.browser.jupyter import free_port, jupyter_server, on_spark
+from tests.support.notebooks.running import empty_views
+from tests.support.notebooks.shipped import NAMES, ROOT, copy_of
 
 ALIVE = "02_inside_a_window"
 FAILS = "00_start_here"

@@ -139,7 +139,7 @@ def test_the_users_own_dataframe_goes_straight_in(
 
 
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
-    command = [sys.executable, "-m", "tests.spark.lag_on_cluster", str(CAPTURE)]
+    command = [sys.executable, "-m", "tests.support.spark.lag_on_cluster", str(CAPTURE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]

@@ -25,8 +25,8 @@ from sharelag.sources.spark import is_connect
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
-from tests.spark.gated import gated
 from tests.support.connect import no_session
+from tests.support.spark.gated import gated
 
 QUICK = replace(
     named("idle-members"),
@@ -98,7 +98,7 @@ def _kill_at_the_gate(out: Path) -> None:
         "from sharelag.sources.spark import session\n"
         "from sharelag.pipeline.sweep import sweep\n"
         "from sharelag.whatif import register, variants\n"
-        "from tests.spark.gated import gated\n"
+        "from tests.support.spark.gated import gated\n"
         "from tests.spark.test_sweep import QUICK\n"
         "register('gated', gated)\n"
         "scenarios = variants(QUICK, assignors=['gated'], members=[2, 3])\n"

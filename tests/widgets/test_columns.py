@@ -10,8 +10,8 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag_widgets.columns import Column, column_of, pack, smallest, table_of
-from tests.widgets.samples import HOSTILE
-from tests.widgets.unpacked import unpacked
+from tests.support.widgets.samples import HOSTILE
+from tests.support.widgets.unpacked import unpacked
 
 MOMENT = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 

@@ -45,8 +45,8 @@ from sharelag_widgets.dashboards.trials import (
 )
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
-from tests.unit.told_input import ToldInput, Write
-from tests.widgets.samples import HOSTILE
+from tests.support.widgets.samples import HOSTILE
+from tests.support.written_input import Write, WrittenInput
 
 ALL = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
 OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab)
@@ -62,7 +62,7 @@ def poison() -> Workbench:
     return sharelag.open("poison", engine="local")
 
 
-class GoesOn(ToldInput):
+class GoesOn(WrittenInput):
     """A share partition that changes, unless its cluster is gone."""
 
     gone = False
@@ -126,7 +126,7 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(
 def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
     """As of when, what each chart found, and what is not known."""
     board: Any = kind(
-        Workbench(ToldInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local")
+        Workbench(WrittenInput([Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]), engine="local")
     )
     data, _ = board._repr_mimebundle_()
     head, *lines = data["text/plain"].splitlines()
@@ -288,7 +288,7 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     assert view.table.view.hints["lag"] == dict(view.table.header.help)["lag"]
     assert "KIP-1226" in view.table.view.hints["lag"]
     assert view.members.header.notes == ["Nobody is in the group."]
-    told = GroupView(Workbench(ToldInput([Write(5, 10)]), engine="local"))
+    told = GroupView(Workbench(WrittenInput([Write(5, 10)]), engine="local"))
     assert told.members.header.notes == []
     assert "members of the groups" in told.members.header.unknown
 
@@ -451,7 +451,9 @@ def test_what_nobody_thought_of_is_a_sentence_too(
 @pytest.mark.parametrize("kind", ALL)
 def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
     bench = Workbench(
-        ToldInput([Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]),
+        WrittenInput(
+            [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+        ),
         engine="local",
     )
     board = kind(bench)

@@ -21,7 +21,7 @@ from sharelag_widgets.dashboards.suspects import (
     SUSPECTS,
     suspects,
 )
-from tests.unit.told_input import TOPIC_ID, ToldInput, Write
+from tests.support.written_input import TOPIC_ID, Write, WrittenInput
 
 #: Acknowledged, given back often, archived at once, given back often: all in one share partition.
 BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
@@ -30,7 +30,7 @@ BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
 def hunt_of(**options: Any) -> PoisonHunt:
     return PoisonHunt(
         Workbench(
-            ToldInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"
+            WrittenInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"
         ),
         **options,
     )

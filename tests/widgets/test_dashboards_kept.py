@@ -13,7 +13,7 @@ from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import FleetView, GroupView, PoisonHunt, WindowExplorer
 from sharelag_widgets.dashboards.dashboard import Dashboard
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.support.written_input import NOW, Write, WrittenInput
 
 WRITES = [
     Write(60 - n, 10 + n, ((12 + n, 14 + n, 0, 2), (20 + n, 20 + n, 2, 1)), partition=p)
@@ -27,9 +27,9 @@ def demo() -> Workbench:
     return sharelag.open(engine="local")
 
 
-def looking(kind: Any) -> tuple[Any, Any, ToldInput]:
+def looking(kind: Any) -> tuple[Any, Any, WrittenInput]:
     """A dashboard, its strip as somebody left it, and what it reads."""
-    source = ToldInput(WRITES, partitions_of_topic=2)
+    source = WrittenInput(WRITES, partitions_of_topic=2)
     board = kind(Workbench(source))
     strip = board.strip.view
     strip.shown = 1
@@ -103,7 +103,7 @@ def test_what_failed_is_filled_when_it_is_drawn_again(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt, GroupView])
 def test_what_takes_long_is_asked_by_the_thread_that_reads(kind: type[Dashboard]) -> None:
-    board = kind(Workbench(ToldInput(WRITES)))
+    board = kind(Workbench(WrittenInput(WRITES)))
     fresh = board._read(lambda: False, lambda *_: None)
     asked = list(fresh.source.asked)
     board.bench = fresh

@@ -12,9 +12,9 @@ import pytest
 from sharelag.errors import InputError
 from sharelag_widgets import AssignmentEditor, Difference, LagTable, Selection
 from sharelag_widgets.edits import as_ranges, folded, new_edit, numbers_in
-from tests.widgets.assigned import BASE, Gate, editor, fails, partitions
-from tests.widgets.samples import HOSTILE
-from tests.widgets.unpacked import unpacked
+from tests.support.widgets.editors import BASE, Gate, editor, fails, partitions
+from tests.support.widgets.samples import HOSTILE
+from tests.support.widgets.unpacked import unpacked
 
 KEYS = {
     (topic, number): ("payments", f"{n:022d}", number)

@@ -13,7 +13,7 @@ import pytest
 import sharelag
 from sharelag.errors import InputError
 from sharelag_widgets import PlotView
-from tests.widgets.unpacked import unpacked
+from tests.support.widgets.unpacked import unpacked
 
 
 def figure(points: int = 1000) -> go.Figure:

@@ -9,8 +9,8 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag_widgets import LagTable, PartitionGrid
-from tests.widgets.samples import HOSTILE, TOPIC_ID, lag
-from tests.widgets.unpacked import unpacked
+from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
+from tests.support.widgets.unpacked import unpacked
 
 
 def test_a_lag_table_is_coloured_by_lag_first_and_by_whatever_else_is_a_number_or_a_verdict() -> (

@@ -8,7 +8,7 @@ from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic
 from sharelag.whatif.simulate import simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets.dashboards import PoisonHunt
-from tests.unit.simulated_input import SimulatedInput
+from tests.support.simulated_input import SimulatedInput
 
 
 @pytest.mark.row("RST-12")

@@ -11,7 +11,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
-from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag, moving
+from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
 

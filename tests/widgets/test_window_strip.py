@@ -13,8 +13,17 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag, moving, run, window, windows
-from tests.widgets.unpacked import unpacked
+from tests.support.widgets.samples import (
+    BEGIN,
+    HOSTILE,
+    TOPIC_ID,
+    lag,
+    moving,
+    run,
+    window,
+    windows,
+)
+from tests.support.widgets.unpacked import unpacked
 
 
 def by_offset(row: dict[str, Any]) -> dict[str, int]:

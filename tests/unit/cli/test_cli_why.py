@@ -14,8 +14,8 @@ import pytest
 
 from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
-from tests.kafka.describe import parse_describe
 from tests.support.command import sharelag
+from tests.support.kafka.describe import parse_describe
 from tests.unit.workbench.test_recorded import MOMENTS
 
 SCENARIOS = CAPTURE.parent / "scenarios"

@@ -15,7 +15,7 @@ from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
-from tests.kafka.describe import parse_describe
+from tests.support.kafka.describe import parse_describe
 from tests.unit.workbench.test_recorded import MOMENTS, ends
 
 _NOTED = {path: json.loads(path.with_suffix(".json").read_text())["as_of_ms"] for path in MOMENTS}

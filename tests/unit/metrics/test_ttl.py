@@ -23,8 +23,8 @@ from sharelag.workbench import investigate
 from tests.support import generators
 from tests.support.records import raw
 from tests.support.records import row as snapshot
+from tests.support.written_input import NOW, Write, WrittenInput
 from tests.unit.metrics.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
-from tests.unit.told_input import NOW, ToldInput, Write
 
 SIX_MINUTES = timedelta(minutes=6)
 
@@ -207,7 +207,7 @@ def test_the_two_numbers_hold_what_going_through_the_offsets_gives(seed: int) ->
 
 def test_of_what_is_gathered_of_a_group() -> None:
     """A record a second; the last 600 are unfinished, and ends are known every six minutes."""
-    evidence = investigate.gather(ToldInput([Write(600, 6600)]), "local")
+    evidence = investigate.gather(WrittenInput([Write(600, 6600)]), "local")
     tables = (evidence.lag, evidence.windows, evidence.past_offsets, evidence.times)
     (line,) = archived_by_ttl(*tables, NOW, timedelta(seconds=299.5)).to_pylist()
     assert line["effective_lag"] == 600

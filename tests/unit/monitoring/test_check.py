@@ -24,7 +24,7 @@ from sharelag.monitoring.checks.rules import Rule, Rules, parse_rules, read_rule
 from sharelag.sources.inputs import CaptureInput
 from sharelag.tables.level import worst
 from tests.support.command import sharelag
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.support.written_input import NOW, Write, WrittenInput
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
 SCENARIOS = CAPTURE.parent / "scenarios"
@@ -226,7 +226,7 @@ STOPPED = [Write(3600, 3600), Write(600, 6600)]
 
 
 def test_a_level_has_to_last() -> None:
-    source = ToldInput(STOPPED)
+    source = WrittenInput(STOPPED)
     # 500 are passed for 100 seconds.
     assert outcome(source, "measure: lag, warn: 500")["level"] == "warning"
     lasting = outcome(source, "measure: lag, warn: 500, for: 90s")
@@ -243,7 +243,7 @@ def test_a_level_has_to_last() -> None:
 
 
 def test_a_margin_is_worse_the_smaller_it_is() -> None:
-    source = ToldInput(STOPPED, retention=timedelta(seconds=1000))
+    source = WrittenInput(STOPPED, retention=timedelta(seconds=1000))
     row = outcome(source, "measure: retention, warn: 500s, critical: 300s, for: 90s")
     assert (row["level"], row["value"], row["warn"], row["critical"]) == (
         "warning",
@@ -253,13 +253,13 @@ def test_a_margin_is_worse_the_smaller_it_is() -> None:
     )
     assert row["summary"].startswith("retention 6m 40s, since ")
     assert outcome(source, "measure: retention, warn: 399s")["level"] == "ok"
-    for_ever = outcome(ToldInput(STOPPED), "measure: retention, warn: 500s")
+    for_ever = outcome(WrittenInput(STOPPED), "measure: retention, warn: 500s")
     assert (for_ever["level"], for_ever["value"]) == ("ok", None)
 
 
 def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
     """Kafka deletes records below the last snapshot; it still tells where the log ended then."""
-    source = ToldInput([Write(60, 6600)])
+    source = WrittenInput([Write(60, 6600)])
     # Five minutes ago at least 300 were not finished.
     assert outcome(source, "measure: lag, warn: 250, for: 5m")["level"] == "warning"
     assert outcome(source, "measure: age, warn: 250s, for: 5m")["level"] == "warning"
@@ -269,7 +269,7 @@ def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
     assert outcome(source, "measure: lag, warn: 400, for: 5m, unknown: warn")["level"] == "warning"
     assert outcome(source, "measure: window, warn: 0, for: 5m")["level"] == "unknown"
     # A share partition that is as young as its first record did not lag before.
-    young = ToldInput([Write(60, 6600, made_ago=61)])
+    young = WrittenInput([Write(60, 6600, made_ago=61)])
     assert outcome(young, "measure: lag, warn: 250, for: 5m")["level"] == "ok"
     assert outcome(young, "measure: lag, warn: 250, for: 30s")["level"] == "warning"
 
@@ -277,7 +277,7 @@ def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
 def test_hysteresis_keeps_a_level_until_it_is_well_passed() -> None:
     """The lag was more than 1,000 for long; half a minute ago members finished most of it."""
     for left, kept in ((900, True), (700, False)):
-        source = ToldInput([Write(3600, 3600), Write(2400, 3600), Write(30, 7200 - left)])
+        source = WrittenInput([Write(3600, 3600), Write(2400, 3600), Write(30, 7200 - left)])
         assert outcome(source, "measure: lag, warn: 1000")["level"] == "ok"
         assert outcome(source, "measure: lag, warn: 1000, hysteresis: 0.2")["level"] == (
             "warning" if kept else "ok"
@@ -287,13 +287,13 @@ def test_hysteresis_keeps_a_level_until_it_is_well_passed() -> None:
 def test_the_rates_of_the_past_are_those_of_then() -> None:
     """Nothing is finished since twenty minutes; until then as much as came."""
     steady = [Write(ago, 7200 - ago) for ago in range(5400, 1199, -300)]
-    row = outcome(ToldInput(steady), "measure: drain, warn: 10m, for: 5m")
+    row = outcome(WrittenInput(steady), "measure: drain, warn: 10m, for: 5m")
     assert (row["level"], row["value"], row["summary"].split(",")[0]) == (
         "warning",
         None,
         "does not drain",
     )
-    assert outcome(ToldInput(steady), "measure: drain, warn: 10m, for: 50m")["level"] == "ok"
+    assert outcome(WrittenInput(steady), "measure: drain, warn: 10m, for: 50m")["level"] == "ok"
 
 
 # ---- each measure
@@ -301,24 +301,24 @@ def test_the_rates_of_the_past_are_those_of_then() -> None:
 
 def test_the_window_is_measured_by_the_groups_own_limit() -> None:
     window = [Write(600, 6000, ((6000, 6099, 0, 1), (6100, 6159, 2, 1)), count=60)]
-    row = outcome(ToldInput(window), "measure: window, warn: 0.05")
+    row = outcome(WrittenInput(window), "measure: window, warn: 0.05")
     assert (row["level"], row["value"]) == ("warning", 0.08)  # of Kafka's 2,000
-    own = ToldInput(window, group_settings={"share.partition.max.record.locks": "160"})
+    own = WrittenInput(window, group_settings={"share.partition.max.record.locks": "160"})
     assert outcome(own, "measure: window, critical: 1")["level"] == "critical"
 
 
 def test_poison_is_as_old_as_its_head() -> None:
     stuck = [Write(900, 6000, ((6000, 6000, 0, 1), (6001, 6099, 2, 1)), count=99)]
     stuck += [Write(300, 6000, ((6000, 6000, 0, 4), (6001, 6099, 2, 1)), count=99)]
-    row = outcome(ToldInput(stuck), "measure: poison, warn: 1, for: 10m")
+    row = outcome(WrittenInput(stuck), "measure: poison, warn: 1, for: 10m")
     assert (row["level"], row["value"], row["topic"], row["partition"]) == (
         "warning",
         1,
         "orders",
         0,
     )
-    assert outcome(ToldInput(stuck), "measure: poison, warn: 1, for: 20m")["level"] == "ok"
-    assert outcome(ToldInput(stuck), "measure: poison, warn: 2")["level"] == "ok"
+    assert outcome(WrittenInput(stuck), "measure: poison, warn: 1, for: 20m")["level"] == "ok"
+    assert outcome(WrittenInput(stuck), "measure: poison, warn: 2")["level"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_recorded_troubles(name: str, line: str, level: str) -> None:
 @pytest.mark.parametrize("per", ["group", "partition"])
 def test_half_of_the_partitions_cannot_be_read(per: str) -> None:
     writes = [Write(600, 6600, partition=p) for p in range(4)]
-    source = ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
+    source = WrittenInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
     row = outcome(source, f"measure: lag, per: {per}, warn: 5000")
     assert row["level"] == "unknown"
     assert "the end offset could not be read from the partition's leader" in row["summary"]
@@ -379,7 +379,7 @@ def test_half_of_the_partitions_cannot_be_read(per: str) -> None:
 
 
 def test_a_rule_about_nobody_is_not_fine() -> None:
-    source = ToldInput(STOPPED)
+    source = WrittenInput(STOPPED)
     row = outcome(source, "measure: lag, warn: 1000, groups: [biling]")
     assert (row["level"], row["summary"]) == ("unknown", "no share group matches biling")
     both = judged(source, "measure: lag, warn: 1000, groups: [billing, biling]").table.to_pylist()
@@ -389,17 +389,17 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
 def test_groups_and_topics_are_chosen_by_patterns() -> None:
     writes = [Write(600, 6600, group=group) for group in ("billing", "order-a", "order-b", "x[1]")]
     table = judged(
-        ToldInput(writes), "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']"
+        WrittenInput(writes), "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']"
     ).table
     assert sorted(table.column("group_id").to_pylist()) == ["order-a", "order-b", "x[1]"]
-    row = outcome(ToldInput(writes[:1]), "measure: lag, warn: 100, topics: [returns]")
+    row = outcome(WrittenInput(writes[:1]), "measure: lag, warn: 100, topics: [returns]")
     assert row["level"] == "unknown"
 
 
 def test_the_worst_share_partition_stands_for_its_group() -> None:
     writes = [Write(600, start, partition=p) for p, start in enumerate([7200, 6900, 6500, 6600])]
     row = outcome(
-        ToldInput(writes, partitions_of_topic=4),
+        WrittenInput(writes, partitions_of_topic=4),
         "measure: lag, per: partition, warn: 300, critical: 600",
     )
     assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == (
@@ -411,7 +411,7 @@ def test_the_worst_share_partition_stands_for_its_group() -> None:
 
 
 def test_silences_end() -> None:
-    source = ToldInput([Write(600, 6600, group=group) for group in ("billing", "orders")])
+    source = WrittenInput([Write(600, 6600, group=group) for group in ("billing", "orders")])
     until = "silences: [{until: '%s', groups: [bil*], reason: moving}]"
     found = judged(
         source,
@@ -421,7 +421,7 @@ def test_silences_end() -> None:
     assert found.level == "critical"  # the other group
     silenced = {row["group_id"]: row["silenced_until"] for row in found.table.to_pylist()}
     assert silenced == {"billing": NOW + timedelta(hours=1), "orders": None}
-    alone = ToldInput([Write(600, 6600)])
+    alone = WrittenInput([Write(600, 6600)])
     for text, level in (
         (until % (NOW + timedelta(hours=1)).isoformat(), "ok"),
         (until % NOW.isoformat(), "critical"),
@@ -571,7 +571,7 @@ def judged_file(capture: str, file: Path) -> list[dict[str, Any]]:
 def test_what_was_never_fetched_is_what_its_rule_says() -> None:
     """Partition 1 was never fetched; the lag of the group is that of partition 0 then."""
     writes = [Write(600, 6600), Write(600, -1, partition=1, count=-1)]
-    source = ToldInput(writes, partitions_of_topic=2)
+    source = WrittenInput(writes, partitions_of_topic=2)
     for per in ("group", "partition"):
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000")
         assert (row["level"], row["value"], row["at_this_level"]) == ("ok", 600, 1)
@@ -586,7 +586,7 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
     assert outcome(source, "measure: imbalance, warn: 3")["level"] == "ok"
     # Its end is not known either; that it was never fetched is.
-    dark = ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
+    dark = WrittenInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
     assert outcome(dark, "measure: lag, warn: 5000")["level"] == "ok"
     with pytest.raises(InputError, match="not_started: does not apply to the measure cause"):
         rules("measure: cause, causes: [burst], warn: 1, not_started: ok")
@@ -594,7 +594,7 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
 
 def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() -> None:
     writes = [Write(600, 6600, partition=p) for p in range(4)]
-    source = ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
+    source = WrittenInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3}))
     row = outcome(source, "measure: imbalance, min_lag: 5000, warn: 3")
     assert (row["level"], row["summary"]) == (
         "unknown",
@@ -606,7 +606,7 @@ def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() ->
         "or more: the end offset could not be read from the partition's leader"
     )
     # The state topic alone does not tell who is in a group.
-    whole = ToldInput(writes, partitions_of_topic=4)
+    whole = WrittenInput(writes, partitions_of_topic=4)
     assert outcome(whole, "measure: cause, causes: [hot_partition], warn: 1")["level"] == "ok"
     row = outcome(whole, "measure: cause, causes: [hot_partition, no_members], warn: 1")
     assert (row["level"], row["summary"].split(": ")[1]) == (

@@ -44,7 +44,7 @@ from sharelag.monitoring.exports.server import application, is_loopback, server,
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine, investigate
 from tests.support.command import sharelag
-from tests.unit.told_input import ToldInput, Write
+from tests.support.written_input import Write, WrittenInput
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
 SCENARIOS = CAPTURE.parent / "scenarios"
@@ -142,7 +142,7 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
 
 def test_names_of_groups_are_hostile_text() -> None:
     names = ['a"b', "a\\b", "a\nb", "ä 日本", "{group}", "a,b=c"]
-    now = gathered(ToldInput([Write(600, 6600, group=name) for name in names]))
+    now = gathered(WrittenInput([Write(600, 6600, group=name) for name in names]))
     assert {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]} == set(names)
     _, _, text = ask(application(lambda: now), "/metrics")
     assert {
@@ -154,7 +154,7 @@ def test_names_of_groups_are_hostile_text() -> None:
 
 def test_of_what_is_there_twice_or_has_no_name_nothing_is_told() -> None:
     now = gathered(
-        ToldInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2)
+        WrittenInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2)
     )
     assert now.evidence is not None
     lag = now.evidence.lag
@@ -169,7 +169,7 @@ def test_of_what_is_there_twice_or_has_no_name_nothing_is_told() -> None:
 
 def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
     writes = [Write(600, 6600, partition=p) for p in range(4)]
-    now = gathered(ToldInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3})))
+    now = gathered(WrittenInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3})))
     found = scrape(now)
     assert "kafka_share_group_sum_lag" not in found
     assert found["kafka_share_group_max_lag"] == {labels(group="billing"): 600}
@@ -179,7 +179,7 @@ def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
 
 def test_nothing_at_all_is_valid_too() -> None:
     assert scrape(Gathered(None)) == {"kafka_share_group_collect_attempts_total": {(): 0}}
-    assert "kafka_share_group_lag" not in scrape(gathered(ToldInput([])))
+    assert "kafka_share_group_lag" not in scrape(gathered(WrittenInput([])))
 
 
 # ---- asking
@@ -215,7 +215,7 @@ def until(told: Callable[[], Gathered], attempts: int) -> Gathered:
 
 
 def evidence_of(start: int) -> Evidence:
-    return investigate.gather(ToldInput([Write(600, start)]), "local")
+    return investigate.gather(WrittenInput([Write(600, start)]), "local")
 
 
 def test_who_asks_never_waits_for_the_cluster() -> None:
@@ -339,7 +339,7 @@ def test_gathering_ends_with_its_context() -> None:
 
 @pytest.mark.row("ASG-10")
 def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
-    now = gathered(ToldInput([Write(600, 6500)]))
+    now = gathered(WrittenInput([Write(600, 6500)]))
     status, headers, body = ask(application(lambda: now), "/keda/billing", query="target=100")
     told = json.loads(body)
     assert (status, headers["Content-Type"]) == (200, "application/json")
@@ -404,7 +404,7 @@ def get(
 
 
 def test_over_the_network() -> None:
-    now = gathered(ToldInput([Write(600, 6600, group="a/b c")]))
+    now = gathered(WrittenInput([Write(600, 6600, group="a/b c")]))
     with running(lambda: now) as port:
         status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
         assert status == 200
@@ -419,7 +419,7 @@ def test_over_the_network() -> None:
 
 
 def test_a_token_is_asked_for() -> None:
-    now = gathered(ToldInput([Write(600, 6600)]))
+    now = gathered(WrittenInput([Write(600, 6600)]))
     with running(lambda: now, "s3cret-token") as port:
         for headers in ({}, {"Authorization": "Bearer s3cret-tokem"}, {"Authorization": "Basic s3cret-token"},
                         {"Authorization": "Bearer "}, {"Authorization": "s3cret-token"}):  # fmt: skip
@@ -618,7 +618,7 @@ def test_the_scaled_object_asks_for_what_is_answered() -> None:
     assert trigger["type"] == "metrics-api"
     path = re.fullmatch(r"http://sharelag:9308(/keda/billing)", about["url"])
     assert path
-    now = gathered(ToldInput([Write(600, 6500)]))
+    now = gathered(WrittenInput([Write(600, 6500)]))
     token = documents[0]["stringData"]["token"]
     app = application(lambda: now, token)
     status, _, body = ask(app, path[1], host="sharelag:9308", authorization=f"Bearer {token}")

@@ -20,7 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.workbench import Workbench
 from tests.support import generators
 from tests.support.records import raw
-from tests.unit.told_input import ToldInput, Write
+from tests.support.written_input import Write, WrittenInput
 
 
 def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
@@ -72,13 +72,15 @@ def test_moments_are_no_replay_each(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a replay a moment")
 
     monkeypatch.setattr("sharelag.replay.at_moments.replay_arrow", never)
-    source = ToldInput([Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)])
+    source = WrittenInput(
+        [Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)]
+    )
     keys = Workbench(source, engine="local").windows("billing").table
     found = QuickReading(source).windows_at(keys, 30)
     assert len(set(found.column("as_of").to_pylist())) == 30
 
 
-class Waits(ToldInput):
+class Waits(WrittenInput):
     """One that answers when it may."""
 
     may: threading.Event | None = None

@@ -15,7 +15,7 @@ from sharelag.reports import cells, notebooks, retention
 from sharelag.reports.inputs import Case
 from sharelag.workbench import Workbench
 from sharelag.workbench.investigate import gather
-from tests.unit.told_input import ToldInput, Write
+from tests.support.written_input import Write, WrittenInput
 
 HOSTILE = "<img src=x onerror=1>"
 #: A record a second into each of two partitions, 7,200 by now.
@@ -23,7 +23,7 @@ WRITES = (Write(600, 6600, group=HOSTILE), Write(600, 7000), Write(600, 6900, pa
 
 
 def case(*writes: Write, choice: Choice | None = None, **more: Any) -> Case:
-    source = ToldInput(writes or WRITES, partitions_of_topic=2, **more)
+    source = WrittenInput(writes or WRITES, partitions_of_topic=2, **more)
     bench = Workbench(source, choice=choice or Choice(), engine="local")
     return Case(bench, gather(source, "local", None, choice))
 
@@ -90,7 +90,7 @@ def test_the_times_of_records_count_as_the_group_reads_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A read_committed group has its own times; no earlier end is known."""
-    monkeypatch.setattr(ToldInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
+    monkeypatch.setattr(WrittenInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
         found = case(Write(600, 6600), group_settings={"share.isolation.level": level})
         (row,) = retention.archived(found, timedelta(seconds=601))

@@ -37,7 +37,7 @@ from sharelag.workbench.investigate import gather
 from tests.support import nightly
 from tests.support.command import sharelag
 from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.support.written_input import NOW, Write, WrittenInput
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
@@ -237,7 +237,7 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
 def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     def told(*writes: Write, reset: str = "latest", **more: Any) -> list[tuple[str, str]]:
         settings = {"share.auto.offset.reset": reset}
-        source = ToldInput(writes, partitions_of_topic=2, group_settings=settings, **more)
+        source = WrittenInput(writes, partitions_of_topic=2, group_settings=settings, **more)
         return [
             (level, words.split(" (")[0])
             for level, words in unknown_lags(gather(source, "local")).get("billing", [])
@@ -252,13 +252,13 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     assert dark == [
         ("unknown", "nothing was ever fetched, and it is unknown whether records arrived")
     ]
-    before = ToldInput([never], rate=0.0).past_offsets(
+    before = WrittenInput([never], rate=0.0).past_offsets(
         [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
     )
     with (
         pytest.MonkeyPatch.context() as patched
     ):  # nothing came until a minute ago; the leader is gone since
-        patched.setattr(ToldInput, "past_offsets", lambda *_: before)
+        patched.setattr(WrittenInput, "past_offsets", lambda *_: before)
         assert told(never, rate=0.0, unreachable=frozenset({0})) == dark
     unread = told(never, known, unreachable=frozenset({1}))
     assert unread == [
@@ -298,7 +298,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     # Who works, but has not for longer than a lock lasts, has no forecast either.
     steady = [Write(ago, 7000 - 2 * ago) for ago in range(3010, 0, -60)]
     for writes, words in ((steady, "in "), (steady[:-1], "paused"), (steady[:-8], "stalled")):
-        assert drain(gather(ToldInput(writes), "local").progress.to_pylist()).startswith(words)
+        assert drain(gather(WrittenInput(writes), "local").progress.to_pylist()).startswith(words)
 
 
 def test_a_table_leaves_out_what_has_no_value() -> None:

@@ -24,7 +24,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.reasons import NO_START_OFFSET
 from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
 from sharelag.workbench.investigate import gather
-from tests.unit.told_input import NOW, ToldInput, Write
+from tests.support.written_input import NOW, Write, WrittenInput
 
 RUN = Run(
     "20261121T000000000Z-0",
@@ -188,7 +188,7 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
 
 def test_a_warning_beside_what_is_not_known() -> None:
     """Nothing was fetched from one topic partition; another has lost its leader."""
-    source = ToldInput(
+    source = WrittenInput(
         [Write(600, -1, count=-1), Write(600, 6600, partition=1)],
         partitions_of_topic=2,
         unreachable=frozenset({1}),

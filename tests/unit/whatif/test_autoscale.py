@@ -46,8 +46,8 @@ from sharelag.workbench.charts.scaling import (
     scaling_cost_figure,
     scaling_cost_records,
 )
-from tests.unit.simulated_input import SimulatedInput
-from tests.unit.told_input import ToldInput, Write
+from tests.support.simulated_input import SimulatedInput
+from tests.support.written_input import Write, WrittenInput
 
 SECOND = 1_000_000
 #: 25 records a second, 40 ms each: one member is busy, and a burst of a minute asks for twenty.
@@ -487,7 +487,7 @@ def test_what_is_stuck_in_a_window_is_what_the_export_says(
     """One share partition of 7,200 records, written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
     told = scaling(
-        investigate.gather(ToldInput([Write(ago, 7100, batches, count=count)]), "local")
+        investigate.gather(WrittenInput([Write(ago, 7100, batches, count=count)]), "local")
     )["billing"]
     assert told["lag"] - told["lag_excluding_stuck"] == held
     window = Window(

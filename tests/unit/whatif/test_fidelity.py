@@ -9,11 +9,11 @@ import pytest
 
 from sharelag.whatif.scenario import Costs, Member, Poison, Scenario, Service, Topic
 from sharelag.whatif.simulate import simulate
-from tests.kafka.fidelity import recorded
-from tests.kafka.fidelity.compare import BOUNDS, Comparison, compared, table
-from tests.kafka.fidelity.experiments import Experiment, experiments
-from tests.kafka.fidelity.measure import Run, simulated
-from tests.kafka.fidelity.script import digest, script
+from tests.support.kafka.fidelity import recorded
+from tests.support.kafka.fidelity.compare import BOUNDS, Comparison, compared, table
+from tests.support.kafka.fidelity.experiments import Experiment, experiments
+from tests.support.kafka.fidelity.measure import Run, simulated
+from tests.support.kafka.fidelity.script import digest, script
 
 SEEDS = 10
 EXPERIMENTS = experiments()

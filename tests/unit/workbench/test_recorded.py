@@ -19,7 +19,7 @@ from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.workbench import engine
-from tests.kafka.describe import parse_describe
+from tests.support.kafka.describe import parse_describe
 
 GOLDEN = CAPTURE.parents[1] / "golden" / "state_records.jsonl"
 MOMENTS = sorted((CAPTURE / "expected" / "moments").glob("*.txt"))

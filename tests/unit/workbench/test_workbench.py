@@ -26,8 +26,8 @@ from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
 from sharelag.workbench.spans import span
-from tests.unit.told_input import ToldInput, Write
-from tests.widgets.samples import HOSTILE
+from tests.support.widgets.samples import HOSTILE
+from tests.support.written_input import Write, WrittenInput
 
 DEMO = folder_of("demo")
 SECRET = "correct-horse-battery"
@@ -214,7 +214,7 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
 
 
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
-    told = ToldInput([Write(5, 10), Write(3, 12)])
+    told = WrittenInput([Write(5, 10), Write(3, 12)])
     bench = Workbench(told, engine="local")
     for _ in range(2):
         bench.lag()
@@ -282,7 +282,7 @@ def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
 def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     writes = [Write(50, 10), Write(50, 10, partition=1)]
     bench = Workbench(
-        ToldInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local"
+        WrittenInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local"
     )
     ages = dict(
         zip(
@@ -371,7 +371,7 @@ def test_a_window_of_many_runs_stays_readable(demo: Workbench) -> None:
 
 def test_hostile_names_are_text_everywhere() -> None:
     bench = Workbench(
-        ToldInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]),
+        WrittenInput([Write(5, 10, group=HOSTILE), Write(3, 12, ((12, 14, 0, 1),), group=HOSTILE)]),
         engine="local",
     )
     assert bench.groups == (HOSTILE,)

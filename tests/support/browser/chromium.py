@@ -1,0 +1,61 @@
+"""Where is Chromium? ``python -m tests.support.browser.chromium`` installs Debian's when there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+#: Headless, and silent towards the network: a test fails on any request that leaves the machine.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--no-first-run",
+    "--force-color-profile=srgb",
+]
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+
+def find_chromium() -> str:
+    """Path of the browser: ``$CHROMIUM``, or the first of the usual names on the PATH."""
+    found = os.environ.get("CHROMIUM") or next(
+        (path for name in _NAMES if (path := shutil.which(name))), None
+    )
+    if not found:
+        raise FileNotFoundError(
+            "no Chromium on this machine: run `make test`, or set CHROMIUM to its path"
+        )
+    return found
+
+
+def main() -> int:
+    try:
+        find_chromium()
+    except FileNotFoundError:
+        if not shutil.which("apt-get") or os.geteuid() != 0:
+            print(
+                "the browser tests need Chromium, which only root can install here (Debian): install it "
+                "(apt install chromium), or set CHROMIUM to the path of one",
+                file=sys.stderr,
+            )
+            return 1
+        print("installing chromium ...", flush=True)
+        for command in (
+            ["apt-get", "update", "-qq"],
+            ["apt-get", "install", "-y", "-qq", "chromium"],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}", file=sys.stderr)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""A plain page to show views in: fast, and this process is its kernel, which tests can mute."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from comm.base_comm import BaseComm
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
+
+from tests.support.kafka.jars import build_once, cache_dir
+
+ROOT = Path(__file__).parents[3]
+AXE_VERSION = "4.11.1"
+_OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about:")
+BIN = Path(sys.executable).parent
+
+
+class Watched:
+    """A page that notes every request that leaves the machine, and every complaint."""
+
+    def __init__(self, browser: Browser, **settings: Any) -> None:
+        self.context: BrowserContext = browser.new_context(
+            viewport={"width": 1000, "height": 900}, **settings
+        )
+        self.outside: list[str] = []
+        self.complaints: list[str] = []
+        self.context.route("**/*", self._guard)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", self._note_error)
+        self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def forget_of_the_lab(self) -> None:
+        """Forget complaints of JupyterLab's scripts about replaced outputs; ours run from blobs."""
+        theirs = ("/static/lab/", "/lab/extensions/@jupyter-widgets/")
+        self.complaints[:] = [
+            said
+            for said in self.complaints
+            if "blob:" in said or not any(place in said for place in theirs)
+        ]
+
+    def assert_quiet(self) -> None:
+        """No request left the machine, and nothing complained."""
+        if self.outside or self.complaints:
+            raise AssertionError(
+                f"requests that left the machine: {self.outside}; complaints: {self.complaints}"
+            )
+
+    def _note_error(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.complaints.append(said.text)
+
+    def _guard(self, route: Any) -> None:
+        if route.request.url.startswith(_OURS):
+            route.continue_()
+        else:
+            self.outside.append(route.request.url)
+            route.abort()
+
+
+class Desk(Watched):
+    """Views in a plain page, in order; what people do there reaches the views, and back."""
+
+    def __init__(
+        self, browser: Browser, folder: Path, *views: Any, paper: str = "", **settings: Any
+    ) -> None:
+        super().__init__(browser, **settings)
+        self.views = {view.model_id or f"view-{n}": view for n, view in enumerate(views)}
+        self._outbox: list[dict[str, Any]] = []
+        for name, view in self.views.items():
+            view.comm = _Wire(name, self._outbox)
+        self.page.expose_function("toPython", self._receive)
+        path = folder / "desk.html"
+        path.write_text(
+            _document([_sent(name, view) for name, view in self.views.items()], paper), "utf-8"
+        )
+        self.page.goto(path.as_uri())
+        self.page.evaluate("window.ready")
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
+        )
+        self.settle()
+
+    def root(self, number: int = 0) -> Locator:
+        """The frame of a view."""
+        return self.page.locator(".sl").nth(number)
+
+    def data(self, name: str, number: int = 0) -> Any:
+        """What a view says of itself (data-...), after the next paint; as JSON where it is some."""
+        self.settle()
+        said = self.root(number).get_attribute(f"data-{name}")
+        try:
+            return None if said is None else json.loads(said)
+        except json.JSONDecodeError:
+            return said
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, and let the views paint."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def silence(self) -> None:
+        """From now on the kernel is gone."""
+        self.page.evaluate("window.kernelGone = true")
+
+    def settle(self) -> None:
+        """Let Python's messages arrive, and the views paint."""
+        if self._outbox:
+            sent, self._outbox[:] = list(self._outbox), []
+            self.page.evaluate("answers => take(answers)", sent)
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def _receive(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        view = self.views[message["id"]]
+        if "custom" in message:
+            data: dict[str, Any] = {"method": "custom", "content": message["custom"]}
+            buffers: list[bytes] = []
+        else:
+            names = list(message["buffers"])
+            data = {
+                "method": "update",
+                "state": message["state"],
+                "buffer_paths": [[name] for name in names],
+            }
+            buffers = [base64.b64decode(message["buffers"][name]) for name in names]
+        view._handle_msg(
+            {"content": {"data": data}, "buffers": [memoryview(buffer) for buffer in buffers]}
+        )
+        sent, self._outbox[:] = list(self._outbox), []
+        return sent
+
+
+class _Wire(BaseComm):
+    """The kernel's end of a view: what Python sends lies in the outbox."""
+
+    def __init__(self, name: str, outbox: list[dict[str, Any]]) -> None:
+        self.name, self.outbox = name, outbox
+        super().__init__(target_name="jupyter.widget", comm_id=name)
+
+    def publish_msg(
+        self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any
+    ) -> None:
+        if msg_type != "comm_msg" or data["method"] == "echo_update":
+            return
+        binary = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
+        message: dict[str, Any] = {"id": self.name, "state": data.get("state", {})}
+        names = [path[0] for path in data.get("buffer_paths", [])] or [
+            str(n) for n in range(len(binary))
+        ]
+        message["buffers"] = dict(zip(names, binary, strict=True))
+        if data["method"] == "custom":
+            message["custom"] = data["content"]
+        self.outbox.append(message)
+
+
+def _sent(name: str, view: Any) -> dict[str, Any]:
+    state = view.get_state()
+    buffers = {
+        key: base64.b64encode(bytes(value)).decode()
+        for key, value in state.items()
+        if isinstance(value, bytes)
+    }
+    plain = {
+        key: value for key, value in state.items() if key not in buffers and not key.startswith("_")
+    }
+    plain.pop("layout", None)
+    return {
+        "id": name,
+        "state": plain,
+        "buffers": buffers,
+        "esm": str(view._esm),
+        "css": str(view._css),
+    }
+
+
+def _document(sent: list[dict[str, Any]], paper: str) -> str:
+    models = json.dumps(sent).replace("<", "\\u003c")
+    host = (ROOT / "widgets/tests/host.js").read_text("utf-8")
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Views</title>
+<style>body {{ margin: 12px; {paper} }}</style></head><body><main><h1 style="font-size:1rem">Views</h1>
+<h2 style="font-size:1rem">of share groups</h2></main>
+<script>window.sent = {models};</script><script type="module">{host}</script></body></html>"""
+
+
+def axe_violations(page: Page, within: str = "body") -> list[tuple[str, list[str]]]:
+    """What axe-core finds against WCAG 2.1 A and AA: rules, with the elements that break them."""
+    page.evaluate(axe_core())
+    found = page.evaluate(
+        "within => axe.run(within, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})",
+        within,
+    )
+    if len(found["passes"]) < 5:
+        raise AssertionError(f"axe looked at too little: {len(found['passes'])} rules passed")
+    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]]
+
+
+def axe_core() -> str:
+    """axe-core's script, fetched once by npm into the cache of the tests."""
+
+    def fetch(folder: Path) -> None:
+        if shutil.which("npm") is None:
+            raise SystemExit(
+                "npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer"
+            )
+        command = [
+            "npm",
+            "install",
+            "--prefix",
+            str(folder),
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+        ]
+        subprocess.run([*command, f"axe-core@{AXE_VERSION}"], check=True, capture_output=True)
+
+    folder = build_once(cache_dir() / f"axe-core-{AXE_VERSION}", fetch)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text("utf-8")
+
+
+if __name__ == "__main__":
+    axe_core()

@@ -1,0 +1,177 @@
+"""A real JupyterLab: a server with its own folders and port, and queries of its pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from playwright.sync_api import Page
+
+from tests.support.browser.desk import BIN, ROOT, Watched
+
+#: The kernel of the notebook in sight has nothing to do.
+IDLE = (
+    "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+)
+_THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+
+
+class Lab(NamedTuple):
+    """A running JupyterLab."""
+
+    url: str
+    token: str
+    folder: Path
+
+    def open(self, watched: Watched, notebook: str) -> Page:
+        """Open a notebook and wait for its kernel."""
+        page = watched.page
+        page.set_default_timeout(60_000)
+        page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}&reset")
+        page.wait_for_function("() => window.jupyterapp?.started")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        page.wait_for_function(
+            """async () => { const shown = window.jupyterapp.shell.currentWidget;
+            if (!shown?.sessionContext) return false;
+            await shown.sessionContext.ready; return shown.sessionContext.session?.kernel?.status === 'idle'; }"""
+        )
+        return page
+
+
+@contextmanager
+def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
+    """A JupyterLab over the notebooks in a folder; its settings go to a folder beside it.
+
+    Parameters
+    ----------
+    folder : Path
+    remote : str, optional
+        The Spark Connect server of its kernels; without it, each starts a Spark of its own.
+    """
+    apart = folder.parent / f"{folder.name}-jupyter"
+    _settings(apart / "settings")
+    env = {
+        "JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces"),
+    }
+    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"} | on_spark(remote)
+    port, token = free_port(), secrets.token_hex(16)
+    command = ["jupyter-lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
+    command += [
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+    ]
+    command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
+    command += ["--KernelManager.transport=ipc", "--LabApp.news_url=None"]
+    url = f"http://127.0.0.1:{port}"
+    with jupyter_server(command, env, folder, apart, f"{url}/api?token={token}"):
+        yield Lab(url, token, folder)
+
+
+def on_spark(remote: str) -> dict[str, str]:
+    """What tells kernels which Spark Connect server is theirs; nothing for one of their own."""
+    return {"SPARK_REMOTE": remote} if remote else {}
+
+
+def change_theme(page: Page, theme: str, shown: str, arg: Any) -> None:
+    """Change the theme of the lab, and wait until a condition tells that it is shown."""
+    page.evaluate(_THEME, theme)
+    page.wait_for_function(shown, arg=arg)
+    # The lab takes its splash away a moment later, and fails to when another change has shown it
+    # again by then.
+    page.wait_for_function("!document.querySelector('#jupyterlab-splash')")
+
+
+@contextmanager
+def jupyter_server(
+    command: Sequence[str], env: Mapping[str, str], folder: Path, apart: Path, ready: str
+) -> Iterator[None]:
+    """Start a Jupyter server in a folder; its own files go to ``apart``. Kernels end with it."""
+    env = (
+        os.environ
+        | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}
+        | dict(env)
+    )
+    env |= {"IPYTHONDIR": str(apart / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env |= {"JUPYTER_PREFER_ENV_PATH": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
+    env.pop(
+        "PYTEST_CURRENT_TEST", None
+    )  # kernels that see it do not show what other processes write to stderr
+    # The path of a kernel's socket may have 107 bytes, and folders of tests lie deep.
+    with tempfile.TemporaryDirectory(prefix="sl-", ignore_cleanup_errors=True) as runtime:
+        env["JUPYTER_RUNTIME_DIR"] = runtime
+        apart.mkdir(exist_ok=True)
+        log = apart / "server.log"
+        with log.open("wb") as out:
+            server = subprocess.Popen(
+                [str(BIN / command[0]), *command[1:]],
+                env=env,
+                cwd=folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            _wait_for(ready, server, log)
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+
+
+def _settings(folder: Path) -> None:
+    wanted = {
+        # Cells out of sight would not be in the page.
+        "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+        "@jupyterlab/apputils-extension/notification": {
+            "checkForUpdates": False,
+            "doNotDisturbMode": True,
+            "fetchNews": "false",
+        },
+    }
+    # What a view holds is saved with the notebook.
+    wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}
+    for name, setting in wanted.items():
+        path = folder / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(setting))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            raise RuntimeError(
+                f"The server ended with code {server.returncode}:\n{log.read_text()[-3000:]}"
+            )
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise TimeoutError(
+        f"The server did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}"
+    )

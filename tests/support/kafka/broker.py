@@ -1,0 +1,260 @@
+"""A one-node Kafka broker of our own, on free ports and in a folder of its own.
+
+>>> with KafkaBroker() as broker:  # doctest: +SKIP
+...     print(broker.share_groups_describe("billing"))
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
+from tests.support.kafka.describe import DescribedOffset, parse_describe
+from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jvm import RigError, java_command, run_java
+
+__all__ = ["USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
+
+_SHARE_GROUP_COMMAND = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+
+
+class KafkaBroker:
+    """A broker that lives as long as the ``with`` block, or from ``start`` to ``close``.
+
+    Parameters
+    ----------
+    properties
+        Server properties that win over the test settings.
+    secure
+        Adds a ``SASL_PLAINTEXT`` listener (PLAIN and SCRAM-SHA-256, users in ``USERS``) and an
+        authorizer that lets ``admin`` and everybody on the PLAINTEXT listener do everything, and
+        the others nothing without an ACL.
+    extra_listeners
+        Security protocol by listener name.
+    cluster_id
+        22 characters of URL-safe base64; random without it.
+    ready_within
+        Seconds until the broker has to answer.
+    heap
+        Maximal heap of the broker's JVM.
+    """
+
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        secure: bool = False,
+        extra_listeners: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
+        ready_within: float = 90,
+        heap: str = "512m",
+    ) -> None:
+        self._libs = kafka_jars()
+        self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
+        self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        self._ready_within = ready_within
+        self._heap = heap
+        self._secure = secure
+        self._process: subprocess.Popen[bytes] | None = None
+        protocols = dict(extra_listeners or {})
+        names = ["PLAINTEXT", "CONTROLLER", *([SECURE] if secure else []), *protocols]
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+        settings = server_properties(self._ports, protocols, self.log_dir, properties or {})
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Address of the PLAINTEXT listener."""
+        return self.address("PLAINTEXT")
+
+    @property
+    def secure_bootstrap_servers(self) -> str:
+        """Address of the SASL_PLAINTEXT listener of ``KafkaBroker(secure=True)``."""
+        return self.address(SECURE)
+
+    @property
+    def log_dir(self) -> Path:
+        """Folder of the log segments."""
+        return self._folder / "data"
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker printed."""
+        return self._folder / "broker.log"
+
+    @property
+    def _config(self) -> Path:
+        return self._folder / "server.properties"
+
+    def address(self, listener: str) -> str:
+        """Return ``host:port`` of a listener."""
+        return f"127.0.0.1:{self._ports[listener]}"
+
+    def client_config(self, user: str | None = None, password: str | None = None) -> dict[str, str]:
+        """Return settings of confluent-kafka: for PLAINTEXT, or for SASL with a user."""
+        if user is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return {
+            "bootstrap.servers": self.secure_bootstrap_servers,
+            "security.protocol": SECURE,
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": USERS[user] if password is None else password,
+        }
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers; the first time its storage is formatted.
+
+        Raises
+        ------
+        RigError
+            It ended, or does not answer in time; with the end of its log.
+        """
+        if self._process is not None:
+            raise RigError("the broker runs already")
+        if not self.log_dir.exists():
+            self._format()
+        command = java_command(
+            [self._libs / "*"], "kafka.Kafka", str(self._config), heap=self._heap
+        )
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                # so that Ctrl-C in the tests leaves the order of stopping to us
+                start_new_session=True,
+            )
+        atexit.register(self.kill)
+        try:
+            self._wait_until_ready(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Shut the broker down in good order; its data stay."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=60)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the broker at once, as a power failure would; its data stay."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        atexit.unregister(self.kill)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def restart(self) -> None:
+        """Stop and start with the same data and ports."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop the broker and remove its folder."""
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self._folder)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run_tool(
+        self, main_class: str, *args: str, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's programs, in a JVM of its own; the caller checks the exit code."""
+        return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
+
+    def share_groups(self, *args: str) -> str:
+        """Run ``kafka-share-groups.sh`` with the given arguments and return what it printed.
+
+        Raises
+        ------
+        RigError
+            It failed; with its words.
+        """
+        done = self.run_tool(
+            _SHARE_GROUP_COMMAND, "--bootstrap-server", self.bootstrap_servers, *args
+        )
+        if done.returncode != 0 or done.stdout.lstrip().startswith("Error"):
+            raise RigError(
+                f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}"
+            )
+        return done.stdout
+
+    def share_groups_describe(self, group: str | None = None) -> str:
+        """Return the text of ``--describe --offsets --verbose`` of one group, or of all groups."""
+        which = ["--all-groups"] if group is None else ["--group", group]
+        return self.share_groups("--describe", *which, "--offsets", "--verbose")
+
+    def _format(self) -> None:
+        # With an equals sign, since one id in 64 begins with a dash.
+        arguments = ["format", f"--cluster-id={self.cluster_id}", "--config", str(self._config)]
+        if self._secure:
+            for name, password in USERS.items():
+                arguments += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]
+        done = self.run_tool("kafka.tools.StorageTool", *arguments)
+        if done.returncode != 0:
+            shutil.rmtree(self.log_dir, ignore_errors=True)
+            raise RigError(f"formatting the broker's storage failed:\n{done.stdout}{done.stderr}")
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        # Ready is a broker that tells its own name; log_level 0 keeps refused connections out of
+        # the test output.
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        deadline = time.monotonic() + self._ready_within
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise RigError(
+                    f"the broker ended with code {process.returncode}:\n{self._log_tail()}"
+                )
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except KafkaException:
+                continue  # not listening yet; list_topics has waited its second
+        raise RigError(
+            f"the broker did not answer within {self._ready_within:g} s:\n{self._log_tail()}"
+        )
+
+    def _log_tail(self) -> str:
+        lines = self.log_file.read_text(errors="replace").splitlines()
+        return "\n".join([f"--- end of {self.log_file}", *lines[-40:]])

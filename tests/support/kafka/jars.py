@@ -1,0 +1,144 @@
+"""Kafka's own jars, fetched once from Maven Central into a cache.
+
+No build tool is needed: pyspark ships Ivy. ``python -m tests.support.kafka.jars`` fetches them ahead of the
+tests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.support.kafka.jvm import RigError, find_java
+
+KAFKA_VERSION = "4.3.1"
+#: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
+LOG4J_VERSION = "2.25.4"
+
+IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" root="https://repo1.maven.org/maven2/"/></resolvers>
+</ivysettings>
+"""
+_IVY_MODULE = f"""\
+<ivy-module version="2.0">
+  <info organisation="tests" module="kafka"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="{KAFKA_VERSION}" conf="default->default">
+      <!-- Kafka Connect brings a web server and fifty jars that no test needs. -->
+      <exclude org="org.apache.kafka" module="connect-runtime"/>
+    </dependency>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{LOG4J_VERSION}"
+                conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def cache_dir() -> Path:
+    """Return the cache folder: ``$SHARELAG_CACHE``, or ``~/.cache/sharelag``."""
+    return Path(os.environ.get("SHARELAG_CACHE") or Path.home() / ".cache" / "sharelag")
+
+
+def kafka_jars() -> Path:
+    """Return the folder that holds the Kafka jars, fetching them the first time.
+
+    Raises
+    ------
+    RigError
+        Java or Ivy is missing, or Maven Central cannot be reached.
+    """
+    return build_once(cache_dir() / f"kafka-{KAFKA_VERSION}", _fetch)
+
+
+def build_once(target: Path, build: Callable[[Path], None]) -> Path:
+    """Make the folder ``target`` by ``build(empty folder)``, unless it is there already.
+
+    The folder appears under its name only when complete, and processes that start together build it
+    once.
+    """
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.with_name(target.name + ".lock")):
+        if target.is_dir():  # another process was faster
+            return target
+        draft = Path(tempfile.mkdtemp(prefix=target.name + ".draft-", dir=target.parent))
+        try:
+            build(draft)
+            draft.rename(target)
+        except BaseException:
+            shutil.rmtree(draft)
+            raise
+    return target
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
+        scratch = Path(scratch_name)
+        (scratch / "settings.xml").write_text(IVY_SETTINGS)
+        (scratch / "ivy.xml").write_text(_IVY_MODULE)
+        command = [
+            str(find_java()),
+            "-Xmx256m",
+            f"-Divy.default.ivy.user.dir={scratch}",
+            "-jar",
+            str(ivy_jar()),
+        ]
+        command += [
+            "-settings",
+            str(scratch / "settings.xml"),
+            "-ivy",
+            str(scratch / "ivy.xml"),
+            "-warn",
+        ]
+        command += [
+            "-types",
+            "jar",
+            "bundle",
+            "-retrieve",
+            str(folder / "[artifact]-[revision].[ext]"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+        raise RigError(
+            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from "
+            "https://repo1.maven.org/maven2/. With a "
+            "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
+            f"{folder.parent} "
+            f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{tail}"
+        )
+
+
+def ivy_jar() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise RigError(
+            "pyspark is not installed, and its jar of Ivy fetches Kafka: pip install -e '.[dev]'"
+        )
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
+    if not found:
+        raise RigError(f"no jars/ivy-*.jar beside {spec.origin}; install pyspark 4 from PyPI")
+    return found[-1]
+
+
+if __name__ == "__main__":
+    print(kafka_jars())

@@ -1,0 +1,248 @@
+"""Kafka's own classes, asked from Python: one JSON object a line to a kept Java process, one back.
+
+What to ask and what comes back is at the top of each program in ``java/``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from tests.support.kafka import jars
+from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
+from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
+
+_SOURCES = Path(__file__).with_name("java")
+
+
+class Oracle:
+    """One Java program, running until it is closed. Not for use by several threads at once.
+
+    Parameters
+    ----------
+    program
+        Name of a program in ``java/``.
+    args
+        Its options.
+    before
+        Jars whose classes stand in for those of `KAFKA_VERSION`.
+    heap, flags
+        Of the JVM.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *args: str,
+        before: tuple[Path, ...] = (),
+        heap: str = "256m",
+        flags: Sequence[str] = FAST_JVM,
+    ) -> None:
+        self.program = program
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
+        self._process = subprocess.Popen(
+            java_command(
+                [oracle_classes(), *before, kafka_jars() / "*"],
+                program,
+                *args,
+                heap=heap,
+                flags=flags,
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask one question. What Kafka refuses comes back as ``{"error": ...}``.
+
+        Raises
+        ------
+        RigError
+            The process is gone; with what it said last.
+        """
+        return self.ask_many([question])[0]
+
+    def ask_many(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Ask questions without waiting for each answer, and return the answers in order.
+
+        Raises
+        ------
+        RigError
+            The process is gone; with what it said last.
+        """
+        lines = [json.dumps(question) + "\n" for question in questions]
+        # Both pipes are small: were all questions written before the first answer is read, both
+        # sides would block.
+        writer = threading.Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        answers = [self._read() for _ in lines]
+        writer.join()
+        return answers
+
+    def close(self) -> None:
+        """End the process; it leaves by itself when its input ends."""
+        if self._errors.closed:
+            return
+        try:
+            self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        finally:
+            self._errors.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, lines: list[str]) -> None:
+        stdin = _opened(self._process.stdin)
+        try:
+            for line in lines:
+                stdin.write(line)
+            stdin.flush()
+        except BrokenPipeError:
+            return  # the reading side meets the end of the output, and knows more to tell
+
+    def _read(self) -> dict[str, Any]:
+        line = _opened(self._process.stdout).readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace")[-4000:]
+            raise RigError(f"{self.program} ended with code {self._process.returncode}:\n{said}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def combiner() -> Oracle:
+    """How Kafka merges state batches."""
+    return Oracle("CombinerOracle")
+
+
+def replayer(keep_going: bool = False) -> Oracle:
+    """Ask which state a share coordinator has after given records; ``keep_going`` past errors."""
+    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []))
+
+
+def record_json() -> Oracle:
+    """How Kafka reads a record of either topic, and which partition a key belongs to."""
+    return Oracle("RecordJsonOracle")
+
+
+def coordinator() -> Oracle:
+    """Which records a share coordinator writes when asked."""
+    return Oracle("CoordinatorOracle")
+
+
+def timed_replay() -> Oracle:
+    """How long Kafka takes to deserialise and to replay the records of a folder; see its program."""
+    return Oracle("TimedReplay", heap="6g", flags=TIMED_JVM)
+
+
+def settings() -> Oracle:
+    """Which settings share groups have, which values they may have, and which are in force."""
+    return Oracle("SettingsOracle")
+
+
+def share_partition() -> Oracle:
+    """What the leader of a share partition does, holds in memory and writes."""
+    return Oracle("SharePartitionOracle")
+
+
+def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
+    """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
+    return Oracle(
+        "SimpleAssignorOracle",
+        before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),),
+    )
+
+
+def group_coordinator_jar(version: str) -> Path:
+    """Return the jar of another version's group coordinator, fetching it the first time."""
+    folder = build_once(
+        cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty)
+    )
+    return folder / f"kafka-group-coordinator-{version}.jar"
+
+
+def _fetch_jar(version: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
+        settings_file = Path(scratch_name) / "settings.xml"
+        settings_file.write_text(jars.IVY_SETTINGS)
+        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
+        command += [
+            "-jar",
+            str(jars.ivy_jar()),
+            "-settings",
+            str(settings_file),
+            "-warn",
+            "-types",
+            "jar",
+        ]
+        command += [
+            "-dependency",
+            "org.apache.kafka",
+            "kafka-group-coordinator",
+            version,
+            "-notransitive",
+        ]
+        command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not (folder / f"kafka-group-coordinator-{version}.jar").is_file():
+        raise RigError(
+            f"the group coordinator of Kafka {version} could not be fetched:\n"
+            f"{done.stdout}{done.stderr}"
+        )
+
+
+def oracle_classes() -> Path:
+    """Return the folder of the compiled programs, compiling them if they have changed."""
+    sources = sorted(_SOURCES.glob("*.java"))
+    stamp = hashlib.sha256(KAFKA_VERSION.encode())
+    for source in sources:
+        stamp.update(source.name.encode() + source.read_bytes())
+    return build_once(
+        cache_dir() / f"oracles-{stamp.hexdigest()[:16]}", lambda folder: _compile(sources, folder)
+    )
+
+
+def _compile(sources: list[Path], folder: Path) -> None:
+    command = [
+        str(find_java("javac")),
+        "-nowarn",
+        "-proc:none",
+        "-cp",
+        str(kafka_jars() / "*"),
+        "-d",
+        str(folder),
+    ]
+    done = subprocess.run(
+        [*command, *map(str, sources)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RigError(f"the oracles in {_SOURCES} do not compile:\n{done.stdout}{done.stderr}")
+
+
+def _opened(pipe: IO[str] | None) -> IO[str]:
+    if pipe is None:  # cannot be: both are opened as pipes
+        raise RigError("the oracle has no pipe")
+    return pipe

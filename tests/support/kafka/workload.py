@@ -1,0 +1,333 @@
+"""Small pieces of a workload: make topics, produce, and consume as a member of a share group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import (
+    AcknowledgeType,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.support.kafka.jvm import RigError
+
+#: What to do with a delivered record; ``None`` keeps it until its lock has ended.
+Decide = Callable[[Message], AcknowledgeType | None]
+
+
+class Delivery(NamedTuple):
+    """One delivery of a record to a share consumer, and what was decided about it."""
+
+    topic: str
+    partition: int
+    offset: int
+    delivery_count: int
+    decision: AcknowledgeType | None
+
+
+def create_topics(
+    bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
+) -> None:
+    """Create topics with the given numbers of partitions, and wait until they have leaders."""
+    admin = _admin(bootstrap)
+    topics = [
+        NewTopic(name, count, 1, config=dict(config or {})) for name, count in partitions.items()
+    ]
+    for done in admin.create_topics(topics).values():
+        done.result(timeout=30)
+    wait_until(
+        lambda: all(
+            {
+                part.leader
+                for part in admin.list_topics(name, timeout=10).topics[name].partitions.values()
+            }
+            == {1}
+            for name in partitions
+        ),
+        "the new topics have leaders",
+    )
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[int, bytes | None, bytes]],
+    batch: int = 10_000,
+) -> int:
+    """Produce ``(partition, key, value)`` records, wait for all, and return how many there were.
+
+    ``batch`` is the size of the log batches: the broker hands them to share consumers whole,
+    whatever the ``max.poll.records`` of these.
+    """
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "max.in.flight": 1,
+            "linger.ms": 50,
+            "batch.num.messages": batch,
+        }
+    )
+    failures: list[KafkaError] = []
+    count = 0
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    for partition, key, value in records:
+        producer.produce(topic, value, key, partition, on_delivery=delivered)
+        producer.poll(0)
+        count += 1
+    if producer.flush(60):
+        raise RigError(f"producing to {topic} did not finish within 60 s")
+    if failures:
+        raise KafkaException(failures[0])
+    return count
+
+
+def start_transaction(
+    bootstrap: str, name: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]]
+) -> Producer:
+    """Append ``(partition, key, value)`` records in a named transaction; the caller ends it.
+
+    It stays open as long as the producer is kept, for ten minutes at most.
+    """
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 600_000,
+            "linger.ms": 5,
+            # errors only: it notes that the transaction coordinator is still starting
+            "log_level": 3,
+        }
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for partition, key, value in records:
+        producer.produce(topic, value, key, partition)
+    if producer.flush(60):
+        raise RigError(f"producing to {topic} in the transaction {name} did not finish within 60 s")
+    return producer
+
+
+def numbered(
+    count: int, partitions: int, text: str = "record"
+) -> list[tuple[int, bytes | None, bytes]]:
+    """Make ``count`` records, dealt to the partitions in turn, with their number as key."""
+    return [(n % partitions, str(n).encode(), f"{text} {n}".encode()) for n in range(count)]
+
+
+def set_group_config(bootstrap: str, group: str, **settings: str) -> None:
+    """Set configs of a group, underscores for dots: ``share_auto_offset_reset="earliest"``."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    admin = _admin(bootstrap)  # kept: what it was asked dies with it
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(timeout=30)
+    # The controller has them; a group that starts before the broker has them takes the defaults.
+    wanted = {entry.name: entry.value for entry in entries}
+
+    def in_force() -> bool:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.GROUP, group)]).values()
+        found = described.result(timeout=30)
+        return all(name in found and found[name].value == wanted[name] for name in wanted)
+
+    wait_until(in_force, f"the settings of group {group} are in force")
+
+
+def end_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+    """Return the end offset (high watermark) of every partition of the topics."""
+    return _offsets(bootstrap, topics, OffsetSpec.latest())
+
+
+def topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
+    """Return the id of each topic, as Kafka prints it."""
+    admin = _admin(bootstrap)
+    asked = admin.describe_topics(TopicCollection(list(topics)))
+    # confluent-kafka writes ids in plain base64; Kafka's own alphabet has - and _ for + and /.
+    kafkas = str.maketrans("+/", "-_")
+    return {
+        name: str(found.result(timeout=30).topic_id).translate(kafkas)
+        for name, found in asked.items()
+    }
+
+
+def log_start_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+    """Return the log start offset of every partition of the topics."""
+    return _offsets(bootstrap, topics, OffsetSpec.earliest())
+
+
+def share_consumer(
+    bootstrap: str, group: str, topics: Sequence[str], **config: str | int
+) -> ShareConsumer:
+    """Make a share consumer with explicit acknowledgement, subscribed to the topics."""
+    settings: dict[str, str | int] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+        "log_level": 3,  # errors only: each consumer warns that this client is a preview
+    }
+    consumer = ShareConsumer(settings | config)
+    consumer.subscribe(list(topics))
+    return consumer
+
+
+def accept(_: Message) -> AcknowledgeType:
+    """Decide in the simplest way."""
+    return AcknowledgeType.ACCEPT
+
+
+def share_consume(
+    bootstrap: str,
+    group: str,
+    topics: Sequence[str],
+    decide: Decide,
+    *,
+    until: int | Callable[[list[Delivery]], bool],
+    timeout: float = 200,
+    wait_for_locks: Callable[[list[Delivery]], None] | None = None,
+    config: Mapping[str, str | int] | None = None,
+) -> list[Delivery]:
+    """Consume as a member of a share group, acknowledging each record as decided.
+
+    Parameters
+    ----------
+    decide
+        Called with each delivered record. ``None`` leaves the record alone until ``wait_for_locks``
+        returns, with the consumer alive: were it closed earlier, its records would be released at
+        once.
+    until
+        Number of deliveries to stop at, or a function of the deliveries so far. Looked at after
+        each poll, of which every record is decided: so there can be more.
+    timeout
+        Seconds until the end has to be reached.
+    wait_for_locks
+        Returns when the locks of the given deliveries have ended; needed when ``decide`` may return
+        ``None``.
+
+    Raises
+    ------
+    RigError
+        The end was not reached in time.
+    """
+    deliveries: list[Delivery] = []
+
+    def reached() -> bool:
+        return len(deliveries) >= until if isinstance(until, int) else until(deliveries)
+
+    deadline = time.monotonic() + timeout
+    while not reached():
+        consumer = share_consumer(bootstrap, group, topics, **(config or {}))
+        try:
+            while not reached():
+                if time.monotonic() > deadline:
+                    raise RigError(
+                        f"group {group}: not done after {timeout:g} s "
+                        f"and {len(deliveries)} deliveries"
+                    )
+                held = _poll_once(consumer, decide, deliveries)
+                if held:
+                    if wait_for_locks is None:
+                        raise ValueError(
+                            "decide() left records alone, "
+                            "but nothing says when their locks have ended"
+                        )
+                    wait_for_locks(held)
+                    # a consumer with undecided records cannot poll again: the next one goes on
+                    break
+        finally:
+            consumer.close()
+    return deliveries
+
+
+def wait_until(
+    condition: Callable[[], bool], what: str, timeout: float = 200, every: float = 0.1
+) -> None:
+    """Ask until the condition holds.
+
+    Raises
+    ------
+    RigError
+        It did not hold in time.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RigError(f"waited {timeout:g} s in vain until {what}")
+        time.sleep(every)
+
+
+def _poll_once(
+    consumer: ShareConsumer, decide: Decide, deliveries: list[Delivery]
+) -> list[Delivery]:
+    """Poll, decide and commit; return the deliveries that were left alone."""
+    held: list[Delivery] = []
+    for message in consumer.poll(0.5):
+        if message.error() is not None:
+            raise KafkaException(message.error())
+        decision = decide(message)
+        delivery = delivery_of(message, decision)
+        deliveries.append(delivery)
+        if decision is None:
+            held.append(delivery)
+        else:
+            consumer.acknowledge(message, decision)
+    for place, error in consumer.commit_sync(30.0).items():
+        if error is not None:
+            raise RigError(f"acknowledgements of {place} were refused: {error}")
+    return held
+
+
+def delivery_of(message: Message, decision: AcknowledgeType | None) -> Delivery:
+    """Note a delivered message together with what was decided about it."""
+    topic, partition, offset, count = (
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.delivery_count(),
+    )
+    if topic is None or partition is None or offset is None or count is None:
+        raise RigError(
+            f"a delivered record without its place: {topic} {partition} {offset}, delivery {count}"
+        )
+    return Delivery(topic, partition, offset, count, decision)
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    # Errors only: it notes its own end. Whoever asks has to keep it until the answer is there.
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
+def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    admin = _admin(bootstrap)
+    wanted = {
+        TopicPartition(name, partition): spec
+        for name in topics
+        for partition in admin.list_topics(name, timeout=10).topics[name].partitions
+    }
+    asked = admin.list_offsets(wanted)
+    return {
+        (at.topic, at.partition): found.result(timeout=30).offset for at, found in asked.items()
+    }

@@ -1,0 +1,91 @@
+"""Notebooks in a real JupyterLab, two at a time: opened, run from top to bottom, and saved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import nbformat
+from nbformat import NotebookNode
+from playwright.sync_api import Browser, Page
+
+from tests.support.browser.desk import Watched
+from tests.support.browser.jupyter import Lab
+
+_RUN = """() => { const begun = performance.now();
+    window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => {
+        window.ran = (performance.now() - begun) / 1000; }); }"""
+_SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
+_DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"
+SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
+_SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
+# On a busy machine, whose Spark has just started, it takes minutes.
+_PATIENCE = 240_000
+
+
+@dataclass
+class Ran:
+    """A notebook after its run, still open."""
+
+    name: str
+    watched: Watched
+    seconds: float
+    saved: NotebookNode
+    size: int
+
+    @property
+    def page(self) -> Page:
+        return self.watched.page
+
+
+@dataclass
+class Running:
+    """Runs a lab's notebooks in the order given: while one is checked, the next one runs."""
+
+    lab: Lab
+    browser: Browser
+    names: Sequence[str]
+    _open: dict[str, Watched] = field(default_factory=dict)
+
+    def finished(self, name: str) -> Ran:
+        """A notebook after its run."""
+        after = self.names[self.names.index(name) + 1 :]
+        for one in (name, *after[:1]):
+            if one not in self._open:
+                self._open[one] = self._start(one)
+        watched = self._open[name]
+        page = watched.page
+        page.set_default_timeout(_PATIENCE)
+        page.wait_for_function("window.ran !== undefined")
+        page.wait_for_function(f"{_SHOWN} && {_DRAWN}")
+        page.evaluate(SAVE)
+        path = self.lab.folder / f"{name}.ipynb"
+        return Ran(
+            name, watched, page.evaluate("window.ran"), nbformat.read(path, 4), path.stat().st_size
+        )
+
+    def close(self, name: str) -> None:
+        """End a notebook's kernel."""
+        watched = self._open.pop(name)
+        watched.page.evaluate(_SHUT)
+        watched.context.close()
+
+    def _start(self, name: str) -> Watched:
+        watched = Watched(self.browser)
+        page = self.lab.open(watched, f"{name}.ipynb")
+        page.evaluate(_RUN)
+        return watched
+
+
+def empty_views(page: Page) -> list[str]:
+    """List views that take no space although visible, and widget outputs that did not show."""
+    found: list[str] = page.eval_on_selector_all(
+        ".sl",
+        """views => views.filter(view => view.checkVisibility() && view.getBoundingClientRect().height < 20)
+        .map(view => view.className)""",
+    )
+    broken = page.locator(".jp-OutputArea").get_by_text(
+        re.compile("Error displaying widget|Loading widget")
+    )
+    return found + broken.all_inner_texts()

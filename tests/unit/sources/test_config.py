@@ -1,0 +1,590 @@
+"""Kafka's properties files mean the same to our client, and none of their secrets leaks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka import client
+from sharelag.sources.kafka.client import consumer
+from sharelag.sources.kafka.config import ClientConfig, client_config, from_spark_options
+from tests.support.java_names import ASSERTION, IGNORED_BY_A_READER, REFUSED, UNDERSTOOD
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+TOKEN_URL = "https://login.example.com/token"
+SECRET = "s3cr3t-Tr0ub4dor"
+
+
+@pytest.fixture(autouse=True)
+def _no_cluster_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A key and its self-signed certificate: paths and texts."""
+    folder = tmp_path_factory.mktemp("pem")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    _run(
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-passout",
+        f"pass:{SECRET}",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=tests",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    )
+    both, p12, jks = folder / "both.pem", folder / "store.p12", folder / "old.jks"
+    both.write_text(key.read_text() + certificate.read_text())
+    _run(
+        "openssl",
+        "pkcs12",
+        "-export",
+        "-in",
+        str(both),
+        "-passin",
+        f"pass:{SECRET}",
+        "-passout",
+        f"pass:{SECRET}",
+        "-out",
+        str(p12),
+    )
+    _run(
+        "keytool",
+        "-importkeystore",
+        "-srckeystore",
+        str(p12),
+        "-srcstoretype",
+        "PKCS12",
+        "-srcstorepass",
+        SECRET,
+        "-destkeystore",
+        str(jks),
+        "-deststoretype",
+        "JKS",
+        "-deststorepass",
+        SECRET,
+        "-noprompt",
+    )
+    return {
+        "key": key.read_text(),
+        "certificate": certificate.read_text(),
+        "key.path": str(key),
+        "certificate.path": str(certificate),
+        "both.path": str(both),
+        "p12.path": str(p12),
+        "jks.path": str(jks),
+    }
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _settings(properties: dict[str, str]) -> dict[str, Any]:
+    """Translate, and have the client itself say whether it takes the result."""
+    config = client_config("localhost:1", None, properties)
+    consumer(config).close()
+    return config.librdkafka()
+
+
+def _refusal(properties: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as refused:
+        client_config("localhost:1", None, properties)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+# ---- SASL ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jaas", "user", "password"),
+    [
+        (f'{PLAIN} required username="alice" password="pw";', "alice", "pw"),
+        (f'{PLAIN} required\n  username="alice"\n  password="pw" ;', "alice", "pw"),
+        (f"{PLAIN} required username='alice' password='pw';", "alice", "pw"),
+        (f'{PLAIN} required username=alice password="pw";', "alice", "pw"),
+        (f'{PLAIN} required password = "pw" username = "alice" ;', "alice", "pw"),
+        (f'{PLAIN} REQUIRED username="alice" password="pw" serviceName="kafka";', "alice", "pw"),
+        (rf'{PLAIN} required username="al\"ice" password="a\\b;c=d";', 'al"ice', r"a\b;c=d"),
+        (
+            f"""{PLAIN} required username="alice" password="it's 'quoted'";""",
+            "alice",
+            "it's 'quoted'",
+        ),
+        (f'{PLAIN} required username="Zoë" password="pässwörd ☃";', "Zoë", "pässwörd ☃"),
+        (f'{PLAIN} required /* who */ username="alice" // and\n password="pw";', "alice", "pw"),
+        (f'{PLAIN} required username="alice" password=" edge ";', "alice", " edge "),
+        (rf'{PLAIN} required username="alice" password="\101\t";', "alice", "A\t"),
+    ],
+)
+def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": jaas,
+    }
+    found = _settings(properties)
+    assert (found["sasl.username"], found["sasl.password"], found["sasl.mechanism"]) == (
+        user,
+        password,
+        "PLAIN",
+    )
+    assert "sasl.jaas.config" not in found
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "scram-sha-512"])
+@pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
+def test_scram(mechanism: str, name: str) -> None:
+    jaas = f'{SCRAM} required username="alice" password="pw";'
+    found = _settings(
+        {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
+    )
+    assert found["sasl.mechanism"] == mechanism.upper()
+    assert found["security.protocol"] == "SASL_PLAINTEXT"
+    assert found["sasl.password"] == "pw"
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        {
+            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}" scope="kafka" extension_a="b";'
+        },
+        {
+            "sasl.jaas.config": f"{OAUTH} required;",
+            "sasl.oauthbearer.client.credentials.client.id": "me",
+            "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+            "sasl.oauthbearer.scope": "kafka",
+        },
+        {
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": SECRET,
+            "sasl.oauthbearer.scope": "kafka",
+        },
+    ],
+)
+def test_oauthbearer(credentials: dict[str, str]) -> None:
+    found = _settings(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
+            "sasl.login.callback.handler.class": "org.apache.kafka.x.OAuthBearerLoginCallbackHandler",
+        }
+        | credentials
+    )
+    assert found["sasl.oauthbearer.method"] == "oidc"
+    assert found["sasl.oauthbearer.client.id"] == "me"
+    assert found["sasl.oauthbearer.client.secret"] == SECRET
+    assert found["sasl.oauthbearer.scope"] == "kafka"
+    if "extension_a" in str(credentials):
+        assert found["sasl.oauthbearer.extensions"] == "a=b"
+
+
+@pytest.mark.parametrize(
+    ("properties", "advice"),
+    [
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET}"'},
+            "must end with a ';'",
+        ),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="{SECRET};'},
+            "quotation mark is not closed",
+        ),
+        (
+            {"sasl.jaas.config": f'{PLAIN} username="a" password="{SECRET}";'},
+            "followed by 'required'",
+        ),
+        ({"sasl.jaas.config": f'{PLAIN} required username="a" {SECRET};'}, 'name="value" pairs'),
+        ({"sasl.jaas.config": f"{PLAIN} required; {SCRAM} required;"}, "exactly one login module"),
+        ({"sasl.jaas.config": SECRET}, "must end with a ';'"),
+        ({"sasl.jaas.config": f'{PLAIN} required username="a";'}, 'add password="..."'),
+        ({"sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, 'add username="..."'),
+        (
+            {"sasl.jaas.config": f'{SCRAM} required username="a" password="{SECRET}";'},
+            "make them match",
+        ),
+        (
+            {"sasl.jaas.config": f'com.example.Own required password="{SECRET}";'},
+            "login module Own",
+        ),
+        ({"sasl.mechanism": "GSSAPI", "sasl.jaas.config": ""}, "Kerberos"),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} required;"},
+            "token.endpoint.url",
+        ),
+        ({"sasl.mechanism": ""}, "sasl.mechanism is not set"),
+        ({"sasl.login.callback.handler.class": "com.example.Own"}, "only Java can load"),
+        ({"sasl.client.callback.handler.class": "com.example.Own"}, "cannot be used here"),
+    ],
+)
+def test_sasl_that_cannot_work_says_why_and_shows_no_password(
+    properties: dict[str, str], advice: str
+) -> None:
+    message = _refusal({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"} | properties)
+    assert advice in message
+    assert SECRET not in message
+
+
+# ---- TLS -----------------------------------------------------------------------------------------
+
+
+def test_pem_texts(pem: dict[str, str]) -> None:
+    found = _settings(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": pem["certificate"],
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": pem["key"],
+            "ssl.keystore.certificate.chain": pem["certificate"],
+            "ssl.key.password": SECRET,
+        }
+    )
+    assert found["ssl.ca.pem"].strip() == pem["certificate"].strip()
+    assert found["ssl.key.pem"].strip() == pem["key"].strip()
+    assert found["ssl.certificate.pem"].strip() == pem["certificate"].strip()
+    assert found["ssl.key.password"] == SECRET
+
+
+@pytest.mark.parametrize("kind", [{}, {"ssl.truststore.type": "PEM", "ssl.keystore.type": "pem"}])
+def test_pem_files(pem: dict[str, str], kind: dict[str, str]) -> None:
+    found = _settings(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": pem["certificate.path"],
+            "ssl.keystore.location": pem["both.path"],
+            "ssl.key.password": SECRET,
+        }
+        | kind
+    )
+    assert found["ssl.ca.location"] == pem["certificate.path"]
+    assert found["ssl.key.location"] == found["ssl.certificate.location"] == pem["both.path"]
+    assert not {name for name in found if "store" in name}
+
+
+@pytest.mark.parametrize("name", ["store.p12", "client.keystore.jks", "client.keystore"])
+def test_a_pkcs12_keystore_is_known_by_what_is_in_it(
+    pem: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    # keytool writes PKCS12 since Java 9, and people go on to call it .jks.
+    store = tmp_path / name
+    store.write_bytes(Path(pem["p12.path"]).read_bytes())
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": SECRET,
+    }
+    found = _settings(properties)
+    assert (found["ssl.keystore.location"], found["ssl.keystore.password"]) == (str(store), SECRET)
+
+
+@pytest.mark.parametrize("which", ["truststore", "keystore"])
+@pytest.mark.parametrize(("store", "kind"), [("jks.path", "JKS"), ("p12.path", "PKCS12")])
+def test_the_advised_conversion_works(
+    pem: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    which: str,
+    store: str,
+    kind: str,
+) -> None:
+    if (which, kind) == ("keystore", "PKCS12"):
+        return  # taken as it is, see above
+    properties = {
+        "security.protocol": "SSL",
+        f"ssl.{which}.location": pem[store],
+        f"ssl.{which}.password": SECRET,
+    }
+    message = _refusal(properties)
+    assert f"{kind} store" in message
+    assert SECRET not in message
+    command, settings = message.split("`")[1], message.rsplit("then set ", 1)[1].split(" and ")
+    password = {
+        "keytool -list": f"-storepass {SECRET}",
+        "openssl pkcs1": f"-passin pass:{SECRET}",
+    }.get(command[:13], f"-srcstorepass {SECRET} -deststorepass {SECRET}")
+    tool, rest = command.split(" > ")[0], command.partition(" > ")[2]
+    subprocess.run(
+        f"{tool} {password}" + (f" > {rest}" if rest else ""),
+        shell=True,
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    monkeypatch.chdir(tmp_path)
+    _settings(properties | dict(setting.split("=") for setting in settings))
+
+
+@pytest.mark.parametrize(("given", "meant"), [("", "none"), ("HTTPS", "https"), ("none", "none")])
+def test_host_name_check(given: str, meant: str) -> None:
+    name = "ssl.endpoint.identification.algorithm"
+    assert _settings({"security.protocol": "SSL", name: given})[name] == meant
+
+
+# ---- the other settings --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [pytest.param(n, v, id=n) for n, v in (UNDERSTOOD | ASSERTION).items()]
+)
+def test_java_settings_that_matter_reach_the_client(name: str, value: str) -> None:
+    found = _settings({name: value})
+    assert value.strip() in found.values() or found.get(name) == value.lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [pytest.param(n, v, id=n) for n, v in IGNORED_BY_A_READER.items()]
+)
+def test_java_settings_that_change_nothing_here_are_left_out(name: str, value: str) -> None:
+    assert _settings({name: value}) == _settings({})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_java_settings_that_would_mean_something_else_are_refused(name: str) -> None:
+    assert name in _refusal({name: "com.example.Own"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("securty.protocol", "SSL"),
+        ("fetch.min.byte", "1"),
+        ("x", "y"),
+        ("security.protocol", "SSSL"),
+        ("check.crcs", "maybe"),
+        ("sasl.mechanism", "PLANE"),
+    ],
+)
+def test_a_setting_nobody_knows_is_named(name: str, value: str) -> None:
+    message = _refusal({name: value})
+    assert name in message
+    assert "--command-config" in message
+
+
+def test_no_setting_loads_code_into_this_process() -> None:
+    assert "plugin.library.paths" in _refusal({"plugin.library.paths": "/tmp/evil.so"})
+
+
+@pytest.mark.parametrize(
+    ("java", "ours"),
+    [
+        ({"request.timeout.ms": "600000"}, ("socket.timeout.ms", "300000")),
+        ({"request.timeout.ms": "30000"}, ("socket.timeout.ms", "30000")),
+        ({"retry.backoff.ms": "0"}, ("retry.backoff.ms", "1")),
+        ({"connections.max.idle.ms": "-1"}, ("connections.max.idle.ms", "0")),
+        ({"reconnect.backoff.ms": "50"}, ("reconnect.backoff.ms", "50")),
+        ({"fetch.max.bytes": "1024"}, ("fetch.max.bytes", "1000000")),
+        ({"max.partition.fetch.bytes": "1024"}, ("fetch.message.max.bytes", "1024")),
+        ({"send.buffer.bytes": "-1"}, ("socket.send.buffer.bytes", "0")),
+    ],
+)
+def test_values_that_java_allows_are_put_as_the_client_allows_them(
+    java: dict[str, str], ours: tuple[str, str]
+) -> None:
+    assert ours in _settings(java).items()
+
+
+# ---- where settings come from --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "single", "in_file", "environment", "wins"),
+    [
+        ("o:1", "p:1", "f:1", "e:1", "o:1"),
+        (None, "p:1", "f:1", "e:1", "p:1"),
+        (None, None, "f:1", "e:1", "f:1"),
+        (None, None, None, "e:1", "e:1"),
+    ],
+)
+def test_precedence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str | None,
+    single: str | None,
+    in_file: str | None,
+    environment: str,
+    wins: str,
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=file\n" + (f"bootstrap.servers={in_file}\n" if in_file else ""))
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", environment)
+    config = client_config(option, file, {"bootstrap.servers": single} if single else None)
+    assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
+    assert config.librdkafka()["client.id"] == "file"
+    assert (
+        client_config(option, file, {"client.id": "single"}).librdkafka()["client.id"] == "single"
+    )
+
+
+def test_no_cluster_named() -> None:
+    with pytest.raises(ConfigError, match="--bootstrap-server HOST:PORT"):
+        client_config()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost:9092",
+        "a:1,b:2",
+        "a:1, b:2",
+        "10.0.0.1:9092",
+        "[::1]:9092",
+        "SASL_SSL://broker.example.com:9093",
+    ],
+)
+def test_addresses(address: str) -> None:
+    assert client_config(address).bootstrap_servers == address
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost", "localhost:", ":9092", "a:1,,b:2", "a:b", "a b:1", "::1:9092", ","]
+)
+def test_malformed_addresses(address: str) -> None:
+    with pytest.raises(ConfigError, match="give HOST:PORT"):
+        client_config(address)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999999"])
+def test_ports_that_do_not_exist(port: str) -> None:
+    with pytest.raises(ConfigError, match="give HOST:PORT"):
+        client_config(f"localhost:{port}")
+
+
+def test_a_file_as_java_writes_it(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(
+        b"# a comment\n! another\nsecurity.protocol : SASL_PLAINTEXT\n"
+        b"sasl.mechanism=SCRAM-SHA-256   \n"
+        + f'sasl.jaas.config={SCRAM} required \\\n    username="alice" \\\n'.encode()
+        + b'    password="p\\u00e4ss\\\\\\"w\xf6rd";\n'
+    )
+    found = client_config("localhost:1", file).librdkafka()
+    assert (found["sasl.username"], found["sasl.password"]) == ("alice", 'päss"wörd')
+    assert found["sasl.mechanism"] == "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("content", [None, b"password=\\uZZZZ" + SECRET.encode()])
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "client.properties"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"client\.properties") as refused:
+        client_config("localhost:1", file)
+    assert SECRET not in str(refused.value)
+
+
+def test_spark_options() -> None:
+    options = {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
+    }
+    found = from_spark_options(options).librdkafka()
+    assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == (
+        "b:1",
+        "a",
+        "pw",
+    )
+
+
+def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_path: Path) -> None:
+    # The engine hands a configuration on as Spark options, which are read once more.
+    store = tmp_path / "client.keystore"
+    store.write_bytes(Path(pem["p12.path"]).read_bytes())
+    first = client_config(
+        "localhost:1",
+        None,
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret=" {SECRET} ";',
+            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
+            "ssl.truststore.location": pem["certificate.path"],
+            "ssl.keystore.location": str(store),
+            "ssl.keystore.password": SECRET,
+            "ssl.endpoint.identification.algorithm": "",
+            "request.timeout.ms": "600000",
+        },
+        timeout=12.5,
+    )
+    again = from_spark_options(first.spark_options())
+    assert again.librdkafka() == first.librdkafka()
+    assert again.timeout == 12.5
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secretive(pem: dict[str, str]) -> ClientConfig:
+    return client_config(
+        "localhost:1",
+        None,
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}";',
+            "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@login.example.com/token",
+            "sasl.password": SECRET,
+            "ssl.key.password": SECRET,
+            "ssl.keystore.password": SECRET,
+            "ssl.keystore.key": pem["key"],
+            "ssl.keystore.certificate.chain": pem["certificate"],
+        },
+    )
+
+
+def test_secrets_are_shown_nowhere(secretive: ClientConfig, pem: dict[str, str]) -> None:
+    shown = f"{secretive!r} {secretive} {secretive.public()} {[secretive]}"
+    assert SECRET not in shown
+    assert pem["key"].splitlines()[1] not in shown
+    assert secretive.librdkafka()["sasl.oauthbearer.client.secret"] == SECRET
+    assert secretive.public()["bootstrap.servers"] == "localhost:1"
+    assert secretive.public()["sasl.mechanism"] == "OAUTHBEARER"
+
+
+def test_secrets_stay_out_of_the_clients_own_refusals() -> None:
+    key = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
+    assert SECRET not in _refusal({"security.protocol": "SSL", "ssl.keystore.key": key})
+
+
+# ---- the reader ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("java", "name", "value"),
+    [
+        ({"max.partition.fetch.bytes": "1048577"}, "fetch.message.max.bytes", 1048577),
+        ({"fetch.max.wait.ms": "77"}, "fetch.wait.max.ms", 77),
+        ({"group.id": "mine", "enable.auto.commit": "true"}, "group.id", "sharelag"),
+        ({"auto.offset.reset": "latest"}, "auto.offset.reset", "error"),
+        ({"enable.auto.commit": "true"}, "enable.auto.commit", False),
+        ({"isolation.level": "read_committed"}, "isolation.level", "read_uncommitted"),
+    ],
+)
+def test_the_users_pace_wins_and_what_reading_rests_on_does_not(
+    monkeypatch: pytest.MonkeyPatch, java: dict[str, str], name: str, value: object
+) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(client, "Consumer", made.append)
+    consumer(client_config("localhost:1", None, java))
+    assert str(made[0][name]) == str(value)
