@@ -32,7 +32,7 @@ from sharelag.whatif.partition.values import (
     StateNotWrittenError,
     Write,
 )
-from sharelag.whatif.partition.view import InFlight, in_flight, state_of
+from sharelag.whatif.partition.view import InFlight, acquired_count, in_flight, state_of
 
 __all__ = [
     "AcknowledgeError",
@@ -304,6 +304,11 @@ class SharePartition:
     def in_flight(self) -> list[InFlight]:
         """The offsets in flight from the start offset on, equal neighbours together."""
         return in_flight(self._state)
+
+    @property
+    def acquired_count(self) -> int:
+        """Acquired offsets from the start offset on."""
+        return acquired_count(self._state)
 
     def state_of(self, offset: int) -> DeliveryState:
         """The state of any offset: archived before the start offset, available after the end.

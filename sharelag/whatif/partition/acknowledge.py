@@ -113,8 +113,9 @@ class Transition:
         except StateNotWrittenError:
             self.undo()
             raise
-        if any(run.delivery_state == AVAILABLE for run in self.written):
-            self.state.find_next_fetch_offset = True
+        for run in self.written:
+            if run.delivery_state == AVAILABLE:
+                self.state.redeliver_from(run.first_offset)
         move_start_offset(self.state)
 
 

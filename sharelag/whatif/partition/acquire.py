@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from operator import itemgetter
 
 from sharelag.whatif.partition.aborted import without_aborted
@@ -62,14 +63,17 @@ def in_flight_span(state: State) -> int:
 
 def _available_offset(state: State) -> int | None:
     gap = state.gap_window_start if state.gap_window_active else None
-    for batch in state.batches:
+    begin = max(state.floor(state.none_available_before), 0) if gap is None else 0
+    for batch in islice(state.batches, begin, None):
         if gap is not None:
             if batch.first > gap:
                 return gap
             gap = max(gap, batch.last + 1)
         for run in batch.runs:
             if run.state == AVAILABLE:
+                state.none_available_before = run.first
                 return run.first
+    state.none_available_before = state.end_offset
     return None
 
 
@@ -125,6 +129,8 @@ class _Fetch:
                 begin = batch.last + 1
                 if count >= room:
                     break
+            elif not batch.split and batch.runs[0].state != AVAILABLE:
+                continue
             throttle = throttled(state, batch, self.base, self.last)
             if throttle and count > 0:
                 room = 0  # what failed often waits for a fetch of its own
@@ -191,7 +197,7 @@ class _Fetch:
             taken = state.acquired(batch, first, first + room - 1, 1, self.member)
             batch.runs = [taken, Run(first + room, last, AVAILABLE, 0)]
             state.add(batch)
-            state.find_next_fetch_offset = True
+            state.redeliver_from(first + room)
             return [Acquired(first, first + room - 1, 1)]
         acquired = []
         begin = first

@@ -70,7 +70,7 @@ def _release(state: State, batch: InFlightBatch, runs: list[Run]) -> None:
     for piece in pieces:
         state.count_complete(piece)
         if piece.state != ARCHIVED:
-            state.find_next_fetch_offset = True
+            state.redeliver_from(piece.first)
     with suppress(StateNotWrittenError):  # the lock is over whether or not the coordinator knows
         state.write(WrittenRun(*piece[:4], batch.split) for piece in pieces)
     move_start_offset(state)

@@ -127,6 +127,7 @@ class State:
     now: int = 0
     delivery_complete_count: int = 0
     find_next_fetch_offset: bool = False
+    none_available_before: int = 0  # where the search for what is available begins
     gap_window_end: int | None = (
         None  # offsets up to here may have been fetched before the load, and forgotten ...
     )
@@ -162,6 +163,11 @@ class State:
     def holds_start_offset(self, batch: InFlightBatch) -> bool:
         """Whether the start offset lies inside a batch, but not at its begin."""
         return batch.first < self.start_offset <= batch.last
+
+    def redeliver_from(self, offset: int) -> None:
+        """Offsets from one on may be available again: the next fetch looks for them."""
+        self.find_next_fetch_offset = True
+        self.none_available_before = min(self.none_available_before, offset)
 
     @property
     def gap_window_active(self) -> bool:

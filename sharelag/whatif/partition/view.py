@@ -33,6 +33,17 @@ def in_flight(state: State) -> list[InFlight]:
     return found
 
 
+def acquired_count(state: State) -> int:
+    """See `SharePartition.acquired_count`."""
+    start = state.start_offset
+    return sum(
+        run.last - max(run.first, start) + 1
+        for batch in state.batches
+        for run in batch.runs
+        if run.state == ACQUIRED and run.last >= start
+    )
+
+
 def state_of(state: State, offset: int) -> DeliveryState:
     """See `SharePartition.state_of`."""
     if offset < state.start_offset:

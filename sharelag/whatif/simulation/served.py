@@ -43,11 +43,7 @@ class Served:
     @property
     def held(self) -> int:
         """Offsets that members have acquired."""
-        return sum(
-            one.last_offset - one.first_offset + 1
-            for one in self.share.in_flight()
-            if one.member is not None
-        )
+        return self.share.acquired_count
 
 
 @dataclass(slots=True, eq=False)
