@@ -64,8 +64,8 @@ pages: $(READY) ## the notebooks as pages without code, by Voila, on this machin
 docs: $(READY) ## the documentation as a site, build/site/index.html: works offline, fails on broken links
 	@$(BIN)/python -m tools.docs
 
-bench: test-parts ## ratios, measured side by side
-	@$(BIN)/python -m benchmarks
+bench: test-parts ## sharelag against its rivals and the machine, side by side; QUICK=1: in minutes
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 lock: $(READY) ## pin the versions again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-emit-index-url \

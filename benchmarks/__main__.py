@@ -1,39 +1,78 @@
-"""Ratios, measured side by side in one run: ``make bench`` or ``python -m benchmarks NAME``."""
+"""Every row against its rival: ``make bench``, or ``python -m benchmarks [--quick] [P6 P7 ...]``.
+
+Without names all rows run, and docs/benchmarks.md is written; with names those rows, or extras by
+name (`--list`), and the page goes to out/benchmarks.md. The results of rows are kept in
+out/benchmarks.json until they run again. The exit code is 1 if the answers of a row were wrong.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 
-from benchmarks import (
-    archive_memory,
-    assignors,
-    dashboards,
-    decode,
-    notebooks,
-    quick_look,
-    scrapes,
-    spark_scale,
-    widgets,
+from benchmarks import results, rows, yardsticks
+from benchmarks.harness import Bench, Row, run_row, told
+
+_ROOT = Path(__file__).parents[1]
+_OUT = _ROOT / "out"
+#: Measurements of another form: modules with a `run`.
+EXTRAS = (
+    *("dashboards", "notebooks", "widgets", "scrapes"),
+    *("archive_memory", "spark_scale", "assignors"),
 )
 
-_ALL = {
-    "decode": decode.run,
-    "quick_look": quick_look.run,
-    "archive_memory": archive_memory.run,
-    "scrapes": scrapes.run,
-    "widgets": widgets.run,
-    "notebooks": notebooks.run,
-    "dashboards": dashboards.run,
-    "spark_scale": spark_scale.run,
-    "assignors": assignors.run,
-}
+
+def every_row() -> list[Row]:
+    """Return the rows of all modules of `benchmarks.rows`, in the order of their numbers."""
+    modules = [import_module(f"benchmarks.rows.{one.name}") for one in iter_modules(rows.__path__)]
+    found = [row for module in modules for row in module.ROWS]
+    return sorted(found, key=lambda row: (int(row.id[1:]), row.case))
 
 
-def main(names: list[str]) -> None:
-    for name in names or _ALL:
-        print(f"== {name}: {sys.modules[f'benchmarks.{name}'].__doc__}")
-        _ALL[name]()
+def main(arguments: list[str]) -> int:
+    """Run what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help="ids of rows, or extras; default: all rows")
+    parser.add_argument("--quick", action="store_true", help="smaller inputs")
+    parser.add_argument("--list", action="store_true", help="what there is")
+    asked = parser.parse_args(arguments)
+    known = every_row()
+    if asked.list:
+        for row in known:
+            print(f"{row.name:<12} {row.work}, against {row.against}")
+        for name in EXTRAS:
+            print(f"{name:<12} {import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}")
+        return 0
+    unknown = set(asked.names) - {row.id for row in known} - set(EXTRAS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; --list shows what there is")
+    for name in (name for name in asked.names if name in EXTRAS):
+        module = import_module(f"benchmarks.{name}")
+        print(f"== {name}: {module.__doc__}")
+        module.run()
+    chosen = [row for row in known if row.id in asked.names or not asked.names]
+    return _measure(chosen, asked.quick, is_all=not asked.names) if chosen else 0
+
+
+def _measure(chosen: list[Row], quick: bool, is_all: bool) -> int:
+    bench = Bench(_OUT / "benchmarks", quick)
+    try:
+        sticks = yardsticks.measured(bench)
+        found = []
+        for row in chosen:
+            found.append(run_row(row, bench))
+            print("\n".join(told(found[-1])), flush=True)
+    finally:
+        bench.close()
+    kept = results.merged(_OUT / "benchmarks.json", map(results.entry, found), sticks)
+    page = _ROOT / "docs" / "benchmarks.md" if is_all and not quick else _OUT / "benchmarks.md"
+    page.write_text(results.page(kept))
+    print(f"written: {page.relative_to(_ROOT)}")
+    return int(any(one.error for one in found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""CPU time of this process, of its children, and of processes that live on beside it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+import psutil
+
+
+def cpu_seconds(pids: Iterable[int] = ()) -> float:
+    """Return the CPU time of this process, of children that have ended, and of living processes.
+
+    Parameters
+    ----------
+    pids : iterable of int
+        Processes that live on, such as a JVM: they count with all of their descendants. Other
+        living children, such as a broker that both sides ask, do not count.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
+    for process in family(pids):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])  # with those of its children that have ended
+    return total
+
+
+def family(pids: Iterable[int]) -> list[psutil.Process]:
+    """Return processes with all of their living descendants."""
+    found: dict[int, psutil.Process] = {}
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found |= {one.pid: one for one in (process, *process.children(recursive=True))}
+    return list(found.values())
+
+
+def load() -> tuple[float, float, float]:
+    """Return the load averages of one, five and fifteen minutes."""
+    return os.getloadavg()
+
+
+def command(arguments: Sequence[str], seconds: float = 600, **options: object) -> str:
+    """Run a command of which both the start and the work count; return what it printed."""
+    done = subprocess.run(  # type: ignore[call-overload]
+        list(arguments), capture_output=True, text=True, timeout=seconds, check=False, **options
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments[:4])} failed: {done.stderr[-2000:]}")
+    return str(done.stdout)
+
+
+def own_python(code: str, *arguments: str) -> list[str]:
+    """Return the command that runs code in a process of its own."""
+    return [sys.executable, "-c", code, *arguments]
+
+
+def peak_memory(pid: Callable[[], int | None], work: Callable[[], object]) -> tuple[object, int]:
+    """Run work, and return its answer and the most memory that a process family had meanwhile.
+
+    Samples every 20 ms: what lives shorter is missed.
+    """
+    most, done = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.02):
+            if (now := pid()) is not None:
+                most = max(most, resident(now))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        answer = work()
+    finally:
+        done.set()
+        watcher.join()
+    return answer, most
+
+
+def resident(pid: int) -> int:
+    """Return the bytes of memory that a process and its descendants hold now."""
+    total = 0
+    for process in family([pid]):
+        with suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
+    return total

@@ -1,0 +1,186 @@
+"""The results of runs as JSON, and as the page that shows them."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import SHORT, Spread, spread
+from benchmarks.harness import Result, Taken
+from benchmarks.yardsticks import Yardstick
+
+Entry = Mapping[str, Any]
+
+_HEAD = """# Benchmarks
+
+Written by the run itself; `make bench` measures everything again, `make bench QUICK=1` with smaller
+inputs in minutes, `python -m benchmarks P6 P7` some rows.
+
+Both sides of a row run in turn in one process after a round that does not count. A ratio is that of
+the medians, its range that of the rounds. In the same run the answers of both sides are compared: a
+row whose answers are wrong has no ratio. CPU time is that of all processes that do the work.
+**Only ratios say something about other machines.**
+"""
+
+
+def entry(result: Result) -> dict[str, Any]:
+    """Return a result as JSON holds it."""
+    row = result.row
+    return {
+        "id": row.id,
+        "case": row.case,
+        "work": row.work,
+        "against": row.against,
+        "at_least": row.at_least,
+        "aim": row.aim,
+        "within": row.within,
+        "by": list(row.by),
+        "at": result.at.isoformat(timespec="seconds"),
+        "quick": result.quick,
+        "load": [round(each, 2) for each in result.load],
+        "sides": [_side(taken) for taken in result.sides],
+        "ratios": {name: found._asdict() for name, found in result.ratios.items()},
+        "verdict": result.verdict,
+        "error": result.error,
+        "note": row.note,
+    }
+
+
+def _side(taken: Taken) -> dict[str, Any]:
+    return {
+        "name": taken.side.name,
+        "unit": taken.side.unit,
+        "units": taken.units,
+        "rounds": max(map(len, taken.costs.values()), default=0),
+        "per_unit": {name: spread(costs)._asdict() for name, costs in taken.costs.items()},
+    }
+
+
+def merged(path: Path, fresh: Iterable[Entry], yardsticks: Iterable[Yardstick]) -> dict[str, Any]:
+    """Write results into the file beside those of other rows there; return all of it."""
+    known = json.loads(path.read_text()) if path.exists() else {"rows": [], "yardsticks": {}}
+    rows = {(one["id"], one["case"]): one for one in [*known["rows"], *fresh]}
+    order = sorted(rows.values(), key=lambda one: (int(one["id"][1:]), one["case"]))
+    known = {
+        "machine": machine(),
+        "yardsticks": known["yardsticks"] | {one.name: one.entry() for one in yardsticks},
+        "rows": order,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1) + "\n")
+    return known
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    import numba
+    import numpy as np
+    import psutil
+    import pyarrow as pa
+
+    return {
+        "cpus": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+            "pyarrow": pa.__version__,
+        },
+    }
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """Return docs/benchmarks.md."""
+    rows = found["rows"]
+    loads = [one for row in rows for one in row["load"]]
+    about, versions = found["machine"], found["machine"]["versions"]
+    lines = [
+        _HEAD,
+        f"{about['cpus']} CPUs, {about['memory_gb']} GB, {about['system']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + f". Load average beside the rows: {min(loads, default=0):.1f} to "
+        f"{max(loads, default=0):.1f}.",
+    ]
+    if max(loads, default=0) > about["cpus"] + 1:
+        lines.append("The machine was shared with other work: see the ranges.")
+    lines += ["", "| # | work | against | CPU | wall | goal | verdict |", "|---|" + "---|" * 6]
+    lines += [_line(row) for row in rows]
+    lines += ["", *_shortfalls(rows), *_yardsticks(found["yardsticks"]), *_details(rows)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(row: Entry) -> str:
+    name = f"{row['id']} {row['case']}".strip() + (" (quick)" if row["quick"] else "")
+    goal = f"{'within' if row['within'] else 'at least'} {row['at_least']:g}x, aim {row['aim']:g}x"
+    goal += "" if len(row["by"]) > 1 else f" ({row['by'][0]})"
+    if row["error"]:
+        return f"| {name} | {row['work']} | {row['against']} | | | {goal} | **failed** |"
+    shown = {measure: _ratio(row, measure) for measure in ("cpu", "wall")}
+    if "peak" in row["by"]:
+        shown["cpu"] = f"memory: {_ratio(row, 'peak')}"
+    verdict = f"**{row['verdict']}**" if row["verdict"] == SHORT else row["verdict"]
+    return (
+        f"| {name} | {row['work']} | {row['against']} | {shown['cpu']} | {shown['wall']} | {goal} "
+        f"| {verdict} |"
+    )
+
+
+def _ratio(row: Entry, measure: str) -> str:
+    if measure not in row["ratios"]:
+        return ""
+    found = Spread(**row["ratios"][measure])
+    return f"{found.median:.3g}x [{found.low:.3g}..{found.high:.3g}]"
+
+
+def _shortfalls(rows: Iterable[Entry]) -> list[str]:
+    short = [row for row in rows if row["verdict"] == SHORT or row["error"]]
+    lines = ["## What falls short", ""] if short else []
+    for row in short:
+        why = f"failed: {row['error'].splitlines()[0]}" if row["error"] else row["note"]
+        name = f"{row['id']} {row['case']}".strip()
+        lines.append(f"* **{name}**: {why or 'not examined yet'}")
+    return [*lines, ""] if lines else []
+
+
+def _yardsticks(found: Mapping[str, Entry]) -> list[str]:
+    if not found:
+        return []
+    lines = ["## The machine's own yardsticks", "", "| what | median | range |", "|---|---|---|"]
+    for name, one in found.items():
+        rate = Spread(**one["rate"])
+        lines.append(
+            f"| {name} | {rate.median:,.3g} {one['unit']} | {rate.low:,.3g}..{rate.high:,.3g} |"
+        )
+    return [*lines, ""]
+
+
+def _details(rows: Iterable[Entry]) -> list[str]:
+    lines = [
+        "## Each side",
+        "",
+        "| # | side | wall a repetition, s | CPU a repetition, s | rate by wall | rounds | load |",
+        "|---|" + "---|" * 6,
+    ]
+    for row in rows:
+        for side in row["sides"]:
+            wall, cpu = (_seconds(side, measure) for measure in ("wall", "cpu"))
+            rate = 1 / side["per_unit"]["wall"]["median"] if "wall" in side["per_unit"] else 0
+            lines.append(
+                f"| {row['id']} {row['case']} | {side['name']} | {wall} | {cpu} "
+                f"| {rate:,.4g} {side['unit']}/s | {side['rounds']} "
+                f"| {row['load'][0]:.1f}-{row['load'][1]:.1f} |"
+            )
+    return lines
+
+
+def _seconds(side: Entry, measure: str) -> str:
+    if measure not in side["per_unit"]:
+        return ""
+    cost = Spread(**side["per_unit"][measure])
+    median, low, high = (side["units"] * each for each in cost)
+    return f"{median:.3f} [{low:.3f}..{high:.3f}]"

@@ -1,0 +1,1 @@
+"""The rows, a module an area; each has `ROWS`. See `benchmarks.harness`."""
