@@ -6,6 +6,7 @@ compiled kernels) is imported when the name is first used.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,32 +15,25 @@ from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
 from sharelag.version import __version__
 
 if TYPE_CHECKING:
-    from sharelag import replay, wire
-    from sharelag.metrics.evidence import Evidence
+    from sharelag import pipeline, replay, reports, whatif, wire
     from sharelag.metrics.explain import explain
-    from sharelag.pipeline import (
-        Decoded,
-        decode,
-        groups,
-        health,
-        history,
-        imbalance,
-        lag,
-        members,
-        observed,
-        offsets,
-        rollup,
-        stream,
-        windows,
-    )
-    from sharelag.workbench import Result, Workbench, charts, samples, told
+    from sharelag.monitoring import checks
+    from sharelag.pipeline import decode as decode
+    from sharelag.pipeline import groups as groups
+    from sharelag.pipeline import health as health
+    from sharelag.pipeline import history as history
+    from sharelag.pipeline import imbalance as imbalance
+    from sharelag.pipeline import lag as lag
+    from sharelag.pipeline import members as members
+    from sharelag.pipeline import offsets as offsets
+    from sharelag.pipeline import stream
+    from sharelag.pipeline import windows as windows
+    from sharelag.workbench import Result, Workbench, samples, summarize
     from sharelag.workbench import open_workbench as open
     from sharelag.workbench.investigate import gather
 
 __all__ = [
-    "Decoded",
     "DeliveryState",
-    "Evidence",
     "Result",
     "ShareLagError",
     "SharePartition",
@@ -47,67 +41,63 @@ __all__ = [
     "Window",
     "Workbench",
     "__version__",
-    "charts",
-    "decode",
+    "checks",
     "explain",
     "gather",
-    "groups",
-    "health",
-    "history",
-    "imbalance",
-    "lag",
-    "members",
-    "observed",
-    "offsets",
     "open",
+    "pipeline",
     "replay",
-    "rollup",
+    "reports",
     "samples",
     "stream",
-    "told",
-    "windows",
+    "summarize",
+    "whatif",
     "wire",
 ]
 
-#: Modules by their public names.
-_MODULES = {
-    "charts": "sharelag.workbench.charts",
-    "checks": "sharelag.monitoring.checks",
-    "pipeline": "sharelag.pipeline",
-    "replay": "sharelag.replay",
-    "reports": "sharelag.reports",
-    "stream": "sharelag.pipeline.stream",
-    "whatif": "sharelag.whatif",
-    "wire": "sharelag.wire",
-}
+#: Functions of `sharelag.pipeline` that are here as well.
+_OF_PIPELINE = (
+    *("decode", "groups", "health", "history", "imbalance", "lag", "members", "offsets"),
+    "windows",
+)
+#: Module, and the name in it; of a module itself no name.
 _HOMES = {
-    "sharelag.pipeline": (
-        "Decoded",
-        "decode",
-        "groups",
-        "health",
-        "history",
-        "imbalance",
-        "lag",
-        "members",
-        "observed",
-        "offsets",
-        "rollup",
-        "windows",
-    ),
-    "sharelag.workbench.investigate": ("gather",),
-    "sharelag.metrics.evidence": ("Evidence",),
-    "sharelag.metrics.explain": ("explain",),
-    "sharelag.workbench": ("Result", "Workbench", "samples", "told"),
+    "Result": ("sharelag.workbench", "Result"),
+    "Workbench": ("sharelag.workbench", "Workbench"),
+    "checks": ("sharelag.monitoring.checks", ""),
+    "explain": ("sharelag.metrics.explain", "explain"),
+    "gather": ("sharelag.workbench.investigate", "gather"),
+    "open": ("sharelag.workbench", "open_workbench"),  # within sharelag the builtin keeps its name
+    "pipeline": ("sharelag.pipeline", ""),
+    "replay": ("sharelag.replay", ""),
+    "reports": ("sharelag.reports", ""),
+    "samples": ("sharelag.workbench", "samples"),
+    "stream": ("sharelag.pipeline.stream", ""),
+    "summarize": ("sharelag.workbench", "summarize"),
+    "whatif": ("sharelag.whatif", ""),
+    "wire": ("sharelag.wire", ""),
+} | {name: ("sharelag.pipeline", name) for name in _OF_PIPELINE}
+#: Names that were here before, and where they are now.
+_MOVED = {
+    "Decoded": ("sharelag.pipeline", "Decoded"),
+    "Evidence": ("sharelag.metrics.evidence", "Evidence"),
+    "charts": ("sharelag.workbench.charts", ""),
+    "observed": ("sharelag.pipeline", "observed"),
+    "rollup": ("sharelag.pipeline", "rollup"),
+    "told": ("sharelag", "summarize"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    if name == "open":  # within sharelag the builtin keeps its name
-        return import_module("sharelag.workbench").open_workbench
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    raise AttributeError(f"module 'sharelag' has no attribute {name!r}")
+    if name in _MOVED:
+        home = ".".join(part for part in _MOVED[name] if part)
+        warnings.warn(f"sharelag.{name} is now {home}", DeprecationWarning, stacklevel=2)
+    module, attribute = (_HOMES | _MOVED).get(name, ("", ""))
+    if not module:
+        raise AttributeError(f"module 'sharelag' has no attribute {name!r}")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_OF_PIPELINE})

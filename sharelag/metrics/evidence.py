@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.tables import views
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.tables.words import moment
 
 ISOLATION = "share.isolation.level"
 
 
 @dataclass(frozen=True)
-class Evidence(Shown):
+class Evidence(Displayable):
     """Tables of `sharelag.schemas` of the same share partitions; unavailable ones are empty."""
 
     as_of: datetime

@@ -125,27 +125,27 @@ class Frames:
     @property
     def offsets(self) -> DataFrame:
         """Ends of the share partitions' topics (`OFFSETS`); one row is a topic partition."""
-        return self._told("offsets")
+        return self._of_input("offsets")
 
     @property
     def past_offsets(self) -> DataFrame:
         """The same at moments of the span (`OFFSETS`); one row is a topic partition and moment."""
-        return self._told("past_offsets")
+        return self._of_input("past_offsets")
 
     @property
     def logs(self) -> DataFrame:
         """Last stable offsets and retention in ms, bytes (`LOGS`); one row is a topic partition."""
-        return self._told("logs")
+        return self._of_input("logs")
 
     @property
     def times(self) -> DataFrame:
         """Times of the oldest unfinished records (`TIMES`); one row is an offset."""
-        return self._told("times")
+        return self._of_input("times")
 
     @property
     def settings(self) -> DataFrame:
         """Settings in force of groups, topics and brokers (`SETTINGS`); one row is a setting."""
-        return self._told("settings")
+        return self._of_input("settings")
 
     # ---- numbers ---------------------------------------------------------------------------------
 
@@ -163,7 +163,8 @@ class Frames:
     def progress(self) -> DataFrame:
         """Age (ms), rates per second, forecast (`PROGRESS`); one row is a share partition."""
         return self._keep(
-            "progress", lambda: answers.progress(self.lag, self.observed, self._reading.told)
+            "progress",
+            lambda: answers.progress(self.lag, self.observed, self._reading.input_evidence),
         )
 
     @property
@@ -279,7 +280,7 @@ class Frames:
         moment = reading.now if reading.as_of is not None else None
         return self._keep("membership", lambda: membership.membership(self.group_records, moment))
 
-    def _told(self, name: str) -> DataFrame:
+    def _of_input(self, name: str) -> DataFrame:
         table = self._reading.table
         return self._reading.once(
             ("frame", name), lambda: frame_of(self._reading.spark, table(name))

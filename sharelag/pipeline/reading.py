@@ -95,7 +95,7 @@ class SparkReading(Reading):
         return self.once("frames", made)
 
     @property
-    def told(self) -> Evidence:
+    def input_evidence(self) -> Evidence:
         """What the input tells, without what is computed from records."""
         names = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
         return self._evidence(*names)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class ToldCause:
+class CauseSummary:
     """One cause in words; nothing in them acts on a terminal."""
 
     rank: int
@@ -22,12 +22,12 @@ class ToldCause:
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupSummary:
     """One group in words: how it is, and why."""
 
     group: str
     state: str
-    causes: tuple[ToldCause, ...]
+    causes: tuple[CauseSummary, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Presentation:
         What else to know: sentences.
     order
         The column whose largest values are shown when not all rows are.
-    told
+    summaries
         Groups and causes in words, which are shown in place of the table.
     means
         What columns mean, where that is other than in `sharelag.tables.columns`.
@@ -68,6 +68,6 @@ class Presentation:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     order: str = ""
-    told: tuple[Told, ...] = ()
+    summaries: tuple[GroupSummary, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     charts: tuple[str, ...] = ()

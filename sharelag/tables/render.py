@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Excerpt:
     """The part of a result that is shown, in words."""
 
     headings: tuple[Cell, ...]
@@ -57,18 +57,20 @@ def as_html(result: Presentation, most: int = MOST) -> str:
     """A result as a fragment of HTML."""
     return _template("result.html.j2").render(
         result=result,
-        shown=shown(result, most, thousands=THIN_SPACE),
+        excerpt=excerpt(result, most, thousands=THIN_SPACE),
         help=_help(result),
         notes=[terminal(note) for note in result.notes],
-        told=result.told[:most],
-        more_groups=max(len(result.told) - most, 0),
+        summaries=result.summaries[:most],
+        more_groups=max(len(result.summaries) - most, 0),
     )
 
 
 def as_text(result: Presentation, most: int = MOST) -> str:
     """A result as plain text."""
     body = (
-        _told_text(result, most) if result.told else _table_text(shown(result, most, thousands=","))
+        _summaries_text(result, most)
+        if result.summaries
+        else _table_text(excerpt(result, most, thousands=","))
     )
     head = f"{result.title} ({result.when})"
     lines = [
@@ -81,7 +83,7 @@ def as_text(result: Presentation, most: int = MOST) -> str:
     return "\n".join(terminal(line) for line in lines)
 
 
-def shown(result: Presentation, most: int, thousands: str) -> Shown:
+def excerpt(result: Presentation, most: int, thousands: str) -> Excerpt:
     """The first rows of a result as cells, or where they are too many those with the most."""
     table, more = result.table, ""
     if len(table) > most:
@@ -102,7 +104,7 @@ def shown(result: Presentation, most: int, thousands: str) -> Shown:
     headings = tuple(
         Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
     )
-    return Shown(headings, rows, more)
+    return Excerpt(headings, rows, more)
 
 
 def failure(title: str, why: str) -> dict[str, str]:
@@ -172,7 +174,7 @@ def _help(result: Presentation) -> dict[str, str]:
     return {heading: means[name] for heading, name in result.columns.items() if name in means}
 
 
-def _table_text(rows: Shown) -> list[str]:
+def _table_text(rows: Excerpt) -> list[str]:
     lines = [rows.headings, *rows.rows]
     widths = [max(len(line[n].text) for line in lines) for n in range(len(rows.headings))]
     text = [
@@ -185,9 +187,9 @@ def _table_text(rows: Shown) -> list[str]:
     return [*(text if rows.rows else ["nothing to show"]), *([rows.more] if rows.more else [])]
 
 
-def _told_text(result: Presentation, most: int) -> list[str]:
+def _summaries_text(result: Presentation, most: int) -> list[str]:
     lines: list[str] = []
-    for group in result.told[:most]:
+    for group in result.summaries[:most]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.cause}  {cause.where}")
@@ -196,5 +198,5 @@ def _told_text(result: Presentation, most: int) -> list[str]:
                 for line in (cause.summary, cause.evidence, f"-> {cause.advice}")
                 if line
             ]
-    left = len(result.told) - most
+    left = len(result.summaries) - most
     return lines + ([f"and {left:,} more groups in .table"] if left > 0 else [])

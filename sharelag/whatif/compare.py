@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
@@ -54,7 +54,7 @@ Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Comparison(Shown):
+class Comparison(Displayable):
     """What came of it, as tables of `sharelag.whatif.comparison.tables`.
 
     Attributes

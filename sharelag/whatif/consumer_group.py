@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.intervals import (
@@ -105,7 +105,7 @@ _MEASURES = {
 
 
 @dataclass(frozen=True)
-class Moving(Shown):
+class Moving(Displayable):
     """What came of it.
 
     Attributes

@@ -11,8 +11,8 @@ from itertools import count as count_from
 from typing import Literal
 
 from sharelag.errors import InputError
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif import presented
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
@@ -117,7 +117,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Scenario(Shown):
+class Scenario(Displayable):
     """All that `sharelag.whatif.simulate` needs, but for the seed.
 
     Attributes

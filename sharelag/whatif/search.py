@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.intervals import Interval, fewest_equal, one_sided_interval
@@ -123,7 +123,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Found(Shown):
+class Found(Displayable):
     """The answer.
 
     Attributes

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
@@ -26,7 +26,7 @@ from sharelag.whatif.simulation.tally import Tally
 
 
 @dataclass(frozen=True)
-class SimulationResult(Shown):
+class SimulationResult(Displayable):
     """What happened, as tables of `sharelag.whatif.simulation.tables` and `summary`.
 
     Attributes

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from sharelag.workbench.bench import Workbench
     from sharelag.workbench.opening import open_workbench
     from sharelag.workbench.result import Result
-    from sharelag.workbench.trials import told
+    from sharelag.workbench.summary import summarize
 
-__all__ = ["Result", "Workbench", "open_workbench", "samples", "told"]
+__all__ = ["Result", "Workbench", "open_workbench", "samples", "summarize"]
 
 _HOME_OF = {
     "Result": "sharelag.workbench.result",
     "Workbench": "sharelag.workbench.bench",
     "open_workbench": "sharelag.workbench.opening",
     "samples": "sharelag.sources.recorded",
-    "told": "sharelag.workbench.trials",
+    "summarize": "sharelag.workbench.summary",
 }
 
 

@@ -21,7 +21,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.words import moment
 from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
-from sharelag.workbench.explained import told
+from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.result import Result
 from sharelag.workbench.show import verdict
 
@@ -202,7 +202,7 @@ def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> R
         title="Why is there lag?",
         table=causes,
         columns=views.CAUSES.columns,
-        told=tuple(told(evidence, causes)),
+        summaries=tuple(summarize_groups(evidence, causes)),
         charts={
             "causes": lambda theme: charts.cause_figure(
                 charts.cause_records(causes, evidence.as_of), theme, as_of=evidence.as_of

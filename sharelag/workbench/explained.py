@@ -18,16 +18,16 @@ from sharelag.model import iso
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
-from sharelag.tables.presentation import Told, ToldCause
+from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.reasons import REASONS
 from sharelag.tables.words import lag_sum, terminal
 
-#: What of each share partition is told.
+#: Columns of each share partition that the sentences need.
 _DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
-def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
+def summarize_groups(evidence: Evidence, causes: Arrow) -> Iterator[GroupSummary]:
     """Why the groups lag: for each group how it is, then its causes with what shows them.
 
     Parameters
@@ -38,7 +38,7 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
 
     Yields
     ------
-    Told
+    GroupSummary
         Names are escaped for a terminal, not for HTML.
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
@@ -56,7 +56,7 @@ def told(evidence: Evidence, causes: Arrow) -> Iterator[Told]:
         state = _state(group, progress[name], nobody)
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody)}"
-        yield Told(terminal(name), state, tuple(map(_told_cause, found[name])))
+        yield GroupSummary(terminal(name), state, tuple(map(_cause_summary, found[name])))
 
 
 def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
@@ -65,7 +65,7 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
     Parameters
     ----------
     evidence, causes
-        As for `told`.
+        As for `summarize_groups`.
 
     Yields
     ------
@@ -78,7 +78,7 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
         width=None if sys.stdout.isatty() else 120,
         highlight=False,
     )
-    for group in told(evidence, causes):
+    for group in summarize_groups(evidence, causes):
         console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes:
             _print(console, cause)
@@ -132,13 +132,13 @@ def _drain(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _told_cause(row: dict[str, Any]) -> ToldCause:
+def _cause_summary(row: dict[str, Any]) -> CauseSummary:
     evidence = {one["name"]: one["value"] for one in row["evidence"]}
     partitions = evidence.pop("partitions")
     where = f"{row['topic'] or row['topic_id']}:{partitions}"
     held = "" if row["held"] is None else f", holds {row['held']:,}"
     since = f", since {iso(row['since'])}" if row["since"] else ""
-    return ToldCause(
+    return CauseSummary(
         rank=row["rank"],
         cause=row["cause"],
         severity=row["severity"],
@@ -155,7 +155,7 @@ def _shown(name: str, value: str) -> str:
     return f"{name} {value}"
 
 
-def _print(console: Console, cause: ToldCause) -> None:
+def _print(console: Console, cause: CauseSummary) -> None:
     console.print(
         Text.assemble(
             f"  {cause.rank}. ",

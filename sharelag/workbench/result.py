@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.tables import render
-from sharelag.tables.presentation import Presentation, Told
+from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.words import moment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Result:
         What else to know: sentences.
     order
         The column whose largest values are shown when not all rows are.
-    told
+    summaries
         Groups and causes in words, which are shown in place of the table.
     charts
         What `figure` can draw, by name.
@@ -68,7 +68,7 @@ class Result:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     order: str = ""
-    told: tuple[Told, ...] = ()
+    summaries: tuple[GroupSummary, ...] = ()
     charts: Mapping[str, Draw] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
     frame: Callable[[], DataFrame] | None = None
@@ -138,7 +138,7 @@ class Result:
             unknown=self.unknown,
             notes=self.notes,
             order=self.order,
-            told=self.told,
+            summaries=self.summaries,
             means=self.means,
             charts=tuple(self.charts),
         )

@@ -54,7 +54,7 @@ def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> 
     theirs = engine.lag(CaptureInput(CAPTURE), "spark", by=by).table
     assert theirs.to_pylist() == ours.to_pylist()
     lag = spark.createDataFrame(engine.lag(CaptureInput(CAPTURE), "local").table)
-    on_spark = sharelag.rollup(lag, by).toArrow().to_pylist()
+    on_spark = sharelag.pipeline.rollup(lag, by).toArrow().to_pylist()
     key = lambda row: (row["group_id"], row["topic"] or "")  # noqa: E731
     assert sorted(on_spark, key=key) == sorted(ours.to_pylist(), key=key)
 
@@ -202,13 +202,13 @@ def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> Non
     with pytest.raises(InputError, match=r"records: .*group_id"):
         sharelag.windows(frame)
     with pytest.raises(InputError, match=r"lag: .*group_id"):
-        sharelag.rollup(frame, "group")
+        sharelag.pipeline.rollup(frame, "group")
 
 
 def test_a_sum_by_something_else_names_what_there_is(spark: SparkSession) -> None:
     lag = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
     with pytest.raises(InputError, match="cannot sum lag by 'member': choose one of group, topic"):
-        sharelag.rollup(lag, by="member")
+        sharelag.pipeline.rollup(lag, by="member")
 
 
 def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:

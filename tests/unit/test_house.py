@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -63,11 +64,30 @@ def test_every_public_name_is_there_and_sorted() -> None:
     import sharelag
 
     assert sharelag.__all__ == sorted(sharelag.__all__)
-    for name in sharelag.__all__:
+    assert len(sharelag.__all__) <= 20
+    for name in dir(sharelag):
         assert getattr(sharelag, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'lags'"):
         _ = sharelag.lags
     assert sharelag.__version__ == PROJECT["version"]
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("told", "sharelag.summarize"),
+        ("charts", "sharelag.workbench.charts"),
+        ("rollup", "sharelag.pipeline.rollup"),
+        ("Evidence", "sharelag.metrics.evidence.Evidence"),
+    ],
+)
+def test_a_name_that_moved_still_works_and_says_where_it_is(name: str, home: str) -> None:
+    import sharelag
+
+    with pytest.warns(DeprecationWarning, match=f"^sharelag.{name} is now {home}$"):
+        found = getattr(sharelag, name)
+    assert found is pkgutil.resolve_name(home)
+    assert name not in dir(sharelag)
 
 
 def test_the_conda_environment_has_the_same_dependencies() -> None:

@@ -37,10 +37,10 @@ from sharelag_widgets.dashboards.parts import ChartPart, TablePart
 from sharelag_widgets.dashboards.suspects import PINS, SUSPECTS, suspects
 from sharelag_widgets.dashboards.trials import (
     CancelledError,
+    difference_rows,
     numbers,
     shorter,
-    told,
-    tried,
+    simulate_options,
     watching,
 )
 from sharelag_widgets.edits import numbers_in
@@ -562,7 +562,7 @@ def test_what_cannot_be_tried_is_told(field: str, value: Any, what: str, uneven:
 
 def test_settings_are_tried_by_kafkas_names(uneven: Workbench) -> None:
     scenario = uneven.scenario()
-    made = tried(scenario, (), (), [15.0], [2, 8])
+    made = simulate_options(scenario, (), (), [15.0], [2, 8])
     assert list(made) == ["the group as it is", "lock 15 s 2 deliveries", "lock 15 s 8 deliveries"]
     last = made["lock 15 s 8 deliveries"].settings.limits
     assert (last.lock_duration_ms, last.delivery_count_limit) == (15_000, 8)
@@ -584,7 +584,7 @@ def test_a_comparison_is_told_side_by_side() -> None:
         for name, columns in (("now", values), ("more", others), ("same", values))
         for seed in range(3)
     ]
-    found = told(
+    found = difference_rows(
         compared(pa.Table.from_pylist(rows, pa.schema([RUNS.field(name) for name in names])))
     )
     said = [tuple(row.values()) for row in found.to_pylist()]

@@ -145,7 +145,7 @@ def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(demo:
     board._draw = lambda: None
     board.redraw()
     assert not [one for one in board.header.unknown if board.heat.header.title in one]
-    assert board.header.unknown == board.header.told
+    assert board.header.unknown == board.header.own_unknown
 
 
 # ---- groups and their share partitions -----------------------------------------------------------

@@ -7,7 +7,7 @@ import pyarrow as pa
 from sharelag.whatif import compared
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag_widgets import LagTable
-from sharelag_widgets.dashboards.trials import TOLD, told
+from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
 
 THIN = "\u202f"
 
@@ -31,7 +31,7 @@ def rows() -> pa.Table:
         for seed, (lag, drain, hours) in enumerate(runs)
     ]
     names = ["variant", "seed", "error", "lag_max", "drain_ms", "member_hours"]
-    return told(
+    return difference_rows(
         compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names])))
     )
 
@@ -54,7 +54,7 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
 
 
 def test_a_table_knows_which_of_its_words_are_amounts() -> None:
-    columns = [name for name in TOLD.names if name != "verdict"]
+    columns = [name for name in DIFFERENCES.names if name != "verdict"]
     table = LagTable.of(rows(), columns=columns, keys=["measure", "variant"], sort="")
     assert table.amounts == ["baseline", "tried", "difference", "interval"]
     assert LagTable.of(pa.table({"baseline": ["1m 30s"]}), keys=["baseline"]).amounts == []

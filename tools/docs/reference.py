@@ -29,7 +29,7 @@ MODULES = {
     "sharelag.wire": "records as bytes and as columns",
     "sharelag.replay": "records to states",
     "sharelag.whatif": "simulations",
-    "sharelag.workbench.charts": "charts as tidy tables and plotly figures (`sharelag.charts`)",
+    "sharelag.workbench.charts": "charts as tidy tables and plotly figures",
     "sharelag.reports": "reports",
     "sharelag_widgets": "widgets for notebooks",
     "sharelag_widgets.dashboards": "dashboards for notebooks",

@@ -35,9 +35,9 @@ from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
 from sharelag.sources.spark.queries import ended, started
 from sharelag.tables import render, views
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.tables.words import moment
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -50,7 +50,7 @@ Heed = Callable[[pa.Table, pa.Table], None]
 _MOST_PARTITIONS = 8
 
 
-class Live(Shown):
+class Live(Displayable):
     """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
 
     def __init__(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.shown import Shown
 from sharelag.whatif import presented
 from sharelag.whatif.consumer_groups.consumer import Consumer
 from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
@@ -30,7 +30,7 @@ ASSIGNOR = "consumer-group (uniform)"
 
 
 @dataclass(frozen=True)
-class ConsumerGroupResult(Shown):
+class ConsumerGroupResult(Displayable):
     """What happened, in the tables of `sharelag.whatif.simulate.SimulationResult`.
 
     In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far

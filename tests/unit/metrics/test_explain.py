@@ -24,7 +24,7 @@ from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import investigate
-from sharelag.workbench.explained import explained, told
+from sharelag.workbench.explained import explained, summarize_groups
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so that the length of a lock is no measure.
@@ -127,7 +127,7 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     """Everybody left a moment ago, which is too new to be a cause."""
     evidence = investigate.gather(CaptureInput(CAPTURE), "local")
     since = {row["group_id"]: iso(row["emptied"]) for row in evidence.groups.to_pylist()}
-    state = {group.group: group.state for group in told(evidence, NOTHING)}
+    state = {group.group: group.state for group in summarize_groups(evidence, NOTHING)}
     assert state["billing"].endswith(f", the group has no members since {since['billing']}")
     assert "drains" not in state["billing"]  # the rates seen were of members who are gone
     assert (
@@ -140,10 +140,13 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
         "emptied",
         pa.nulls(len(since), schemas.TIMESTAMP),
     )
-    state = {group.group: group.state for group in told(replace(evidence, groups=unseen), NOTHING)}
+    state = {
+        group.group: group.state
+        for group in summarize_groups(replace(evidence, groups=unseen), NOTHING)
+    }
     assert state["billing"].endswith(", the group has no members")
     bare = replace(evidence, groups=schemas.GROUPS.empty_table())
-    assert not [group.state for group in told(bare, NOTHING) if "nobody" in group.state]
+    assert not [group.state for group in summarize_groups(bare, NOTHING) if "nobody" in group.state]
 
 
 def test_only_what_is_chosen_is_explained() -> None:

@@ -309,7 +309,7 @@ def test_html_and_text_have_the_same_numbers(
     said = [cell for row in cells.rows for cell in row]
     for cell in said:
         assert " ".join(cell.replace("\u202f", ",").split()) in " ".join(text.split())
-    assert (len(cells.rows) > 1) == (len(result) > 0 and not result.told)
+    assert (len(cells.rows) > 1) == (len(result) > 0 and not result.summaries)
     assert moment(result.as_of) in html
     assert moment(result.as_of) in text
     assert not cells.tags & {"script", "img", "iframe", "link"}

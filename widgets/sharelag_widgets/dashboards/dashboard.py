@@ -143,7 +143,7 @@ class Dashboard(Deaf, W.VBox):
     def _unknown(self) -> list[str]:
         """What is not known in any of the parts; the header says it for all."""
         parts = [one for part in _parts(self.body) for one in part.unknown]
-        return list(dict.fromkeys([*self.header.told, *parts]))
+        return list(dict.fromkeys([*self.header.own_unknown, *parts]))
 
     def summary(self) -> str:
         """What is shown, as lines of text."""

@@ -45,7 +45,7 @@ class Header(anywidget.AnyWidget):
 
     def __init__(self, refresh: Callable[[], Any] | None = None, **traits: Any) -> None:
         super().__init__(**traits)
-        self.told = list(self.unknown)  # `unknown` is also what the parts below do not know
+        self.own_unknown = list(self.unknown)  # `unknown` is also what the parts below do not know
         self._refresh = refresh
         self.on_msg(self._answer)
 
@@ -60,8 +60,8 @@ class Header(anywidget.AnyWidget):
         """Say what is shown now."""
         with self.hold_sync():
             self.as_of = None if as_of is None else as_of.timestamp() * 1000
-            self.told = list(unknown)
-            self.units, self.unknown, self.notes = units, self.told, list(notes)
+            self.own_unknown = list(unknown)
+            self.units, self.unknown, self.notes = units, self.own_unknown, list(notes)
             if meanings is not None:
                 self.help = [[term, meaning] for term, meaning in meanings.items()]
 

@@ -24,7 +24,7 @@ _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
 #: Digits after the point beyond which a mean of equal numbers differs from them.
 _NOISE = 9
 #: A row a measure and variant, in words.
-TOLD = pa.schema(
+DIFFERENCES = pa.schema(
     [
         ("measure", pa.string()),
         ("variant", pa.string()),
@@ -78,7 +78,7 @@ def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[
     return found
 
 
-def tried(
+def simulate_options(
     scenario: Scenario,
     assignors: Iterable[str],
     members: Iterable[int],
@@ -111,8 +111,8 @@ def tried(
     return {BASELINE: scenario} | others
 
 
-def told(comparison: Comparison) -> pa.Table:
-    """A comparison as `TOLD`: measures of which nothing is known are left out."""
+def difference_rows(comparison: Comparison) -> pa.Table:
+    """A comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
     numbers = list(trials.compared_rows(comparison))
     bases = {row["measure"]: _mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
@@ -130,7 +130,7 @@ def told(comparison: Comparison) -> pa.Table:
         for row in numbers
         if _is_tried(row) and row["measure"] in known
     ]
-    return pa.Table.from_pylist(rows, schema=TOLD)
+    return pa.Table.from_pylist(rows, schema=DIFFERENCES)
 
 
 def differs(comparison: Comparison, measure: str) -> bool:
@@ -188,12 +188,12 @@ def watching(
 ) -> Callable[[int, int], None]:
     """Progress for `sharelag.whatif.compare`, which ends it when nobody waits any more."""
 
-    def told_progress(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if cancelled():
             raise CancelledError
         progress(done, total)
 
-    return told_progress
+    return report
 
 
 def seeds_words(seeds: list[int]) -> str:

@@ -25,13 +25,13 @@ from .trials import (
     OF_MEASURES,
     CancelledError,
     described,
+    difference_rows,
     differs,
     known_measures,
     numbers,
     seeds_words,
     shorter,
-    told,
-    tried,
+    simulate_options,
     watching,
 )
 
@@ -159,7 +159,7 @@ class WhatIfLab(GroupDashboard):
             try:
                 group = self._known_group()
                 scenario = shorter(self.bench.scenario(group), self.seconds.value)
-                chosen = tried(
+                chosen = simulate_options(
                     scenario,
                     self.assignors.value,
                     numbers(self.members.value, "members"),
@@ -271,7 +271,9 @@ class WhatIfLab(GroupDashboard):
             records = compared_records(self.comparison, self.measure.value)
             self.chart.draw(compared_figure(records, self.theme))
             self.chart.header.notes = [begins]
-        self.table.show(told(self.comparison), MEANS | OF_MEASURES, (*self._notes(), begins))
+        self.table.show(
+            difference_rows(self.comparison), MEANS | OF_MEASURES, (*self._notes(), begins)
+        )
 
     def _begins(self) -> str:
         """Where the comparison goes on from, which need not be what is shown elsewhere by now."""

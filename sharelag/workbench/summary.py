@@ -8,7 +8,7 @@ from typing import Any
 
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
-from sharelag.tables.shown import Shown
+from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
 from sharelag.workbench import charts
 from sharelag.workbench.result import SIMULATED, Result
@@ -17,7 +17,7 @@ from sharelag.workbench.result import SIMULATED, Result
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
 
-def told(found: Shown) -> Result:
+def summarize(found: Displayable) -> Result:
     """What simulations take and find, as a table that shows itself in a notebook.
 
     Parameters
@@ -36,7 +36,7 @@ def told(found: Shown) -> Result:
     InputError
         It is none of these.
     """
-    if not isinstance(found, Shown):
+    if not isinstance(found, Displayable):
         raise InputError(
             f"{type(found).__name__} cannot be shown as a result: give what compare, "
             "fewest_members, should_move or simulate of sharelag.whatif return"

@@ -138,7 +138,7 @@ def test_every_measure_has_words_with_one_unit(measure: str) -> None:
 
 
 def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
-    result = sharelag.told(AGES)
+    result = sharelag.summarize(AGES)
     rows = {(row["by"], row["variant"]): row for row in result.table.to_pylist()}
     assert set(result.columns.values()) == set(result.table.column_names)
     assert rows["age_p95_ms", "now"]["verdict"] == "baseline"
@@ -160,11 +160,11 @@ def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
 
 def test_amounts_stand_at_the_right_as_numbers_do() -> None:
     found = comparison(now={"lag_p95": [12_000, 12_001, 12_002]}, more={"lag_p95": [900, 901, 902]})
-    page = sharelag.told(found).to_html()
+    page = sharelag.summarize(found).to_html()
     right = set(re.findall(r'<td class="n"[^>]*><bdi>(.*?)</bdi>', page))
     assert {"12\u202f001", "901"} <= right
     assert not {"now", "more", "lag_p95"} & right
-    assert "12,001" in sharelag.told(found).to_text()
+    assert "12,001" in sharelag.summarize(found).to_text()
 
 
 def test_what_is_the_same_in_every_run_has_no_interval() -> None:
@@ -172,7 +172,7 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
         now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]},
         more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]},
     )
-    rows = sharelag.told(found).table.to_pylist()
+    rows = sharelag.summarize(found).table.to_pylist()
     assert [row["by"] for row in rows] == [
         "lag_max",
         "lag_max",
@@ -186,7 +186,7 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
         "-2",
         None,
     )
-    same = sharelag.told(
+    same = sharelag.summarize(
         comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})
     ).table.to_pylist()[1]
     assert (same["difference"], same["difference_low"], same["verdict"]) == (
@@ -212,7 +212,7 @@ def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     found = fewest.fewest_members(
         work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9)
     )
-    result = sharelag.told(found)
+    result = sharelag.summarize(found)
     assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, 95 % sure"
     rows = {row["members"]: row for row in result.table.to_pylist()}
     assert rows[found.members]["answer"] == "fewest"
@@ -223,7 +223,7 @@ def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_move_is_told_side_by_side_with_what_is_assumed() -> None:
     moving = should_move(replace(named("uneven"), duration_ms=4000), seeds=range(2))
-    result = sharelag.told(moving)
+    result = sharelag.summarize(moving)
     assert "a consumer retries a failing record in place" in result.notes[0]
     assert len(result.table) == len(moving.answers)
     lag = next(row for row in result.table.to_pylist() if row["by"] == "lag_end")
@@ -233,7 +233,7 @@ def test_a_move_is_told_side_by_side_with_what_is_assumed() -> None:
 
 def test_one_run_is_told_as_its_summary() -> None:
     run = simulate(replace(named("uneven"), duration_ms=2000), 7)
-    result = sharelag.told(run)
+    result = sharelag.summarize(run)
     assert result.title == "One run, with seed 7"
     values = {row["by"]: row["value"] for row in result.table.to_pylist()}
     (summary,) = run.summary.to_pylist()
@@ -256,7 +256,7 @@ def test_each_shows_itself_as_it_is_told() -> None:
         evidence,
     ):
         shown = one._repr_mimebundle_()
-        assert shown["text/plain"] == sharelag.told(one).to_text()
+        assert shown["text/plain"] == sharelag.summarize(one).to_text()
         assert shown["text/html"].count("<tr") > 3
         assert "<img" not in shown["text/html"]
     words = scenario._repr_mimebundle_()["text/plain"]
@@ -271,7 +271,7 @@ def test_each_shows_itself_as_it_is_told() -> None:
 
 def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
     settings = Settings(limits=Limits(delivery_count_limit=3), session_timeout_ms=9000)
-    rows = sharelag.told(replace(named("uneven"), settings=settings)).table.to_pylist()
+    rows = sharelag.summarize(replace(named("uneven"), settings=settings)).table.to_pylist()
     told = {row["by"]: row["value"] for row in rows}
     assert (
         told["settings that differ from Kafka's"]
@@ -285,4 +285,4 @@ def test_what_no_simulation_found_is_refused() -> None:
         InputError,
         match=r"Table cannot be shown as a result: give what compare, fewest_members",
     ):
-        sharelag.told(AGES.runs)  # type: ignore[arg-type]
+        sharelag.summarize(AGES.runs)  # type: ignore[arg-type]

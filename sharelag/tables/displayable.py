@@ -8,7 +8,7 @@ from typing import Any
 from sharelag.tables.presentation import Presentation
 
 
-class Shown(ABC):
+class Displayable(ABC):
     """Shows itself as a table with what is assumed and what is not known; as HTML and as text."""
 
     @abstractmethod
