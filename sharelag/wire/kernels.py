@@ -262,20 +262,3 @@ def gather(buf: Any, position: Any, length: Any, offsets: Any, data: Any) -> Non
             data[at + k] = buf[position[i] + k]
         at += max(length[i], 0)
     offsets[position.size] = at
-
-
-@numba.njit(cache=True, nogil=True)
-def base64_ids(buf: Any, position: Any, alphabet: Any, data: Any) -> None:
-    """Write each 16-byte id at ``position`` as 22 characters of URL-safe base64 without padding."""
-    for i in range(position.size):
-        p, q = position[i], i * 22
-        for _ in range(5):
-            word = (buf[p] << 16) | (buf[p + 1] << 8) | buf[p + 2]
-            data[q] = alphabet[(word >> 18) & 63]
-            data[q + 1] = alphabet[(word >> 12) & 63]
-            data[q + 2] = alphabet[(word >> 6) & 63]
-            data[q + 3] = alphabet[word & 63]
-            p += 3
-            q += 4
-        data[q] = alphabet[buf[p] >> 2]
-        data[q + 1] = alphabet[(buf[p] & 3) << 4]

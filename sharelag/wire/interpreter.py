@@ -1,0 +1,269 @@
+"""Decode records of any kind by interpreting the field tables: the reference for `columns`.
+
+A record that cannot be decoded becomes a reject with its position, its bytes and the reason; a
+record of another type (an offset commit, a consumer group's metadata) is counted as skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat
+from sharelag.wire import kernels, texts
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
+from sharelag.wire.program import Program, Slot, program_for
+
+_OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
+
+
+class Decoded(NamedTuple):
+    """The result of decoding a batch of raw records."""
+
+    records: pa.RecordBatch
+    rejects: pa.RecordBatch
+    skipped: int
+
+
+def interpret(batch: Arrow, topic: str) -> Decoded:
+    """Decode records; parameters, results and errors as for `sharelag.wire.decode_arrow`."""
+    rows = Rows(program_for(topic), batch, topic)
+    return Decoded(
+        _records(rows, rows.good, _OUTPUT[topic]),
+        rejects_of(rows),
+        len(rows.reason) - len(rows.good) - len(rows.bad),
+    )
+
+
+def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
+    """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix."""
+    return pc.ends_with(batch.column("topic").cast(pa.string()), topic).fill_null(False)
+
+
+class Rows:
+    """The kernel's output for one batch: slots, levels, and the result of each row."""
+
+    def __init__(self, program: Program, batch: Arrow, topic: str) -> None:
+        self.program = program
+        self.batch = batch
+        self.keys, key_at, key_null = binary(batch.column("key"))
+        self.values, value_at, value_null = binary(batch.column("value"))
+        self.value_null = value_null
+        wanted = np.asarray(flat(topic_mask(batch, topic)).to_numpy(zero_copy_only=False), bool)
+        count = batch.num_rows
+        size = int(value_at[-1] - value_at[0])
+        capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
+        self.base = np.concatenate(
+            [[0], np.cumsum([capacity[level] for level in program.slot_levels])]
+        ).astype(np.int64)
+        self.out = np.empty(self.base[-1], np.int64)
+        self.used = np.zeros(len(program.levels), np.int64)
+        self.tags = np.empty((6, size // 2 + 1), np.int64)
+        self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
+        self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        tag_count = kernels.decode_rows(
+            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
+            wanted, self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where,
+            self.part,
+        )  # fmt: skip
+        self.tags = self.tags[:, :tag_count]
+        self.good = np.flatnonzero(self.reason == kernels.OK)
+        self.tag_counts = np.bincount(self.tags[0], minlength=count)
+        self.bad = np.flatnonzero(self.reason > kernels.SKIPPED)
+
+    def slot(
+        self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False
+    ) -> NDArray[np.int64]:
+        """Return a field's numbers; ``second`` is the length of a text."""
+        start = self.base[slot.index + second]
+        return self.out[start : self.base[slot.index + second + 1]][rows]
+
+
+# ---- records -------------------------------------------------------------------------------------
+
+
+def _records(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
+    present = {
+        "key": np.ones(len(good), bool),
+        "value": ~rows.value_null[good],
+    }
+    columns: dict[str, pa.Array] = {
+        **position(rows.batch, good),
+        "record_type": pa.array(rows.kind[good], pa.int16()),
+        "tombstone": pa.array(rows.value_null[good]),
+        "unknown_tags": unknown_tags(rows, rows.tag_counts[good]),
+    }
+    for part in ("key", "value"):
+        for field, kinds in _union(rows.program, part):
+            mask = present[part] & np.isin(rows.kind[good], kinds)
+            kind = schema.field(field.column).type
+            columns[field.column] = _column(rows, field, field.column, kind, good, mask, part)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
+    """Return every field of the topic's records, with the record types that have it."""
+    found: dict[str, tuple[Field, list[int]]] = {}
+    for kind in program.kinds:
+        for field in getattr(kind, part):
+            found.setdefault(field.column, (field, []))[1].append(kind.type)
+    return list(found.values())
+
+
+def _column(
+    rows: Rows,
+    field: Field,
+    path: str,
+    kind: pa.DataType,
+    index: Any,
+    mask: NDArray[Any],
+    part: str,
+) -> pa.Array:
+    """Build one column; ``index`` selects rows of the field's level, ``mask`` has the non-nulls."""
+    slot = rows.program.slots[path]
+    values = rows.slot(slot, index)
+    if field.type.startswith("[]"):
+        counts = np.where(mask, values, 0)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        elements = _elements(rows, field, path, kind.value_type, int(offsets[-1]))
+        return pa.ListArray.from_arrays(
+            pa.array(offsets), elements, type=kind, mask=pa.array(~mask)
+        )
+    if field.type == "uuid":
+        return _topic_ids(rows.keys if part == "key" else rows.values, values, mask)
+    if field.type == "string":
+        return _strings(
+            rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask
+        )
+    if field.unknown is not None:
+        mask = mask & (values != field.unknown)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64(), mask=~mask).view(kind)
+    return pa.array(np.where(mask, values, 0), pa.int64(), mask=~mask).cast(kind)
+
+
+def _elements(rows: Rows, field: Field, path: str, kind: pa.DataType, count: int) -> pa.Array:
+    every, mask = slice(0, count), np.ones(count, bool)
+    if field.element:
+        return _column(rows, field.element, f"{path}.{field.column}", kind, every, mask, "value")
+    children = [
+        _column(
+            rows,
+            child,
+            f"{path}.{child.column}",
+            kind.field(child.column).type,
+            every,
+            mask,
+            "value",
+        )
+        for child in field.fields
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind))
+
+
+def _topic_ids(buffer: NDArray[Any], position: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
+    return texts.topic_ids(buffer[position[mask][:, None] + np.arange(16)], mask)
+
+
+def _strings(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
+    mask = mask & (length >= 0)
+    return texts.strings(
+        _gathered(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
+    )
+
+
+def _gathered(
+    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
+) -> pa.Array:
+    offsets = np.empty(len(position) + 1, np.int32)
+    data = np.empty(int(length.sum()), np.uint8)
+    kernels.gather(buffer, position.astype(np.int64), length.astype(np.int64), offsets, data)
+    return texts.from_buffers(pa.binary(), offsets, data, mask)
+
+
+def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:
+    """Return the unknown tags of records; ``counts`` says how many each of them has."""
+    row, level, element, tag, position, length = rows.tags
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    every = np.ones(len(row), bool)
+    paths = pa.DictionaryArray.from_arrays(
+        pa.array(level, pa.int32()), pa.array(rows.program.levels)
+    )
+    structs = pa.StructArray.from_arrays(
+        [
+            paths.cast(pa.string()),
+            pa.array(element, pa.int64(), mask=level == 0).cast(pa.int32()),
+            pa.array(tag, pa.int64()).cast(pa.int32()),
+            _gathered(rows.values, position, length, every),
+        ],
+        fields=list(schemas.UNKNOWN_TAG),
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=pa.list_(schemas.UNKNOWN_TAG))
+
+
+# ---- rejects -------------------------------------------------------------------------------------
+
+
+def rejects_of(rows: Rows) -> pa.RecordBatch:
+    """Return `sharelag.schemas.REJECTS`."""
+    bad = rows.bad
+    codes = np.stack([rows.reason[bad], rows.part[bad], rows.where[bad]], axis=1).astype(np.int32)
+    distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
+    texts = pa.array([_reason(rows.program, *map(int, code)) for code in distinct], pa.string())
+    columns = {
+        **position(rows.batch, bad),
+        "reason": texts.take(pa.array(inverse.reshape(-1), pa.int64())),
+        "key": flat(rows.batch.column("key")).cast(pa.binary()).take(pa.array(bad)),
+        "value": flat(rows.batch.column("value")).cast(pa.binary()).take(pa.array(bad)),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schemas.REJECTS)
+
+
+def _reason(program: Program, reason: int, part: int, where: int) -> str:
+    name = ("key", "value")[part]
+    field = program.names[where] if where >= 0 else ("its type", "its version")[part]
+    return kernels.REASONS[reason].format(part=f"the {name}", field=field)
+
+
+def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Array]:
+    """Return where some rows (default all) stand in their topic: `sharelag.schemas.POSITION`."""
+    names = ("topic", "partition", "offset", "timestamp")
+    found = [flat(batch.column(name)) for name in names]
+    if index is not None:
+        found = [column.take(pa.array(index)) for column in found]
+    return {
+        name: column if column.type == kind else column.cast(kind, safe=False)
+        for (name, kind), column in zip(schemas.POSITION, found, strict=True)
+    }
+
+
+# ---- Arrow's buffers as numpy --------------------------------------------------------------------
+
+
+def binary(
+    column: pa.Array | pa.ChunkedArray,
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
+    """Return bytes, offsets (one more than rows) and null rows, without a copy where possible."""
+    joined = flat(column).cast(pa.binary())
+    nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
+    _, offsets, data = joined.buffers()
+    ends = np.zeros(len(joined) + 1, np.int32)
+    if offsets is not None:
+        ends = np.frombuffer(offsets, np.int32)[joined.offset : joined.offset + len(joined) + 1]
+    octets = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+    return _read_only(octets), _read_only(ends), nulls
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only: numba would compile a kernel for each kind of Arrow buffer."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,98 @@
+"""Does the compiled pass decode every record as the interpreter does?"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from sharelag.wire import ShareKeys, decode_columns
+from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
+from sharelag.wire.interpreter import interpret
+from sharelag.wire.layout import record_numbers
+from tests.support import generators
+from tests.support.records import raw
+from tools import state_pass
+
+
+def equal(batch: pa.RecordBatch) -> tuple[int, int, int]:
+    """Assert that both decoders give the same; return how many records, rejects and skipped."""
+    columns, expected = decode_columns(batch), interpret(batch, STATE_TOPIC)
+    records = columns.records()
+    records.validate(full=True)
+    assert records.equals(expected.records)
+    assert columns.rejects.equals(expected.rejects)
+    assert columns.skipped == expected.skipped
+    counts = records.num_rows, columns.rejects.num_rows, columns.skipped
+    assert sum(counts) == batch.num_rows
+    return counts
+
+
+def some_records(random: Random, count: int, damaged: float = 0.0) -> list[generators.Record]:
+    """Return records of the state topic, few of other topics, some of them damaged."""
+    kinds = [random.choice(STATE_KINDS) if random.random() < 0.9 else None for _ in range(count)]
+    records = [generators.record(random, kind) for kind in kinds]
+    return [generators.damaged(random, r) if random.random() < damaged else r for r in records]
+
+
+def test_the_committed_pass_is_what_the_tool_makes() -> None:
+    assert state_pass.FILE.read_text() == state_pass.source(), "run `python tools/state_pass.py`"
+
+
+@pytest.mark.parametrize("damaged", [0.0, 0.4])
+def test_random_records_decode_as_interpreted(damaged: float) -> None:
+    random = Random(5)
+    for _ in range(12):
+        batch = raw(some_records(random, 300, damaged))
+        records, rejects, skipped = equal(batch)
+        assert records
+        assert skipped
+        assert bool(rejects) == bool(damaged)
+        equal(batch.slice(13, 200))
+        topics = [random.choice([STATE_TOPIC, GROUP_TOPIC, "eu.__share_group_state", None])] * 9
+        mixed = pa.array((topics + [STATE_TOPIC] * 300)[:300])
+        equal(batch.set_column(2, "topic", mixed))
+
+
+def test_records_cut_at_every_byte_decode_as_interpreted() -> None:
+    random = Random(6)
+    for kind in STATE_KINDS:
+        key, value = next(pair for _ in range(99) if (pair := generators.record(random, kind))[1])
+        cut = [(key[:n], value) for n in range(len(key))]
+        cut += [(key, value[:n]) for n in range(len(value))]
+        cut += [(key + b"x", value + b"x")]
+        assert equal(raw(cut)) == (1, len(cut) - 1, 0)
+
+
+def test_codes_are_the_same_in_all_batches_and_name_each_share_partition() -> None:
+    random, keys = Random(7), ShareKeys()
+    records = some_records(random, 3000)
+    first = decode_columns(raw(records), keys)
+    again = decode_columns(raw(records[::-1]), keys)
+    assert first.key.tolist() == again.key.tolist()[::-1]
+    assert len(keys) > 2048, "the table grew"
+    names = keys.table().take(pa.array(first.key))
+    expected = interpret(raw(records), STATE_TOPIC).records
+    assert names.equals(expected.select(names.schema.names))
+
+
+def test_keys_that_read_the_same_have_one_code() -> None:
+    keys = [b"\0\0\0\1" + name + bytes(20) for name in (b"\xff", b"\xfe", b"a", b"\xff")]
+    keys += [b"\0\1\0\3" + "\ufffd".encode() + bytes(20)]
+    batch = raw([(key, None) for key in keys])
+    equal(batch)
+    assert decode_columns(batch).key.tolist() == [0, 0, 2, 0, 0]
+
+
+def test_what_a_record_does_not_have_is_what_kafka_writes_for_it() -> None:
+    random = Random(8)
+    batch = raw(some_records(random, 400, 0.1))
+    columns = decode_columns(batch)
+    records = interpret(batch, STATE_TOPIC).records
+    for number in record_numbers():
+        column = records.column(number.column)
+        column = column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        assert columns.numbers[number.column].tolist() == (
+            column.fill_null(number.absent).to_pylist()
+        )
