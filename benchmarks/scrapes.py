@@ -51,7 +51,7 @@ def run() -> None:
             "--port",
             "0",
             "--every",
-            str(GATHERED),
+            f"{GATHERED}s",
         ]
         with subprocess.Popen(
             [*command, "--capture", str(folder)], stderr=subprocess.PIPE, text=True

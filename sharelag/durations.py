@@ -1,4 +1,7 @@
-"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`."""
+"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`.
+
+What is typed has a unit. A number in Python is seconds, and so is never read from a text.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
     Parameters
     ----------
     value : str, float or timedelta
-        Numbers with units, the longest unit first (``1h30m``); or a duration as it is.
+        Text with units, the longest first (``1h30m``); a number of seconds; or a duration as it is.
     bare : {"d", "h", "m", "s", "ms"}, optional
-        The unit of a number without one. By default such a number is refused.
+        The unit of a text without one. By default such a text is refused.
 
     Raises
     ------
@@ -38,6 +41,8 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
     """
     if isinstance(value, timedelta):
         return value
+    if not isinstance(value, str):
+        bare = bare or "s"
     text = str(value).strip()
     found = _PARTS.fullmatch(text)
     try:

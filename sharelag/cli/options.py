@@ -115,7 +115,7 @@ VERBOSE = click.option(
 
 
 class Duration(click.ParamType[timedelta]):
-    """A duration such as 30s or 5m; a number alone is in the unit ``bare``."""
+    """A duration such as 30s or 5m; ``bare`` is the unit of a number alone, which needs none."""
 
     name = "duration"
 
@@ -123,7 +123,7 @@ class Duration(click.ParamType[timedelta]):
         self,
         least: timedelta = timedelta(milliseconds=1),
         most: timedelta = timedelta(days=3650),
-        bare: str = "s",
+        bare: str | None = None,
     ) -> None:
         self.least, self.most, self.bare = least, most, bare
 
@@ -147,7 +147,7 @@ TIMEOUT = click.option(
     default="10s",
     show_default=True,
     metavar="DURATION",
-    help="How long to wait for brokers; a number alone is milliseconds.",
+    help="How long to wait for brokers; a number alone is milliseconds, as in Kafka's commands.",
 )
 
 
@@ -201,8 +201,11 @@ def names_cluster(options: Options) -> bool:
 
 
 def config_of(options: Options) -> ClientConfig:
-    """The settings of the Kafka client."""
+    """The settings of the Kafka client; no cluster is wrong usage."""
     from sharelag.sources.kafka.config import client_config
+
+    if not names_cluster(options):
+        raise click.UsageError("no cluster given: use --bootstrap-server HOST:PORT.")
 
     return client_config(
         options["bootstrap_server"],

@@ -15,6 +15,7 @@ from sharelag.cli.options import (
     VERBOSE,
     Duration,
     engine_option,
+    flag,
     properties_of,
     with_options,
 )
@@ -87,8 +88,16 @@ class _Names(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
-            args = ["make", *args]
+            return args[0], self.commands["make"], args
         return super().resolve_command(ctx, args)
+
+
+class _Make(click.Command):
+    """The command whose usage is what people type: ``sharelag report daily [OPTIONS]``."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        return pieces if ctx.info_name == self.name else pieces[:1]
 
 
 @click.group(cls=_Names, subcommand_metavar="NAME|COMMAND [ARGS]...")
@@ -101,7 +110,7 @@ def report() -> None:
     """
 
 
-@report.command("make", hidden=True)
+@report.command("make", hidden=True, cls=_Make)
 @click.argument("name")
 @with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
 def make(
@@ -124,9 +133,11 @@ def make(
     from sharelag.reports.execute import execute
     from sharelag.workbench.show import terminal
 
+    parameters = _parameters(file, pairs, options, engine)
+    _require_valid(name, parameters, options)
     made = run(
         name,
-        _parameters(file, pairs, options, engine),
+        parameters,
         out,
         properties=properties_of(options),
         wait=overlap == "wait",
@@ -224,6 +235,7 @@ def schedule_(
         )
     path = notebooks.notebook(name)
     parameters = notebooks.checked(path, _parameters(file, pairs, options, engine))
+    notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
     if inputs & set(notebooks.declared(path)) and not inputs & set(parameters):
@@ -234,6 +246,21 @@ def schedule_(
     click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
     if words := note(kind, name):
         click.echo(f"sharelag: {words}", err=True)
+
+
+def _require_valid(name: str, parameters: dict[str, Any], options: dict[str, Any]) -> None:
+    """Look at the parameters and the input before a kernel and Spark are started for nothing."""
+    from sharelag.errors import ShareLagError
+    from sharelag.reports import inputs, notebooks
+
+    try:
+        path = notebooks.notebook(name)
+        given = notebooks.checked(path, parameters)
+        notebooks.require_units(path, parameters)
+        if set(declared := notebooks.declared(path)) >= inputs.PLACES:
+            inputs.require_valid(declared | given, properties_of(options), flag)
+    except ShareLagError as error:
+        raise click.UsageError(f"{error}.") from None
 
 
 def _said(options: dict[str, Any]) -> list[str]:

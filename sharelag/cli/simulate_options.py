@@ -70,11 +70,16 @@ SCENARIO = [
         help="How often lag-aware assignors reassign.  [default: when members come or go]",
     ),
     click.option(
+        "--service",
+        type=Duration(timedelta()),
+        metavar="DURATION",
+        help="Mean processing time of a record.  [default: estimated from the group's rates]",
+    ),
+    click.option(
         "--service-ms",
         type=Duration(timedelta(), bare="ms"),
-        metavar="DURATION",
-        help="Mean processing time of a record; a number alone is milliseconds.  [default: "
-        "estimated from the group's rates]",
+        hidden=True,
+        deprecated="use --service, such as --service 20ms",
     ),
     click.option(
         "--over",
@@ -141,7 +146,7 @@ TRIALS = [
     click.option(
         "--fewest-members",
         metavar="GOAL",
-        help="Find the fewest members that meet a goal, such as 'age_p95_ms<30s'.",
+        help="Find the fewest members that meet a goal, such as 'age_p95<30s'.",
     ),
     click.option(
         "--between",
@@ -257,7 +262,7 @@ def _from_input(options: dict[str, Any]) -> Scenario:
         chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
         evidence = investigate.gather(read, chosen, moment, choice, options["over"])
     require_rows(choice, moment, groups_in(evidence.lag))
-    mean = options["service_ms"]
+    mean = options["service"] if options["service_ms"] is None else options["service_ms"]
     scenario = scenario_from(
         evidence, service=None if mean is None else Service(mean / _MS, "exponential")
     )

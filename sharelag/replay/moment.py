@@ -51,7 +51,7 @@ class Choice:
         )
 
 
-def parse_moment(text: str) -> Moment:
+def parse_moment(text: str, alternative: str = "") -> Moment:
     """Parse a moment from a command line or a parameter cell.
 
     Parameters
@@ -59,6 +59,8 @@ def parse_moment(text: str) -> Moment:
     text : str
         ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]``
         of the state topic, where each offset is that of the last record to include.
+    alternative : str
+        What else may be given there, for the message.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def parse_moment(text: str) -> Moment:
     pairs = [part.split(":") for part in text.split(",")]
     if all(len(pair) == 2 and all(p.strip().isdecimal() for p in pair) for pair in pairs):
         return _offsets(text, [(int(partition), int(offset)) for partition, offset in pairs])
-    return parse_time(text, ", or offsets of state partitions such as 0:1200,3:88")
+    return parse_time(text, f", or offsets of state partitions such as 0:1200,3:88{alternative}")
 
 
 def parse_time(text: str, alternative: str = "") -> datetime:
@@ -96,7 +98,9 @@ def parse_time(text: str, alternative: str = "") -> datetime:
     return moment.astimezone(UTC)
 
 
-def parse_since(text: str, end: Callable[[], datetime], parse: Callable[[str], M]) -> datetime | M:
+def parse_since(
+    text: str, end: Callable[[], datetime], parse: Callable[[str, str], M]
+) -> datetime | M:
     """Read where a span begins: a duration before its end, such as ``2h``, or else a moment.
 
     Raises
@@ -107,7 +111,7 @@ def parse_since(text: str, end: Callable[[], datetime], parse: Callable[[str], M
     try:
         span = parse_duration(text)
     except InputError:
-        return parse(text)
+        return parse(text, ", or a duration such as 30s, 5m or 2h")
     return end() - span
 
 

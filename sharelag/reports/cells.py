@@ -276,7 +276,7 @@ def reclaimable(case: Case) -> Block:
 
 def archived(case: Case, age: str | float) -> Block:
     """Show what would be archived if records were given up at an age (``7d``, or seconds)."""
-    ttl = parse_duration(age, bare="s")
+    ttl = parse_duration(age)
     caption = (
         "Unfinished offsets whose records are at least "
         f"{duration(ttl / timedelta(milliseconds=1))} old. Kafka has no such setting yet. An "

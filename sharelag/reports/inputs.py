@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,8 +20,11 @@ from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
 from sharelag.sources.inputs import CaptureInput, Input
-from sharelag.sources.open import named_input
+from sharelag.sources.open import named_input, require_there
 from sharelag.workbench import Workbench, open_workbench
+
+#: The parameters of a notebook that name its input; one with all of them reads it by `read`.
+PLACES = frozenset({"bootstrap_server", "command_config", "capture", "raw", "segments"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def read(
     since : str, optional
         A time with its zone, or a duration before ``as_of`` such as ``2h``.
     over : str or float
-        Without ``since``, how far the report looks back: ``24h``, or seconds.
+        Without ``since``, how far the report looks back: ``24h``, or a number of seconds.
     rules : str, optional
         A rule file of `sharelag check`; broken rules count beside the causes.
     engine : {"spark", "local", "auto"}
@@ -103,7 +106,7 @@ def read(
         groups=group,
         topics=topic,
         engine=engine,
-        over=parse_duration(over, bare="s"),
+        over=parse_duration(over),
         bars=False,
     )
     if since:
@@ -122,6 +125,42 @@ def read(
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table
     return Case(bench, evidence, judged, _previous(previous))
+
+
+def require_valid(
+    parameters: Mapping[str, Any],
+    properties: Mapping[str, str],
+    spelled: Callable[[str], str] = str,
+) -> None:
+    """Refuse what `read` would refuse, as far as that shows without reading records.
+
+    Parameters
+    ----------
+    parameters : mapping
+        All parameters of a notebook that declares `PLACES`.
+    properties : mapping
+        Kafka client properties.
+    spelled : callable
+        How messages write the name of an input.
+
+    Raises
+    ------
+    InputError
+        A parameter is not valid, or there is nothing to read at that place.
+    ConfigError
+        A client setting is wrong.
+    """
+    require_there(
+        named_input(
+            **{name: parameters[name] for name in PLACES}, properties=properties, spelled=spelled
+        )
+    )
+    asked = parse_time(as_of) if (as_of := parameters.get("as_of")) else datetime.now(UTC)
+    if since := parameters.get("since"):
+        parse_since(since, lambda: asked, parse_time)
+    if rules := parameters.get("rules"):
+        read_rules(Path(rules))
+    _previous(parameters.get("previous"))
 
 
 def _now(source: Input) -> datetime:

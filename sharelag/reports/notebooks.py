@@ -111,6 +111,22 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value != known[name]}
 
 
+def require_units(path: Path, typed: Mapping[str, Any]) -> None:
+    """Refuse a typed duration without a unit; Python's numbers are seconds, as everywhere.
+
+    Raises
+    ------
+    InputError
+        A parameter that is a duration was given as a number.
+    """
+    for name, default in declared(path).items():
+        if _is_duration(default) and _is_number(typed.get(name)):
+            raise InputError(
+                f"the parameter {name!r} is a duration and needs a unit, such as 30s, 5m or 2h: "
+                f"{typed[name]} has none"
+            )
+
+
 def _is_duration(value: Any) -> bool:
     with suppress(InputError):
         return isinstance(value, str) and parse_duration(value) >= timedelta()

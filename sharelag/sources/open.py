@@ -145,6 +145,26 @@ def open_input(
     return _called(DEMO if where is None else where, engine)
 
 
+def require_there(source: Input) -> None:
+    """Refuse an input of this machine that is not there; clusters and Spark are not asked.
+
+    Raises
+    ------
+    InputError
+        There is nothing of the kind at that place.
+    """
+    if isinstance(source, CaptureInput | ArchiveInput):
+        source.as_of()
+    elif isinstance(source, SegmentsInput):
+        from sharelag.sources.files.segments import partitions
+
+        partitions(source.folder)
+    elif isinstance(source, RawInput):
+        only_spark_knows = "://" in source.path or _SPARK_TABLE.fullmatch(source.path)
+        if not only_spark_knows:
+            source.size()
+
+
 def captured(folder: Path) -> ArchiveInput | CaptureInput:
     """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
     return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)

@@ -110,7 +110,7 @@ def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
         return [_in_milliseconds(one, f"{where}{n}.", name) for n, one in enumerate(given)]
     if isinstance(given, str) and name.endswith("_ms"):
         try:
-            number = parse_duration(given, bare="ms") / timedelta(milliseconds=1)
+            number = parse_duration(given) / timedelta(milliseconds=1)
         except InputError as error:
             raise InputError(f"{where[:-1]}: {error}") from None
         return int(number) if number.is_integer() else number

@@ -81,7 +81,9 @@ class Goal:
 
     @classmethod
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
-        """Read ``age_p95_ms<30s`` or ``lag_p95 <= 1000``; times without a unit are milliseconds.
+        """Read ``age_p95<30s`` or ``lag_p95 <= 1000``.
+
+        The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
 
         Raises
         ------
@@ -89,23 +91,29 @@ class Goal:
             It is written otherwise.
         """
         found = _GOAL.fullmatch(text)
+        if not found:
+            raise _invalid(text, "write a measure and its limit, such as age_p95<30s")
+        written, sign, limit = found.groups()
+        measure = f"{written}_ms" if f"{written}_ms" in _KNOWN else written
         try:
-            if not found:
-                raise ValueError
-            is_number = found[1] in _KNOWN and not found[1].endswith("_ms")
-            limit = (
-                float(found[3])
-                if is_number
-                else parse_duration(found[3], bare="ms") / timedelta(milliseconds=1)
-            )
-        except (InputError, ValueError):
-            raise InputError(
-                f"invalid goal {text!r}: write a measure and its limit, such as age_p95_ms<30s"
-            ) from None
-        return cls(found[1], limit, found[2].startswith(">"), confidence)
+            number = float(limit)
+        except ValueError:
+            number = None
+        if measure in _KNOWN and measure.endswith("_ms"):
+            if number is not None:
+                name = measure.removesuffix("_ms")
+                raise _invalid(text, f"the limit needs a unit, such as {name}{sign}{limit}s")
+            try:
+                number = parse_duration(limit) / timedelta(milliseconds=1)
+            except InputError as error:
+                raise _invalid(text, str(error)) from None
+        elif number is None and measure in _KNOWN:
+            raise _invalid(text, f"the limit of {measure} is a number, such as {measure}{sign}1000")
+        return cls(measure, number or 0.0, sign.startswith(">"), confidence)
 
     def __str__(self) -> str:
-        return f"{self.measure} {'>=' if self.above else '<='} {self._limit()}"
+        sign = ">=" if self.above else "<="
+        return f"{self.measure.removesuffix('_ms')} {sign} {self._limit()}"
 
     def _limit(self) -> str:
         """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
@@ -120,6 +128,10 @@ class Goal:
             if float(number) * size == self.limit >= size
         )
         return next(fits, f"{self.limit:.12g}ms")
+
+
+def _invalid(goal: str, fix: str) -> InputError:
+    return InputError(f"invalid goal {goal!r}: {fix}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from sharelag.durations import parse_duration
@@ -9,7 +10,7 @@ from sharelag.errors import InputError
 
 
 def span(every: str | float | timedelta) -> timedelta:
-    """Read a span of time: ``"5m"``, seconds, a timedelta, or in pandas' words (``"5min"``).
+    """Read a span of time: ``"5m"``, a number of seconds, a timedelta, or pandas' ``"5min"``.
 
     Raises
     ------
@@ -17,7 +18,7 @@ def span(every: str | float | timedelta) -> timedelta:
         It is not a duration, or not above 0.
     """
     try:
-        step = parse_duration(every, bare="s")
+        step = parse_duration(every)
     except InputError:
         step = _of_pandas(every)
     if step <= timedelta():
@@ -30,7 +31,10 @@ def _of_pandas(every: str | float | timedelta) -> timedelta:
     import pandas as pd
 
     try:
-        step = pd.Timedelta(every) if isinstance(every, str) else pd.to_timedelta(every, "s")
+        # A number alone would be nanoseconds to pandas.
+        if not isinstance(every, str) or not re.search("[a-zA-Z:]", every):
+            return parse_duration(every)  # one wording of what is wrong
+        step = pd.Timedelta(every)
     except ValueError:
-        return parse_duration(every, bare="s")  # one wording of what is wrong
+        return parse_duration(every)
     return step.to_pytimedelta() if step == step else timedelta()

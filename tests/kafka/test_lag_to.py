@@ -74,7 +74,7 @@ def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None
     code = "from sharelag.cli import main; main()"
     options = [
         "--every",
-        "1",
+        "1s",
         "--bootstrap-server",
         broker.bootstrap_servers,
         "--lag-to",

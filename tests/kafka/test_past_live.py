@@ -136,7 +136,7 @@ def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, li
         "--since",
         first.isoformat(),
         "--every",
-        str(every / timedelta(seconds=1)),
+        f"{every / timedelta(seconds=1):.6f}s",
     )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert len(rows) >= 3 * 5
@@ -154,7 +154,7 @@ def test_watch_shows_what_changed_until_it_is_interrupted(
         "--group",
         "past-b",
         "--watch",
-        "0.2",
+        "0.2s",
     ]
     with subprocess.Popen(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],

@@ -68,7 +68,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
         return compare(short, **given | {"seeds": range(2)})
 
     def search_quickly(scenario: whatif.Scenario, **given: Any) -> whatif.Found:
-        short = {"goal": whatif.Goal.parse("age_p95_ms <= 4 s"), "seeds": range(2)}
+        short = {"goal": whatif.Goal.parse("age_p95 <= 4s"), "seeds": range(2)}
         return fewest(replace(scenario, duration_ms=5000), **given | short)
 
     monkeypatch.setattr(whatif, "compare", compare_quickly)

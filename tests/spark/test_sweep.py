@@ -247,7 +247,7 @@ def test_what_cannot_be_swept_is_said(
 
 
 def test_the_command_line_sweeps_and_compares(spark: SparkSession, tmp_path: Path) -> None:
-    tried = ["--scenario", "idle-members", "--duration", "8", "--members", "2,6", "--seeds", "3"]
+    tried = ["--scenario", "idle-members", "--duration", "8s", "--members", "2,6", "--seeds", "3"]
     given = [*tried, "--sweep", str(tmp_path)]
     answer = CliRunner().invoke(simulate, [*given, "-o", "json"])
     assert answer.exit_code == 0, answer.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -90,12 +91,36 @@ def test_every_place_reads_the_same() -> None:
     rule = "{name: a, measure: age, warn: 1m30s, for: 1m30s}"
     (read,) = parse_rules(f"version: 1\nrules: [{rule}]").rules
     assert (read.warn, read.lasting) == (90_000, ninety)
-    assert Goal.parse("age_p95_ms<1m30s").limit == 90_000
-    assert autoscaler_of("target-age:goal=1m30s") == autoscaler_of("target-age:goal=90")
+    assert Goal.parse("age_p95<1m30s").limit == 90_000
+    assert autoscaler_of("target-age:goal=1m30s") == autoscaler_of("target-age:goal=90s")
     assert span("1m30s") == span(90) == span("90sec") == ninety
-    assert Duration().convert("1m30s", None, None) == Duration().convert("90", None, None) == ninety
+    assert Duration().convert("1m30s", None, None) == ninety
     end = parse_moment("2026-11-21T03:10:00Z")
     assert parse_since("1m30s", lambda: end, parse_moment) == end - ninety  # type: ignore
+
+
+def test_a_number_without_a_unit_is_refused_everywhere() -> None:
+    needs = "invalid duration '90': use a number with a unit, such as 30s, 5m or 2h"
+    for read in (
+        span,
+        lambda text: autoscaler_of(f"target-age:goal={text}"),
+        lambda text: Duration().convert(text, None, None),
+    ):
+        with pytest.raises((InputError, click.BadParameter)) as raised:
+            read("90")
+        assert needs in str(raised.value)
+    for rule in ("warn: 90", "warn: 5m, for: 90"):
+        with pytest.raises(InputError, match="use a number with a unit"):
+            parse_rules(f"version: 1\nrules: [{{name: a, measure: age, {rule}}}]")
+    with pytest.raises(InputError, match="the limit needs a unit, such as age_p95<90s"):
+        Goal.parse("age_p95_ms<90")
+
+
+def test_a_number_alone_is_milliseconds_for_kafkas_timeout() -> None:
+    for command in cli.commands.values():
+        for option in command.params:
+            if isinstance(option.type, Duration) and not getattr(option, "hidden", False):
+                assert option.type.bare == ("ms" if option.name == "timeout" else None), option.name
 
 
 def test_scenario_files_take_durations() -> None:

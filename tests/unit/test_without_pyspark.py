@@ -45,7 +45,7 @@ def test_the_package_is_imported() -> None:
         (["lag", "--capture", str(CAPTURE), "--engine", "local"], "billing"),
         (["lag", "--capture", str(CAPTURE)], "billing"),
         (["explain", "--capture", str(CAPTURE), "--group", "billing"], "billing"),
-        (["simulate", "--scenario", "idle-members", "--duration", "5"], "idle-members"),
+        (["simulate", "--scenario", "idle-members", "--duration", "5s"], "idle-members"),
     ],
 )
 def test_the_command_line_answers(command: list[str], shown: str) -> None:
@@ -59,7 +59,7 @@ def test_the_command_line_answers(command: list[str], shown: str) -> None:
     [
         ["lag", "--capture", str(CAPTURE), "--engine", "spark"],
         ["capture", "--follow", "--bootstrap-server", "127.0.0.1:1", "out/never"],
-        ["simulate", "--scenario", "idle-members", "--duration", "5", "--sweep", "out/never"],
+        ["simulate", "--scenario", "idle-members", "--duration", "5s", "--sweep", "out/never"],
     ],
 )
 def test_a_command_on_spark_says_what_to_install(command: list[str]) -> None:

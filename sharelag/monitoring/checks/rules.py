@@ -75,7 +75,7 @@ _ONLY = {
 def _duration(value: Any) -> timedelta:
     """Read a duration; a number alone would be seconds to one reader and minutes to another."""
     try:
-        return parse_duration(value)
+        return parse_duration(str(value))
     except InputError as error:
         raise ValueError(str(error)) from None
 

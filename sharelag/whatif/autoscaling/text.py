@@ -1,10 +1,10 @@
 """Autoscalers as text on a command line.
 
     keda:threshold=100,min=1,max=20,metric=lag_excluding_stuck
-    target-age:goal=30,max=50
+    target-age:goal=30s,max=50
     fixed:8
 
-Times are durations such as 30s or 5m; a number without a unit is seconds.
+Times are durations such as 30s or 5m.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _share(kind: str, name: str, value: str) -> float:
 
 def _seconds(kind: str, name: str, value: str) -> int:
     try:
-        return round(parse_duration(value, bare="s") / timedelta(milliseconds=1))
+        return round(parse_duration(value) / timedelta(milliseconds=1))
     except InputError as error:
         raise InputError(f"{kind}: {name}: {error}") from None
 

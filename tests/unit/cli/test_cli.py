@@ -270,6 +270,7 @@ def test_bad_input_is_one_line_and_exit_1(case: str, capture: Path, tmp_path: Pa
     "arguments",
     [
         ["lag"],
+        ["capture", "a"],
         ["lag", "--capture", "a", "--group", "g", "--all-groups"],
         ["lag", "--capture", "a", "--raw", "b"],
         ["lag", "--capture", "a", "--topic", "t:x"],

@@ -44,7 +44,7 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
             "--members",
             "2,4",
         ),
-        *("--seed", "0", "--seed", "1", "--duration", "30"),
+        *("--seed", "0", "--seed", "1", "--duration", "30s"),
     )
     assert [(line["members"], line["assignor"], line["seed"]) for line in lines] == [
         (members, assignor, seed)
@@ -55,7 +55,7 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     assert {line["duration_ms"] for line in lines} == {30_000}
     assert lines[0]["arrived"] == lines[2]["arrived"] != lines[1]["arrived"]
     assert lines[2]["variant"] == "simple · 4 members"
-    answer = run("--capture", SLOW, "--duration", "1")
+    answer = run("--capture", SLOW, "--duration", "1s")
     assert "sharelag: assumed: " in answer.stderr
     assert "ms of work for each record" in answer.stderr
 
@@ -85,7 +85,7 @@ def test_every_format_says_the_same(output: str) -> None:
 
 
 def test_the_timeline_has_a_row_a_step() -> None:
-    lines = rows("--scenario", "delivery-limit", "--timeline", "--duration", "3")
+    lines = rows("--scenario", "delivery-limit", "--timeline", "--duration", "3s")
     assert [line["time_ms"] for line in lines] == list(range(0, 3001, 100))
     assert lines[0]["lag"] == 1
     assert lines[-1]["lag"] == 0
@@ -110,14 +110,14 @@ def test_what_is_wrong_is_said() -> None:
 
 def test_a_group_is_chosen_among_many() -> None:
     (line,) = rows(
-        "--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5"
+        "--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5s"
     )
     assert (line["scenario"], line["members"]) == ("billing", 3)
 
 
 # ---- many runs -----------------------------------------------------------------------------------
 
-IDLE = ("--scenario", "idle-members", "--duration", "8")
+IDLE = ("--scenario", "idle-members", "--duration", "8s")
 
 
 def test_seeds_are_named_or_counted() -> None:
@@ -221,7 +221,7 @@ def test_a_comparison_for_people() -> None:
 
 
 def test_the_fewest_members_are_searched() -> None:
-    given = ("--scenario", "idle-members", "--duration", "20", "--seeds", "5", "--between", "1,9")
+    given = ("--scenario", "idle-members", "--duration", "20s", "--seeds", "5", "--between", "1,9")
     lines = rows(
         *given, "--assignor", "simple", "--assignor", "sticky", "--fewest-members", "lag_end<18000"
     )
@@ -276,7 +276,7 @@ def test_seeds_too_few_for_a_verdict_are_said() -> None:
 
 
 def test_seeds_too_few_for_a_move_are_said() -> None:
-    given = ("--scenario", "idle-members", "--duration", "60", "--against", "consumer-group")
+    given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
     few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
     assert (
         "sharelag: 2 seeds are too few for a verdict where all of them differ by the same"
@@ -303,7 +303,7 @@ def test_people_read_times_with_their_units() -> None:
 
 
 def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
-    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2")
+    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s")
     assert shown.exit_code == 0
     told = json.loads(shown.stdout)
     told["name"], told["settings"]["limits"]["delivery_count_limit"] = "mine", 3
@@ -338,10 +338,10 @@ def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
-    shown = run("--capture", SLOW, "--show-scenario", "--duration", "5")
+    shown = run("--capture", SLOW, "--show-scenario", "--duration", "5s")
     file = tmp_path / "slow.json"
     file.write_text(shown.stdout)
-    assert rows("--scenario", str(file)) == rows("--capture", SLOW, "--duration", "5")
+    assert rows("--scenario", str(file)) == rows("--capture", SLOW, "--duration", "5s")
 
 
 def test_who_changes_the_number_loses_accidents() -> None:
@@ -381,8 +381,9 @@ def test_who_changes_the_number_loses_accidents() -> None:
         ),
         (("--all-groups",), "--all-groups is for an input"),
         (("--as-of", "2026-11-21T03:10:00Z"), "--as-of is for an input"),
+        (("--service", "3ms"), "--service is for an input"),
         (("--service-ms", "3"), "--service-ms is for an input"),
-        (("--over", "60"), "--over is for an input"),
+        (("--over", "60s"), "--over is for an input"),
         (("--engine", "local"), "--engine is for an input"),
         (("--setting", "share.delivery.count.limit"), "--setting takes NAME=VALUE"),
         (("--between", "5,1"), "is not a range of member counts"),
@@ -452,20 +453,23 @@ def test_the_list_takes_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("--duration", "1e9"), ("a run has about", "give a shorter --duration")),
+        (("--duration", "1000000000s"), ("a run has about", "give a shorter --duration")),
         (
-            ("--duration", "1e5", "--seeds", "500"),
+            ("--duration", "100000s", "--seeds", "500"),
             ("500 runs have about", "--sweep DIR", "or --seeds"),
         ),
         (
-            ("--duration", "1e5", "--compare", "--seeds", "150", "--optimal"),
+            ("--duration", "100000s", "--compare", "--seeds", "150", "--optimal"),
             ("300 runs have about", "--sweep DIR"),
         ),
         (
-            ("--duration", "1e5", "--fewest-members", "lag_end<9", "--seeds", "90"),
+            ("--duration", "100000s", "--fewest-members", "lag_end<9", "--seeds", "90"),
             ("630 runs have about",),
         ),
-        (("--duration", "1e9", "--sweep", "x"), ("a run has about", "larger record batches")),
+        (
+            ("--duration", "1000000000s", "--sweep", "x"),
+            ("a run has about", "larger record batches"),
+        ),
     ],
 )
 def test_what_would_not_end_is_refused(
@@ -485,12 +489,12 @@ def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.M
         raise BegunError
 
     monkeypatch.setattr("sharelag.cli.simulate._runs", begin)
-    given = ("--scenario", "slow-producer", "--duration", "1e5", "--seeds", "500")
+    given = ("--scenario", "slow-producer", "--duration", "100000s", "--seeds", "500")
     assert isinstance(run(*given, "--sweep", "x").exception, BegunError)
     assert isinstance(run(*given[:4]).exception, BegunError)
-    assert run(*given, "--show-scenario", "--duration", "1e9").exit_code == 2
+    assert run(*given, "--show-scenario", "--duration", "1000000000s").exit_code == 2
     assert (
-        run(*given[:2], "--show-scenario", "--duration", "1e9").exit_code == 0
+        run(*given[:2], "--show-scenario", "--duration", "1000000000s").exit_code == 0
     )  # whoever wants to edit it
 
 

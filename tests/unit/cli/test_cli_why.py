@@ -46,7 +46,7 @@ def test_history_has_a_row_a_record() -> None:
 
 
 def test_history_at_regular_moments_tells_the_lag() -> None:
-    lines = rows("history", "--capture", STUCK, "--every", "2")
+    lines = rows("history", "--capture", STUCK, "--every", "2s")
     assert list(lines[0]) == schemas.TIMELINE.names
     of_0 = [line for line in lines if line["partition"] == 0 and line["lag"] is not None]
     assert len(of_0) >= 3
@@ -57,17 +57,18 @@ def test_history_at_regular_moments_tells_the_lag() -> None:
     )
     assert {line["lag_reason"] for line in lines} <= {None, "no_end_offset_then", "no_start_offset"}
     assert (
-        rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5") == []
+        rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5s")
+        == []
     )
     # The last row is as of the capture, not of the last record.
     assert max(line["as_of"] for line in lines) == rows("lag", "--capture", STUCK)[0]["as_of"]
-    far = sharelag("history", "--capture", STUCK, "--every", "0.001")
+    far = sharelag("history", "--capture", STUCK, "--every", "1ms")
     assert far.returncode == 1
     assert "choose a longer step" in far.stderr
 
 
 def test_explain_names_causes_with_their_evidence() -> None:
-    (cause,) = rows("explain", "--capture", STUCK, "--patience", "2")
+    (cause,) = rows("explain", "--capture", STUCK, "--patience", "2s")
     assert list(cause) == schemas.CAUSES.names
     assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == (
         "head_of_line",
@@ -78,7 +79,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
     assert evidence["offset"] == "6"
     assert evidence["deliveries"] == "5"
-    people = sharelag("explain", "--capture", STUCK, "--patience", "2")
+    people = sharelag("explain", "--capture", STUCK, "--patience", "2s")
     assert "1. warning: head_of_line  head-of-line-orders:0, holds 1, since " in people.stdout
     assert "offset 6" in people.stdout
     assert "-> check the record at that offset" in people.stdout
@@ -86,7 +87,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     table = list(
         csv.DictReader(
             io.StringIO(
-                sharelag("explain", "--capture", STUCK, "--patience", "2", "-o", "csv").stdout
+                sharelag("explain", "--capture", STUCK, "--patience", "2s", "-o", "csv").stdout
             )
         )
     )
@@ -129,7 +130,7 @@ def test_imbalance_tells_figures_and_a_verdict() -> None:
     )
     (verdict,) = rows("imbalance", "--capture", hot, "--verdict")
     assert (verdict["verdict"], verdict["idle_members"]) == ("data_skew", 0)
-    trend = rows("imbalance", "--capture", hot, "--every", "3", "--by", "partition")
+    trend = rows("imbalance", "--capture", hot, "--every", "3s", "--by", "partition")
     assert len({line["as_of"] for line in trend}) >= 3
     assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
 
@@ -164,10 +165,10 @@ def test_what_changed_between_two_moments() -> None:
     [
         ["lag", "--capture", STUCK, "--watch", "1"],
         ["explain"],
-        ["history", "--capture", STUCK, "--every", "0"],
-        ["history", "--capture", STUCK, "--every", "1e300"],
+        ["history", "--capture", STUCK, "--every", "0s"],
+        ["history", "--capture", STUCK, "--every", "999999999999d"],
         ["explain", "--capture", STUCK, "--over", "nan"],
-        ["imbalance", "--capture", STUCK, "--every", "1", "--by", "member"],
+        ["imbalance", "--capture", STUCK, "--every", "1s", "--by", "member"],
     ],
 )
 def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:

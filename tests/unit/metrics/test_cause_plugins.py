@@ -64,10 +64,10 @@ def test_a_workbench_finds_ranks_and_words_it(packages: Packages) -> None:
 
 def test_the_command_takes_it(packages: Packages) -> None:
     install(packages)
-    answer = command("explain", "--capture", STUCK, "--patience", "2", "-o", "json")
+    answer = command("explain", "--capture", STUCK, "--patience", "2s", "-o", "json")
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout.splitlines()[0])["cause"] == "quota_reached"
-    words = command("explain", "--capture", STUCK, "--patience", "2").stdout
+    words = command("explain", "--capture", STUCK, "--patience", "2s").stdout
     assert "the quota is reached" in words
     assert "buy more" in words
 

@@ -766,8 +766,39 @@ def test_a_moment_is_a_time() -> None:
 
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:
     done = sharelag("report", "weekly", "--engine", "local", "--out", str(tmp_path / "out"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "choose one of capacity, daily, incident, proposal" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--capture", "nope"], "nope: create one with `sharelag capture`"),
+        (["--raw", "no/such.parquet"], "cannot read Parquet from no/such.parquet"),
+        (["--segments", "nope"], "give a broker's log directory"),
+        ([], "choose one input: --bootstrap-server, --capture, --raw or --segments"),
+        (["--capture", str(CAPTURE), "--as-of", "noon"], "invalid time 'noon': give one such as"),
+        (["--capture", str(CAPTURE), "-p", "since", "3x"], "or a duration such as 30s, 5m or 2h"),
+        (
+            ["--capture", str(CAPTURE), "-p", "over", "90"],
+            "the parameter 'over' is a duration and needs a",
+        ),
+        (["--capture", str(CAPTURE), "-p", "rules", "nope.yaml"], "nope.yaml"),
+        (
+            ["--capture", str(CAPTURE), "-p", "previous", "nope.json"],
+            "not the verdict of an earlier report",
+        ),
+    ],
+)
+def test_parameters_are_checked_before_a_kernel_starts(
+    given: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.reports.execute.execute", lambda *_, **__: pytest.fail("started"))
+    done = sharelag("report", "incident", *given, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
+    assert "report incident [OPTIONS]" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

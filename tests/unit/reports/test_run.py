@@ -83,7 +83,7 @@ def lags(told: dict[str, Any]) -> dict[str, int]:
 
 def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     """With a file of parameters, over which the command line wins."""
-    (tmp_path / "p.yaml").write_text("over: 172800\ngroup: [nobody]\n")
+    (tmp_path / "p.yaml").write_text("over: 48h\ngroup: [nobody]\n")
     given = [
         "--capture",
         str(archive),
@@ -116,7 +116,7 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
         "capture": str(archive),
         "engine": "local",
         "group": ["billing", "shipping"],
-        "over": 172800,
+        "over": "48h",
         "as_of": night(0).isoformat(),
     }
 

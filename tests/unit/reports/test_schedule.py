@@ -402,7 +402,7 @@ def test_how_a_report_is_made_goes_along() -> None:
         "--keep-days",
         "2.5",
     )
-    done = sharelag("report", "schedule", "daily", *given, "--cell-timeout", "60", "--no-figures")
+    done = sharelag("report", "schedule", "daily", *given, "--cell-timeout", "60s", "--no-figures")
     line = shlex.split(done.stdout.splitlines()[1])
     assert line[line.index("--overlap") : -2] == how
     for kind in NOTEBOOK_ONLY:

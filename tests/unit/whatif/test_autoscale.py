@@ -737,7 +737,7 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
             ),
         ),
         (
-            "keda:polling=10,cooldown=60,refresh=2.5,startup=0,sync=5,tolerance=0,stabilization=60",
+            "keda:polling=10s,cooldown=60s,refresh=2.5s,startup=0s,sync=5s,tolerance=0,stabilization=60s",
             Keda(
                 polling_interval_ms=10_000, cooldown_period_ms=60_000,
                 refresh_ms=2500, pods=Pods(0),
@@ -745,7 +745,7 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
             ),
         ),
         (
-            "target-age:goal=9,max=5,utilization=0.5,window=12",
+            "target-age:goal=9s,max=5,utilization=0.5,window=12s",
             TargetAge(9000, 1, 5, utilization=0.5, window_ms=12_000),
         ),
         ("fixed:8", Fixed(8)),
@@ -779,12 +779,12 @@ def test_each_variant_gets_each_autoscaler() -> None:
         ("keda:threshold=many", "threshold is 'many': give a whole number"),
         ("keda:threshold=0", "keda: threshold is '0': give a whole number of at least 1"),
         ("keda:max=0", "keda: max is '0': give a whole number of at least 1"),
-        ("keda:polling=0", "keda: polling is '0': give 1ms at least"),
-        ("keda:sync=0.0001", "keda: sync is '0.0001': give 1ms at least"),
-        ("target-age:goal=0", "target-age: goal is '0': give 1ms at least"),
-        ("target-age:goal=30,window=0", "target-age: window is '0': give 1ms at least"),
+        ("keda:polling=0s", "keda: polling is '0s': give 1ms at least"),
+        ("keda:sync=0.0001s", "keda: sync is '0.0001s': give 1ms at least"),
+        ("target-age:goal=0s", "target-age: goal is '0s': give 1ms at least"),
+        ("target-age:goal=30s,window=0s", "target-age: window is '0s': give 1ms at least"),
         (
-            "target-age:goal=30,utilization=80",
+            "target-age:goal=30s,utilization=80",
             "utilization is '80': give a number above 0 and at most 1",
         ),
         ("keda:min=5,max=2", "range of 5 to 2 members is invalid"),
@@ -794,7 +794,7 @@ def test_each_variant_gets_each_autoscaler() -> None:
         ("keda:startup=nan", "invalid duration 'nan'"),
         ("keda:cached=maybe", "give yes or no"),
         ("target-age", "needs a goal, a duration"),
-        ("target-age:goal=30,min=0", "target-age: min is '0': give a whole number of at least 1"),
+        ("target-age:goal=30s,min=0", "target-age: min is '0': give a whole number of at least 1"),
         ("fixed:", "give a whole number"),
     ],
 )

@@ -605,7 +605,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 def test_the_command_prints_the_answers() -> None:
-    given = ("--scenario", "idle-members", "--duration", "60", "--against", "consumer-group")
+    given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
     answer = CliRunner().invoke(command, [*given, "--seeds", "6"], catch_exceptions=False)
     lines = answer.stdout.splitlines()
     assert lines[0].split() == [
@@ -629,7 +629,7 @@ def test_the_command_takes_autoscalers() -> None:
     policies = ("--autoscale", "fixed:2", "--autoscale", "keda:threshold=1000,min=1,max=9")
     given = ("--scenario", "burst", *policies)
     answer = CliRunner().invoke(
-        command, [*given, "--duration", "60", "-o", "json"], catch_exceptions=False
+        command, [*given, "--duration", "60s", "-o", "json"], catch_exceptions=False
     )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [row["variant"] for row in rows] == ["fixed:2", "keda:threshold=1000,min=1,max=9"]
