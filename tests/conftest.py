@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.rows import ROWS
+from tests.support.cases import Cases
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
     from tests.support.packages import Packages
-
-ROWS = Path("out/rows.json")
 
 settings.register_profile("quick", max_examples=100, derandomize=True, deadline=None)
 settings.register_profile("exhaustive", max_examples=2000, deadline=None)
@@ -47,9 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def cases(request: pytest.FixtureRequest) -> _Cases:
-    """How many random cases: ``cases(quick, exhaustive)``."""
-    return _Cases(bool(request.config.getoption("--exhaustive")))
+def cases(request: pytest.FixtureRequest) -> Cases:
+    """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""
+    return Cases(bool(request.config.getoption("--exhaustive")))
 
 
 @pytest.fixture(scope="session")
@@ -103,14 +104,6 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packag
     made = Packages(folder)
     yield made
     made.forget()
-
-
-class _Cases:
-    def __init__(self, exhaustive: bool) -> None:
-        self.exhaustive = exhaustive
-
-    def __call__(self, quick: int, exhaustive: int) -> int:
-        return exhaustive if self.exhaustive else quick
 
 
 class _Exhaustive:

@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from tests.conftest import ROWS
+ROWS = Path("out/rows.json")
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser
 
 from sharelag.workbench import charts
 from sharelag.workbench.charts import palette
-from tests.browser.test_page import Watched
-from tests.unit.workbench.test_charts import (
+from tests.support.browser.desk import Watched
+from tests.support.charts import (
     ARABIC,
     FIGURES,
     HOSTILE,

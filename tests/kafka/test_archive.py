@@ -36,7 +36,7 @@ from sharelag.sources.spark import follow as job
 from sharelag.sources.spark.follow import follow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
-from tests.conftest import _Cases
+from tests.support.cases import Cases
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -163,7 +163,7 @@ def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.P
 
 @pytest.mark.exhaustive
 def test_killed_at_random_moments(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, cases: _Cases
+    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, cases: Cases
 ) -> None:
     folder, random = tmp_path / "archive", Random("kills")
     produce(

@@ -20,7 +20,7 @@ from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.workbench import engine
-from tests.conftest import _Cases
+from tests.support.cases import Cases
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import (
@@ -39,7 +39,7 @@ GROUPS = ["health-a", "health-b", "health <c>"]
 
 
 def test_needed_from_is_what_kafkas_coordinator_counts(
-    oracle_replayer: Oracle, cases: _Cases
+    oracle_replayer: Oracle, cases: Cases
 ) -> None:
     random = Random("pruning")
     logs = [log(random) for _ in range(cases(300, 5000))]

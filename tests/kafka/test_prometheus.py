@@ -9,8 +9,8 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
 from tests.support.kafka.prometheus import prometheus, prometheus_bin
+from tests.support.scrapes import ask, gathered, running
 from tests.support.written_input import Write, WrittenInput
-from tests.unit.monitoring.test_export import ask, gathered, running
 
 HOSTILE = 'a"b\\c\nd <img onerror=alert(1)> \u202erev 🙂'
 TOKEN = "only-for-this-test"

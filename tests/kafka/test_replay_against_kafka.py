@@ -12,7 +12,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import ReplayError
-from sharelag.model import SharePartition, StateBatch
+from sharelag.model import StateBatch
 from sharelag.replay import combine, replay
 from sharelag.replay.combine import combine_rows
 from sharelag.replay.history import history_arrow
@@ -20,6 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle, replayer
+from tests.support.kafka.states import as_kafka
 
 
 def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> None:
@@ -59,7 +60,7 @@ def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any
     for records, theirs in zip(
         sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
     ):
-        assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
+        assert as_kafka(replay(_with_offsets(records))) == theirs["states"]
         assert theirs["loadFailedAt"] is None
 
 
@@ -122,7 +123,7 @@ def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: An
     ):
         numbered = _with_offsets(records)
         if theirs["loadFailedAt"] is None:
-            assert _as_kafka(replay(numbered, strict=True)) == theirs["states"]
+            assert as_kafka(replay(numbered, strict=True)) == theirs["states"]
         else:
             failed += 1
             with pytest.raises(ReplayError, match=f"offset {theirs['loadFailedAt']}:"):
@@ -148,7 +149,7 @@ def test_the_default_goes_on_after_a_bad_record(
         sequences.append(records)
     answers = oracle_replayer_keep_going.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
-        assert _as_kafka(replay(_with_offsets(records))) == theirs["states"]
+        assert as_kafka(replay(_with_offsets(records))) == theirs["states"]
 
 
 def _with_offsets(records: list[generators.Record]) -> list[tuple[int, bytes, bytes | None]]:
@@ -161,20 +162,4 @@ def _question(records: list[generators.Record]) -> dict[str, Any]:
             {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
             for offset, (key, value) in enumerate(records)
         ]
-    }
-
-
-def _as_kafka(windows: dict[SharePartition, Any]) -> dict[str, Any]:
-    return {
-        str(key): {
-            "snapshotEpoch": window.snapshot_epoch,
-            "stateEpoch": window.state_epoch,
-            "leaderEpoch": window.leader_epoch,
-            "startOffset": window.start_offset,
-            "deliveryCompleteCount": window.delivery_complete_count,
-            "createTimestamp": window.create_timestamp,
-            "writeTimestamp": window.write_timestamp,
-            "batches": [list(batch) for batch in window.batches],
-        }
-        for key, window in windows.items()
     }

@@ -20,7 +20,7 @@ from sharelag.model.settings import (
 from sharelag.model.settings.catalogue import Typed
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
-from tests.conftest import _Cases
+from tests.support.cases import Cases
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.oracles import Oracle
@@ -68,7 +68,7 @@ def ranged(setting: Setting) -> str | None:
     return f"[{setting.least},...{'' if setting.greatest is None else f',{setting.greatest}'}]"
 
 
-def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: _Cases) -> None:
+def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: Cases) -> None:
     random = Random("accepts")
     asked = [(some(random, "group"), some(random, "broker")) for _ in range(cases(1500, 20_000))]
     answers = oracle.ask_many({"validate": group, "broker": broker} for group, broker in asked)

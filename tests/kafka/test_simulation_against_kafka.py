@@ -20,8 +20,8 @@ from sharelag.whatif.scenario import PartitionStart, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.kafka.test_replay_against_kafka import _as_kafka
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.states import as_kafka
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 
 
@@ -39,7 +39,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
         loaded.setdefault(id(run), {}).update(answer["states"])
     for run in runs:
         kept = {key: run._states.window(place) for place, key in enumerate(run._states.keys)}
-        assert loaded[id(run)] == _as_kafka(kept)
+        assert loaded[id(run)] == as_kafka(kept)
         assert (
             dict(window_items(replay_arrow(decode_arrow(run.records(), STATE_TOPIC).records)))
             == kept

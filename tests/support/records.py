@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.model import SharePartition, StateBatch
+from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 
@@ -51,3 +52,7 @@ def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
     return pa.Table.from_pylist(
         [place | {"end_offset": end, "log_start_offset": log_start}], schemas.OFFSETS
     )
+
+
+def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
+    return decode_arrow(raw(records)).records

@@ -16,7 +16,7 @@ from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from tests.support.command import sharelag
 from tests.support.kafka.describe import parse_describe
-from tests.unit.workbench.test_recorded import MOMENTS
+from tests.support.recorded_moments import MOMENTS
 
 SCENARIOS = CAPTURE.parent / "scenarios"
 STUCK = str(SCENARIOS / "head_of_line")

@@ -20,7 +20,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
 from tests.support.records import offsets, raw, row
-from tests.unit.replay.test_replay import RECOVERED, WALK, walk_records
+from tests.support.walk import RECOVERED, WALK, walk_records
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 

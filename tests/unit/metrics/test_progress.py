@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -34,45 +34,10 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import engine
 from tests.support import generators
+from tests.support.progress_rows import DAY, HOUR, ID, MINUTE, MS, NOON, PLACE, ago, end, lag, time
+from tests.support.recorded_moments import ends as noted_ends
 from tests.support.records import raw
 from tests.support.records import row as snapshot
-from tests.unit.workbench.test_recorded import ends as noted_ends
-
-ID = "A" * 22
-MS = timedelta(milliseconds=1)
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-PLACE = {"topic": "orders", "topic_id": ID, "partition": 0}
-
-
-def ago(milliseconds: int) -> datetime:
-    return NOON - milliseconds * MS
-
-
-def lag(
-    left: int | None = 10, oldest: int | None = 90, end: int | None = 100, **changes: Any
-) -> dict[str, Any]:
-    """A row of the lag table: that much is unfinished, from an offset on."""
-    terms = {
-        "effective_lag": left,
-        "effective_start_offset": oldest,
-        "end_offset": end,
-        "as_of": NOON,
-    }
-    window = {
-        "start_offset": oldest,
-        "window_end_offset": oldest,
-        "window_complete": 0,
-        "log_start_offset": 0,
-    }
-    return (
-        dict.fromkeys(schemas.LAG.names)
-        | PLACE
-        | {"group_id": "G1", "notes": []}
-        | terms
-        | window
-        | changes
-    )
 
 
 def observed(bins: list[int], over: int = HOUR, **changes: Any) -> dict[str, Any]:
@@ -80,18 +45,6 @@ def observed(bins: list[int], over: int = HOUR, **changes: Any) -> dict[str, Any
     span = {"begin": ago(over), "end": NOON, "finished_bins": bins}
     place = {"group_id": "G1", "topic_id": ID, "partition": 0}
     return dict.fromkeys(schemas.OBSERVED.names) | place | sums | span | changes
-
-
-def end(offset: int | None, milliseconds: int, **changes: Any) -> dict[str, Any]:
-    return (
-        PLACE | {"log_start_offset": 0, "end_offset": offset, "as_of": ago(milliseconds)} | changes
-    )
-
-
-def time(
-    asked: int, offset: int | None, timestamp: datetime | None, **changes: Any
-) -> dict[str, Any]:
-    return PLACE | {"asked_offset": asked, "offset": offset, "timestamp": timestamp} | changes
 
 
 def log(

@@ -17,8 +17,8 @@ from sharelag.errors import InputError
 from sharelag.metrics.reclaim import RECLAIMABLE, reclaimable_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
-from tests.unit.metrics.test_progress import NOON
-from tests.unit.metrics.test_progress import lag as lag_row
+from tests.support.progress_rows import NOON
+from tests.support.progress_rows import lag as lag_row
 
 
 def share(group: str, start: int | None, **changes: Any) -> dict[str, Any]:

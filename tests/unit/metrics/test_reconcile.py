@@ -24,8 +24,8 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
 from tests.support.records import KEY, NOW, offsets, raw, row
-from tests.unit.metrics.test_lag import ACKNOWLEDGED, ARCHIVED
 
+ACKNOWLEDGED, ARCHIVED = 2, 4
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
 EXAMPLE = [
     (3, 3, 0, 2),

@@ -16,7 +16,7 @@ from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
 from tests.support.kafka.describe import parse_describe
-from tests.unit.workbench.test_recorded import MOMENTS, ends
+from tests.support.recorded_moments import MOMENTS, ends
 
 _NOTED = {path: json.loads(path.with_suffix(".json").read_text())["as_of_ms"] for path in MOMENTS}
 

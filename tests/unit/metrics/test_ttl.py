@@ -21,10 +21,10 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench import investigate
 from tests.support import generators
+from tests.support.progress_rows import ID, MINUTE, MS, NOON, PLACE, ago, end, time
 from tests.support.records import raw
 from tests.support.records import row as snapshot
 from tests.support.written_input import NOW, Write, WrittenInput
-from tests.unit.metrics.test_progress import ID, MINUTE, MS, NOON, PLACE, ago, end, time
 
 SIX_MINUTES = timedelta(minutes=6)
 

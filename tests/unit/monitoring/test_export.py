@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, timedelta
 from itertools import pairwise
@@ -44,33 +44,13 @@ from sharelag.monitoring.exports.server import application, is_loopback, server,
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine, investigate
 from tests.support.command import sharelag
+from tests.support.scrapes import ask, gathered, running
 from tests.support.written_input import Write, WrittenInput
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
 SCENARIOS = CAPTURE.parent / "scenarios"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
-
-
-def gathered(source: Any) -> Gathered:
-    return Gathered(investigate.gather(source, "local"), 0.5, 1_000.0)
-
-
-def ask(
-    app: Any, path: str, method: str = "GET", query: str = "", **headers: str
-) -> tuple[int, dict[str, str], bytes]:
-    """What the application answers, without a network."""
-    told: list[Any] = []
-    environ = {
-        "REQUEST_METHOD": method,
-        "PATH_INFO": path.encode().decode("latin-1"),
-        "QUERY_STRING": query,
-    }
-    environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {
-        f"HTTP_{name.upper()}": value for name, value in headers.items()
-    }
-    body = b"".join(app(environ, lambda status, pairs: told.extend([status, dict(pairs)])))
-    return int(told[0].split()[0]), told[1], body
 
 
 def samples(text: str, families: Any = openmetrics_families) -> Samples:
@@ -377,18 +357,6 @@ def test_what_more_consumers_would_not_finish_is_left_out() -> None:
 
 
 # ---- the server
-
-
-@contextmanager
-def running(app_source: Any, token: str | None = None) -> Iterator[int]:
-    with server(app_source, "127.0.0.1", 0, token) as bound:
-        thread = threading.Thread(target=bound.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield bound.server_port
-        finally:
-            bound.shutdown()
-            thread.join()
 
 
 def get(

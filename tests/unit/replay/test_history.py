@@ -18,11 +18,10 @@ from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import histories, history_arrow, missing_offsets, next_history
 from sharelag.replay.moment import up_to
 from sharelag.sources.inputs import CaptureInput
-from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
-from tests.support.records import raw, row
+from tests.support.records import decode, row
 
 STATE = {
     name: name
@@ -34,10 +33,6 @@ STATE = {
         "window_end_offset",
     )
 } | {"start_offset": "start_offset", "delivery_complete_count": "delivery_complete_count"}
-
-
-def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
-    return decode_arrow(raw(records)).records
 
 
 def story(

@@ -25,42 +25,11 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
 from tests.support.records import KEY, raw, row
+from tests.support.walk import RECOVERED, WALK, walk_records
 
 AVAILABLE, ACKNOWLEDGED = 0, 2
 
-#: After which step of the walk, the start offset and the batches that are written.
-WALK = {
-    0: (100, []),
-    2: (110, []),
-    4: (-1, [(110, 110, 0, 1)]),
-    5: (-1, [(111, 118, 0, 0), (119, 119, 2, 1)]),
-    7: (-1, [(111, 112, 0, 1)]),
-    8: (-1, [(113, 118, 2, 1)]),
-    10: (-1, [(110, 110, 2, 2)]),
-    11: (120, []),
-}
-#: What is recovered when the leader is lost after a step.
-RECOVERED = {
-    0: (100, []),
-    2: (110, []),
-    4: (110, [(110, 110, 0, 1)]),
-    5: (110, [(110, 110, 0, 1), (111, 118, 0, 0), (119, 119, 2, 1)]),
-    7: (110, [(110, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]),
-    8: (110, [(110, 112, 0, 1), (113, 119, 2, 1)]),
-    10: (111, [(111, 112, 0, 1), (113, 119, 2, 1)]),
-    11: (120, []),
-}
 WINDOW_ENDS = {0: 100, 2: 110, 4: 111, 5: 120, 7: 120, 8: 120, 10: 120, 11: 120}
-
-
-def walk_records(last_step: int) -> list[tuple[int, bytes, bytes | None]]:
-    """A snapshot, then an update for each later write, up to a step of the walk."""
-    records = []
-    for step, (start, batches) in WALK.items():
-        if step <= last_step:
-            kind = SHARE_UPDATE if records else SHARE_SNAPSHOT
-            records.append((step, *encode_record(kind, row(start, batches))))
-    return records
 
 
 @pytest.mark.row("PRS-01", "WIN-04", "PRS-06")

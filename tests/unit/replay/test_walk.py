@@ -9,36 +9,15 @@ from sharelag.model import StateBatch
 from sharelag.replay import replay, replay_arrow
 from sharelag.wire import decode_arrow
 from tests.support.records import KEY, offsets, raw
-from tests.unit.replay.test_replay import walk_records
-
-AVAILABLE, ACQUIRED, ACKNOWLEDGED = 0, 1, 2
-LOG_END = 121
-LAST_ACKNOWLEDGED, ALL_ACKNOWLEDGED = (119, 119, ACKNOWLEDGED, 1), (113, 119, ACKNOWLEDGED, 1)
-TIMED_OUT, BEYOND = (111, 112, AVAILABLE, 1), (120, 120, ACQUIRED, 1)
-
-#: Step -> SPSO, SPEO (exclusive), live runs (first, last, state, delivery count).
-LIVE: dict[int, tuple[int, int, list[tuple[int, int, int, int]]]] = {
-    0: (100, 100, []),
-    1: (100, 110, [(100, 109, ACQUIRED, 1)]),
-    2: (110, 110, []),
-    3: (110, 120, [(110, 119, ACQUIRED, 1)]),
-    4: (110, 120, [(110, 110, AVAILABLE, 1), (111, 119, ACQUIRED, 1)]),
-    5: (110, 120, [(110, 110, AVAILABLE, 1), (111, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED]),
-    6: (110, 121, [(110, 110, ACQUIRED, 2), (111, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED, BEYOND]),
-    7: (
-        110,
-        121,
-        [(110, 110, ACQUIRED, 2), TIMED_OUT, (113, 118, ACQUIRED, 1), LAST_ACKNOWLEDGED, BEYOND],
-    ),
-    8: (110, 121, [(110, 110, ACQUIRED, 2), TIMED_OUT, ALL_ACKNOWLEDGED, BEYOND]),
-    9: (110, 121, [(110, 112, ACQUIRED, 2), ALL_ACKNOWLEDGED, BEYOND]),
-    10: (111, 121, [(111, 112, ACQUIRED, 2), ALL_ACKNOWLEDGED, BEYOND]),
-    11: (120, 121, [BEYOND]),
-}
-
-
-def by_offset(runs: list[StateBatch]) -> dict[int, tuple[int, int]]:
-    return {o: (run[2], run[3]) for run in runs for o in range(run[0], run[1] + 1)}
+from tests.support.walk import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    AVAILABLE,
+    LIVE,
+    LOG_END,
+    by_offset,
+    walk_records,
+)
 
 
 @pytest.mark.row("WIN-01")

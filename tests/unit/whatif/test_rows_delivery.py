@@ -34,12 +34,12 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.records import KEY, offsets, raw, row
-from tests.unit.metrics.test_causes import Wrote
-from tests.unit.metrics.test_causes import only as only_cause
-from tests.unit.replay.test_replay import walk_records
-from tests.unit.whatif.test_share_partition import ACCEPT, RELEASE, Walk, log, say
-from tests.unit.whatif.test_share_partition import GAP as GAP_TYPE
-from tests.unit.whatif.test_simulate import at, only
+from tests.support.share_evidence import Wrote
+from tests.support.share_evidence import only as only_cause
+from tests.support.share_partitions import ACCEPT, RELEASE, Walk, log, say
+from tests.support.share_partitions import GAP as GAP_TYPE
+from tests.support.simulations import at, only
+from tests.support.walk import walk_records
 
 ACQUIRED, ACKNOWLEDGED, ARCHIVED = 1, 2, 4
 

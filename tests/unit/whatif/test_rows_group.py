@@ -28,10 +28,10 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.run import Run
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
+from tests.support.group_records import at as second
+from tests.support.group_records import delete, join, leave, log, record
 from tests.support.records import offsets
-from tests.unit.replay.test_members import at as second
-from tests.unit.replay.test_members import delete, join, leave, log, record
-from tests.unit.whatif.test_simulate import at, only
+from tests.support.simulations import at, only
 
 
 @pytest.fixture

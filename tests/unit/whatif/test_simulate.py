@@ -38,61 +38,22 @@ from sharelag.whatif.scenario import (
     Settings,
     Topic,
 )
-from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.simulate import simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.simulation_digest import digest
-
-#: Everything that can happen, at once.
-MIXED = Scenario(
-    topics=(Topic("a", 3, backlog=(300, 20, 0), batch_records=7), Topic("b", 2)),
-    members=(
-        Member(
-            "m",
-            3,
-            service=Service(8, "lognormal"),
-            max_poll_records=40,
-            behaviour=Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, restart_ms=3000),
-        ),
-        Member(
-            "late", topics=("b",), service=Service(3, "exponential"), join_ms=9000, leave_ms=40_000
-        ),
-    ),
-    producers=(
-        Producer("a", 20, keys=50, key_skew=1.1),
-        Producer("b", 10, batch_records=4, bursts=(Burst(10_000, 20_000, 5),)),
-    ),
-    poison=(Poison("a", 0, 33), Poison("a", 1, 4, "crash", 1)),
-    faults=(
-        Fault(6000, "hang", "m-1", 35_000),
-        Fault(12_000, "leader_change", topic="a"),
-        Fault(30_000, "mute", "m-0", 50_000),
-    ),
-    brokers=2,
-    duration_ms=120_000,
-)
-
-
-def only(table: pa.Table) -> dict[str, Any]:
-    (row,) = table.to_pylist()
-    return row
-
-
-def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, Any]:
-    """The last row of the timeline of a partition at or before a time."""
-    rows = [
-        row
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] <= time_ms and row["partition"] == partition
-    ]
-    return rows[-1]
-
+from tests.support.simulations import MIXED, at, only
 
 # ---- the same again ----
 
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
-    code = "from tests.unit.whatif.test_simulate import *; print(digest(simulate(MIXED, 5, requests=True)))"
+    code = (
+        "from sharelag.whatif.simulate import simulate; "
+        "from tests.support.simulation_digest import digest; "
+        "from tests.support.simulations import MIXED; "
+        "print(digest(simulate(MIXED, 5, requests=True)))"
+    )
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],

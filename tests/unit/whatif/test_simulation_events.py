@@ -28,7 +28,7 @@ from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.unit.whatif.test_simulate import at, only
+from tests.support.simulations import at, only
 
 EAGER = Settings(heartbeat_interval_ms=100, assignment_interval_ms=0)
 

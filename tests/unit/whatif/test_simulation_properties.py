@@ -37,7 +37,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support.simulation_digest import TABLES, digest
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
-from tests.unit.whatif.test_simulate import only
+from tests.support.simulations import only
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow

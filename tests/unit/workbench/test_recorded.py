@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
@@ -20,9 +19,9 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.workbench import engine
 from tests.support.kafka.describe import parse_describe
+from tests.support.recorded_moments import MOMENTS, ends
 
 GOLDEN = CAPTURE.parents[1] / "golden" / "state_records.jsonl"
-MOMENTS = sorted((CAPTURE / "expected" / "moments").glob("*.txt"))
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +67,3 @@ def test_every_moment_of_the_recording_is_reconstructed(moment: Path) -> None:
     theirs = sorted(tuple(row.values()) for row in parse_describe(moment.read_text()))
     assert ours == theirs
     assert theirs
-
-
-def ends(noted: dict[str, Any]) -> pa.Table:
-    """The captured offsets, with the end offsets of the moment in place of the last."""
-    offsets = CaptureInput(CAPTURE).offsets(all_ids())
-    rows = [
-        row | {"end_offset": noted["end_offsets"].get(row["topic"], {}).get(str(row["partition"]))}
-        for row in offsets.to_pylist()
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
-
-
-def all_ids() -> list[str]:
-    ids: list[str] = pq.read_table(CAPTURE / "offsets.parquet").column("topic_id").to_pylist()
-    return ids

@@ -1,0 +1,45 @@
+"""Ask the application that exports metrics, with a network and without."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.monitoring.exports.server import server
+from sharelag.workbench import investigate
+
+
+def gathered(source: Any) -> Gathered:
+    return Gathered(investigate.gather(source, "local"), 0.5, 1_000.0)
+
+
+def ask(
+    app: Any, path: str, method: str = "GET", query: str = "", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """What the application answers, without a network."""
+    told: list[Any] = []
+    environ = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path.encode().decode("latin-1"),
+        "QUERY_STRING": query,
+    }
+    environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {
+        f"HTTP_{name.upper()}": value for name, value in headers.items()
+    }
+    body = b"".join(app(environ, lambda status, pairs: told.extend([status, dict(pairs)])))
+    return int(told[0].split()[0]), told[1], body
+
+
+@contextmanager
+def running(app_source: Any, token: str | None = None) -> Iterator[int]:
+    with server(app_source, "127.0.0.1", 0, token) as bound:
+        thread = threading.Thread(target=bound.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield bound.server_port
+        finally:
+            bound.shutdown()
+            thread.join()

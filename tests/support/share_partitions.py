@@ -1,0 +1,96 @@
+"""A share partition that plays KIP-932's walk, and short forms of what its members do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sharelag.whatif.partition.values import (
+    Acknowledgement,
+    AcknowledgeType,
+    LogBatch,
+    Write,
+)
+from sharelag.whatif.records import StateTopic
+from sharelag.whatif.share_partition import SharePartition
+from tests.support.share_schedules import KEY
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
+
+
+LOCK = 30_000
+
+
+WALK_LOG = [
+    LogBatch(*batch) for batch in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]
+]
+
+
+def log(first: int, last: int, size: int) -> list[LogBatch]:
+    return [LogBatch(base, min(base + size - 1, last)) for base in range(first, last + 1, size)]
+
+
+def say(share: SharePartition, member: str, now: int, *said: tuple[int, int, Any]) -> None:
+    share.acknowledge(member, now, [Acknowledgement(*one) for one in said])
+
+
+class Walk:
+    """KIP-932's walk from 100 to 120, on a topic that a share coordinator writes."""
+
+    def __init__(self, last_step: int = 11) -> None:
+        self.topic = StateTopic(partitions=1)
+        self.topic.initialize(KEY, 1, 1, 100)
+        self.writes: dict[int, list[Write]] = {}
+        self.acquired: dict[int, list[list[tuple[int, int, int]]]] = {}
+        self.step = 0
+        self.share = SharePartition.load(
+            self.topic.read(KEY, 2, 1), 0, leader_epoch=2, persist=self.persist
+        )
+        for self.step in range(1, last_step + 1):
+            getattr(self, f"step_{self.step}")()
+
+    def persist(self, write: Write) -> bool:
+        self.writes.setdefault(self.step, []).append(write)
+        return self.topic.persist(KEY)(write)
+
+    def fetch(self, member: str, now: int, count: int) -> None:
+        offset = self.share.next_fetch_offset()
+        fetched = [batch for batch in WALK_LOG if batch.last_offset >= offset]
+        acquired = self.share.acquire(member, now, fetched, count)
+        self.acquired.setdefault(self.step, []).append(
+            [(run[0], run[1], run[2]) for run in acquired]
+        )
+
+    def step_1(self) -> None:
+        self.fetch("c1", 0, 10)
+
+    def step_2(self) -> None:
+        say(self.share, "c1", 10, (100, 109, ACCEPT))
+
+    def step_3(self) -> None:
+        self.fetch("c1", 1000, 3)
+        self.fetch("c2", 2000, 6)
+        self.fetch("c3", 3000, 1)
+
+    def step_4(self) -> None:
+        say(self.share, "c1", 4000, (110, 110, RELEASE))
+
+    def step_5(self) -> None:
+        say(self.share, "c3", 5000, (119, 119, ACCEPT))
+
+    def step_6(self) -> None:
+        self.fetch("c1", 6000, 2)
+
+    def step_7(self) -> None:
+        self.share.expire_locks(1000 + LOCK)
+
+    def step_8(self) -> None:
+        say(self.share, "c2", 31_500, (113, 118, ACCEPT))
+
+    def step_9(self) -> None:
+        self.fetch("c3", 31_600, 2)
+
+    def step_10(self) -> None:
+        say(self.share, "c1", 31_700, (110, 110, ACCEPT))
+
+    def step_11(self) -> None:
+        say(self.share, "c3", 31_800, (111, 112, ACCEPT))
