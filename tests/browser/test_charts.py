@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 
 from sharelag.workbench import charts
 from sharelag.workbench.charts import palette
-from tests.support.browser.desk import Watched
+from tests.support.browser.offline import OfflinePage
 from tests.support.charts import (
     ARABIC,
     FIGURES,
@@ -24,7 +24,7 @@ from tests.support.charts import (
     timeline,
 )
 
-Opened = Callable[..., Watched]
+Opened = Callable[..., OfflinePage]
 
 #: The text of an element, a line after the other; plotly has no text between its lines.
 TEXT = """element => [...element.querySelectorAll('text')].map(text => {
@@ -49,10 +49,12 @@ HOVERED = """async chart => { const told = [];
 def opened(browser: Browser, tmp_path: Path) -> Opened:
     """Some figures as a page, drawn in a window of 960 pixels."""
 
-    def draw(figures: list[Any], title: str = "Charts", theme: palette.Theme = "light") -> Watched:
+    def draw(
+        figures: list[Any], title: str = "Charts", theme: palette.Theme = "light"
+    ) -> OfflinePage:
         page = tmp_path / "charts.html"
         page.write_text(charts.to_html(figures, title, theme), encoding="utf-8")
-        seen = Watched(browser, page, viewport={"width": 960, "height": 800})
+        seen = OfflinePage(browser, page, viewport={"width": 960, "height": 800})
         seen.page.wait_for_function(
             "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted",
             arg=len(figures),

@@ -6,39 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.schemas import LAG, ROLLUP
 from sharelag.tables.reasons import NOTES, REASONS
 from sharelag.workbench.page import lag_page
+from tests.support.browser.offline import OfflinePage
 from tests.support.command import sharelag
 from tests.support.kafka.describe import parse_describe
 
-THIN_SPACE = "\u202f"  # between thousands
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜" + "x" * 200
-
-
-class Watched:
-    """A page with the network off that records foreign requests and complaints."""
-
-    def __init__(self, browser: Browser, path: Path, **settings: Any) -> None:
-        context = browser.new_context(offline=True, **settings)
-        self.page: Page = context.new_page()
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.goto(path.as_uri())
-
-    def table(self, name: str) -> list[list[str]]:
-        cells: list[list[str]] = self.page.eval_on_selector_all(
-            f"#{name} tbody tr",
-            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
-        )
-        return [[cell.replace(THIN_SPACE, "") for cell in row] for row in cells]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +52,7 @@ def test_the_demo_prints_what_kafka_printed_row_for_row(demo: tuple[str, Path]) 
 def test_the_page_says_the_same_with_the_network_off(
     demo: tuple[str, Path], browser: Browser
 ) -> None:
-    seen = Watched(browser, demo[1])
+    seen = OfflinePage(browser, demo[1])
     rows = [(*row[:5], row[6]) for row in seen.table("lag")]
     assert rows == recorded()
     assert (seen.requests, seen.complaints) == ([demo[1].as_uri()], [])
@@ -118,14 +96,14 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_hostile_names_are_text(hostile: Path, browser: Browser) -> None:
-    seen = Watched(browser, hostile)
+    seen = OfflinePage(browser, hostile)
     assert seen.table("lag")[0][:2] == [HOSTILE, HOSTILE]
     assert seen.page.locator("img").count() == 0
     assert (seen.requests, seen.complaints) == ([hostile.as_uri()], [])
 
 
 def test_what_is_unknown_is_a_dash_with_its_reason(hostile: Path, browser: Browser) -> None:
-    first, unknown, large = Watched(browser, hostile).table("lag")
+    first, unknown, large = OfflinePage(browser, hostile).table("lag")
     assert all(sentence in first[7] for sentence in NOTES.values())
     assert (unknown[1], unknown[4], unknown[6]) == ("A" * 22, "-", "-")
     assert unknown[7] == REASONS["no_start_offset"]
@@ -133,7 +111,7 @@ def test_what_is_unknown_is_a_dash_with_its_reason(hostile: Path, browser: Brows
 
 
 def test_bars_are_to_scale_and_say_what_they_show(hostile: Path, browser: Browser) -> None:
-    seen = Watched(browser, hostile)
+    seen = OfflinePage(browser, hostile)
     bars = seen.page.eval_on_selector_all(
         ".bar",
         "bars => bars.map(bar => [bar.getAttribute('aria-label'), bar.clientWidth, bar.children[0].offsetWidth])",
@@ -146,7 +124,7 @@ def test_bars_are_to_scale_and_say_what_they_show(hostile: Path, browser: Browse
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable_in_both_themes(scheme: str, hostile: Path, browser: Browser) -> None:
-    page = Watched(browser, hostile, color_scheme=scheme).page
+    page = OfflinePage(browser, hostile, color_scheme=scheme).page
     luminance = """c => { const [r, g, b] = c.match(/\\d+/g).map(v => { v /= 255;
         return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126*r + .7152*g + .0722*b; }"""
     contrast = f"""() => {{ const l = {luminance}; const paper = l(getComputedStyle(document.body).backgroundColor);

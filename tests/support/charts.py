@@ -18,7 +18,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import charts, engine, investigate
 from sharelag.workbench.charts import palette
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 SCENARIOS = ROOT / "data" / "captures" / "scenarios"

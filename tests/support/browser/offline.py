@@ -1,0 +1,32 @@
+"""A page of a file on disk, opened with the network off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+THIN_SPACE = "\u202f"  # between thousands
+
+
+class OfflinePage:
+    """A page with the network off that records foreign requests and complaints."""
+
+    def __init__(self, browser: Browser, path: Path, **settings: Any) -> None:
+        context = browser.new_context(offline=True, **settings)
+        self.page: Page = context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.goto(path.as_uri())
+
+    def table(self, name: str) -> list[list[str]]:
+        cells: list[list[str]] = self.page.eval_on_selector_all(
+            f"#{name} tbody tr",
+            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
+        )
+        return [[cell.replace(THIN_SPACE, "") for cell in row] for row in cells]
