@@ -1,5 +1,9 @@
 """The exceptions that sharelag raises; each message says what happened and what to do next."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class ShareLagError(Exception):
     """The base class: the command line prints it without a traceback and exits with 1."""
@@ -60,3 +64,34 @@ class DataLossError(ClusterError):
 
 class ReplayError(ShareLagError):
     """Kafka's own coordinator would fail to load these records (raised only by ``strict=True``)."""
+
+
+#: Names of groups that a message lists.
+_NAMED = 10
+
+
+def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
+    """Say that a share group has no state; the one wording of it.
+
+    Parameters
+    ----------
+    group : str
+        The name that was given.
+    known : iterable of str
+        The groups that have state there; empty if that is not known.
+    where : str
+        Where it was looked for, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
+    """
+    from difflib import get_close_matches
+
+    names = sorted(set(known))
+    said = f"there is no state of share group {group!r}{where and ' '}{where}"
+    if not names:
+        return (
+            f"{said}: check the spelling, and that the group has consumed "
+            "(kafka-share-groups.sh --list)"
+        )
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    near = get_close_matches(group, names, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{said}: there are {', '.join(names[:_NAMED])}{more}{meant}"

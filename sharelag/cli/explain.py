@@ -101,7 +101,7 @@ def imbalance(
         with reading_bar(source) as read:
             answer = investigate.trend(read, every, engine, moment, choice, by, over)
         rows = show.plain_rows(answer.table)
-        require_rows(choice, moment, groups_in(answer.table))
+        require_rows(choice, moment, groups_in(answer.table), source)
         write(show.lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
         summarise(answer, source, options["as_of"], "row")
         return

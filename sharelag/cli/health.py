@@ -55,7 +55,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     with reading_bar(source) as read:
         answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
     rows = show.plain_rows(answer.table)
-    require_rows(choice, moment, groups_in(answer.table))
+    require_rows(choice, moment, groups_in(answer.table), source)
     write(show.lines(rows, output, views.reconciled(described is not None, true).columns))
     summarise(answer, source, options["as_of"], "share partition")
 

@@ -75,12 +75,12 @@ def history(
             )
             columns, unit = views.HISTORY.columns, "record"
         else:
-            require_rows(choice, moment or begin, groups_in(begun.table("windows")))
+            require_rows(choice, moment or begin, groups_in(begun.table("windows")), source)
             rows = (row for table in begun.history_tables(begin) for row in show.each_row(table))
             write(show.lines(rows, output))
             read_by(begun.evidence, source, options["as_of"] is not None)
             return
-    require_rows(choice, moment or begin, groups_in(answer.table))
+    require_rows(choice, moment or begin, groups_in(answer.table), source)
     write(show.lines(show.each_row(answer.table), output, columns))
     if answer.left_out:
         click.echo(

@@ -85,7 +85,7 @@ def _lag(
     if by == "group":
         view = view.without("topic")
     rows = show.plain_rows(answer.table)
-    require_rows(choice, moment, groups_in(answer.table))
+    require_rows(choice, moment, groups_in(answer.table), source)
     now = {
         tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"]
         for row in rows

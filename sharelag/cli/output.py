@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError, ShareLagError, unknown_group
 from sharelag.model import iso
 
 
@@ -64,28 +64,33 @@ def _asked_topic(chosen: tuple[str, frozenset[int]]) -> str:
     )
 
 
-def require_rows(choice: Any, moment: Any, groups: set[str]) -> None:
+def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> None:
     """Name what was asked for and not found; finding nothing now is an error."""
+    from sharelag.workbench.engine import group_names
+
     missing = sorted(choice.groups - groups)
     asked = ", ".join(_asked_topic((name, choice.topics[name])) for name in sorted(choice.topics))
-    where = f" in topic {asked}" if asked else ""
+    where = f"in topic {asked}" if asked else ""
+    known = group_names(source) if missing else []
+    said = [
+        # A group with state elsewhere is not misspelt.
+        unknown_group(name, [] if name in known else known, where)
+        for name in missing
+    ]
     if not groups and moment is None:
-        if missing:
-            raise InputError(
-                f"no state of share group {', '.join(map(repr, missing))}{where} was found: check "
-                "the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
-            )
+        if said:
+            raise InputError("; ".join(said))
         raise InputError(
-            f"no share partition{where} was found: check the names of topics and the partitions"
-            if choice.topics
+            f"no share partition {where} was found: check the names of topics and the partitions"
+            if where
             else "there are no share-group state records: no share group has consumed anything"
         )
     if not groups:
         click.echo(
             "sharelag: nothing was written in that time, or it has been pruned since", err=True
         )
-    for group in missing:
-        click.echo(f"sharelag: no state of share group {group!r}{where} was found", err=True)
+    for sentence in said:
+        click.echo(f"sharelag: {sentence}", err=True)
 
 
 def groups_in(table: Any) -> set[str]:
@@ -169,7 +174,7 @@ def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterato
         reading_bar(source) as read,
         engines.reading(read, start(engine, source), moment, choice, over) as begun,
     ):
-        require_rows(choice, moment, groups_in(begun.evidence.lag))
+        require_rows(choice, moment, groups_in(begun.evidence.lag), source)
         yield begun, source
 
 

@@ -54,7 +54,7 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
         else:
             answer = engines.diff(read, since, start(engine, source), moment, choice)
             rows, columns = show.plain_rows(answer.table), views.DIFF.columns
-    require_rows(choice, moment, groups_in(answer.table))
+    require_rows(choice, moment, groups_in(answer.table), source)
     write(show.lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 

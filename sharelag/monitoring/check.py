@@ -5,7 +5,7 @@ rules ──► measures, now and in the past ──► levels that lasted ─�
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.durations import duration
+from sharelag.errors import unknown_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
@@ -107,6 +108,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     spans += [over for rule in rules.rules if rule.hysteresis]
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
     moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
+    known = evidence.lag.column("group_id").to_pylist()
     rows: list[dict[str, Any]] = []
     for rule in rules.rules:
         if rule.measure == "state_topic":
@@ -118,6 +120,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
             of_causes(rule, explain(evidence, rule.patience), now)
             if is_cause
             else series(rule, moments),
+            known,
         )
     for row in rows:
         row["as_of"] = evidence.as_of
@@ -134,18 +137,21 @@ def _looks_back(rule: Rule) -> bool:
     return bool(rule.lasting) and rule.measure not in ("poison", "cause")
 
 
-def _rows(rule: Rule, found: Series) -> Iterator[dict[str, Any]]:
+def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield one row per group, about the worst of its share partitions."""
     judged = judge(rule, found)
+    names = [name for name in rule.groups if not set("*?[") & set(name)]
     if not len(found.group):
-        words = f"no share group matches {', '.join(rule.groups)}"
+        are_names = len(names) == len(rule.groups)
+        words = (
+            "; ".join(unknown_group(name, known) for name in names)
+            if are_names
+            else f"no share group matches {', '.join(rule.groups)}"
+        )
         yield _row(rule, of_rule(rule.unknown), summary=words)
         return
-    missing = [
-        name for name in rule.groups if not set("*?[") & set(name) and name not in set(found.group)
-    ]
-    for name in missing:
-        words = "there are no state records of this share group"
+    for name in (name for name in names if name not in set(found.group)):
+        words = unknown_group(name, known)
         yield _row(rule, of_rule(rule.unknown), group_id=name, summary=words)
     severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])

@@ -21,7 +21,7 @@ from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
@@ -100,6 +100,7 @@ def open_input(
     raw: DataFrame | None = None,
     offsets: DataFrame | None = None,
     engine: str = "spark",
+    spark: SparkSession | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
@@ -122,6 +123,8 @@ def open_input(
     if isinstance(where, ClientConfig):
         return KafkaInput(where)
     if where is not None and not isinstance(where, str | Path):
+        if not hasattr(type(where), "batches"):
+            raise InputError(f"cannot open {_described(where)}: give {_takes()}")
         return where
     has_settings = bool(command_config or properties)
     is_there = bool(where) and Path(str(where)).exists()
@@ -142,7 +145,7 @@ def open_input(
         return plugged()
     if isinstance(where, Path) or (where and is_there):
         return at_path(Path(where))
-    return _called(DEMO if where is None else where, engine)
+    return _called(DEMO if where is None else where, engine, spark)
 
 
 def require_there(source: Input) -> None:
@@ -190,25 +193,43 @@ def at_path(path: Path) -> Input:
     )
 
 
-def _called(name: str, engine: str) -> Input:
+def _called(name: str, engine: str, spark: SparkSession | None) -> Input:
     """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
     if name in samples():
         return CaptureInput(folder_of(name))
     if "://" in name:
         return RawInput(name)
-    prefixes = ", ".join(plugged_prefixes())
-    installed = f"an address of an installed package ({prefixes}), " if prefixes else ""
-    nothing = (
-        f"there is nothing at {name!r}: give a cluster as HOST:PORT, a folder that "
-        "`sharelag capture` wrote, Parquet files, the name of a Spark table "
-        f'(engine="spark"), a broker\'s log directory, {installed}or one of the samples: '
-        f"{', '.join(samples())}"
-    )
-    if engine == "spark" and _SPARK_TABLE.fullmatch(name):
-        # Only Spark knows whether there is such a table, and it is not asked before the first
-        # question.
+    nothing = f"there is nothing at {name!r}: give {_takes()}"
+    if engine == "spark" and _SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
         return RawInput(name, nothing)
     raise InputError(nothing)
+
+
+def _may_be_table(name: str, spark: SparkSession | None) -> bool:
+    """Whether the session has such a table; without one, a name with a dot may be of a catalog."""
+    from sharelag.sources.spark import existing
+
+    session = spark or existing()
+    if session is None:
+        return "." in name
+    from sharelag.sources.spark.files import is_table_of
+
+    return is_table_of(session, name)
+
+
+def _takes() -> str:
+    """What can be opened, for messages."""
+    prefixes = ", ".join(plugged_prefixes())
+    installed = f"an address of an installed package ({prefixes}), " if prefixes else ""
+    return (
+        "a cluster as HOST:PORT, a folder that `sharelag capture` wrote, Parquet files, the name "
+        'of a Spark table (engine="spark"), a broker\'s log directory, raw=DataFrame, '
+        f"{installed}or one of the samples: {', '.join(samples())}"
+    )
+
+
+def _described(where: object) -> str:
+    return f"{where!r}" if isinstance(where, int | float | bytes) else f"a {type(where).__name__}"
 
 
 def _of_frames(

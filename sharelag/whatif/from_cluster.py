@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, unknown_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
@@ -148,9 +148,14 @@ def _group(evidence: Evidence, group: str | None) -> str:
     groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
     if group is None and len(groups) == 1:
         return str(groups[0])
-    if group is None or group not in groups:
-        what = "choose one share group" if group is None else f"there is no share group {group!r}"
-        raise InputError(f"{what}: {', '.join(groups) or 'none has any state'}")
+    if group is None:
+        raise InputError(
+            f"choose one share group: {', '.join(groups)}"
+            if groups
+            else "there are no share-group state records: no share group has consumed anything"
+        )
+    if group not in groups:
+        raise InputError(unknown_group(group, groups))
     return group
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError, ShareLagError, unknown_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.reading import OVER, Each, Reading, named
@@ -359,15 +359,9 @@ class Workbench:
     def _require(self, evidence: Evidence, group: str | None) -> None:
         there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
-            found = f"there are {', '.join(there)}" if there else "no share group has any"
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
-                found = (
-                    "check the spelling, and that the group has consumed "
-                    "(kafka-share-groups.sh --list)"
-                )
-            raise InputError(
-                f"there is no state of share group {group!r} in {self.describe()}: {found}"
-            )
+                there = engines.group_names(self.source)
+            raise InputError(unknown_group(group, there, f"in {self.describe()}"))
 
     def _base(self, gathered: bool = True) -> Result:
         """What all results say of where they come from."""

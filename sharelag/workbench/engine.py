@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
@@ -78,6 +79,14 @@ def read(
     from sharelag.quick import QuickReading
 
     return QuickReading(source, as_of, choice, over, **quick)
+
+
+def group_names(source: Input) -> list[str]:
+    """Return all share groups with state now, for messages; none of an input that needs Spark."""
+    if choose("auto", source) == "spark":
+        return []
+    with reading(source, "local", history=False) as begun:
+        return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
 
 
 @contextmanager

@@ -98,6 +98,7 @@ def open_workbench(
         raw=raw,
         offsets=offsets,
         engine=engine,
+        spark=spark,
         command_config=command_config,
         properties=properties,
         timeout=timeout,

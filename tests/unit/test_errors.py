@@ -6,6 +6,15 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+import sharelag
+from sharelag.cli.demo import CAPTURE
+from sharelag.errors import InputError, unknown_group
+from sharelag.monitoring.check import check
+from sharelag.monitoring.checks.rules import parse_rules
+from sharelag.sources.inputs import CaptureInput
+from sharelag.whatif.from_cluster import scenario_from
+from tests.support.command import sharelag as run
+
 
 def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
@@ -16,3 +25,35 @@ def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]
     assert shell.user_ns["sharelag"] is not None
     shell.run_cell("1 / 0")
     assert "Traceback" in "".join(capsys.readouterr())  # of what is no error of ours, all is shown
+
+
+def test_an_unknown_group_is_worded_once() -> None:
+    assert unknown_group("biling", ["billing", "analytics"], "in a capture") == (
+        "there is no state of share group 'biling' in a capture: there are analytics, billing; "
+        "did you mean 'billing'?"
+    )
+    assert unknown_group("x", [f"group-{n:02}" for n in range(12)]).endswith(
+        "group-08, group-09 and 2 more"
+    )
+    assert unknown_group("x", []).endswith(
+        ": check the spelling, and that the group has consumed (kafka-share-groups.sh --list)"
+    )
+
+
+def test_every_way_to_ask_for_an_unknown_group_says_what_was_meant() -> None:
+    meant = "; did you mean 'billing'?"
+    for command in ("lag", "windows", "explain", "imbalance", "simulate"):
+        done = run(command, "--capture", str(CAPTURE), "--group", "biling")
+        assert done.returncode == 1
+        assert meant in done.stderr
+    bench = sharelag.open(str(CAPTURE), engine="local")
+    for ask in (
+        sharelag.open(str(CAPTURE), groups="biling", engine="local").explain,
+        lambda: bench.lag("biling"),
+        lambda: scenario_from(bench.evidence(), "biling"),
+    ):
+        with pytest.raises(InputError, match=meant.replace("?", r"\?")):
+            ask()
+    rules = parse_rules("version: 1\nrules: [{name: a, measure: lag, groups: [biling], warn: 1}]")
+    (row,) = check(CaptureInput(CAPTURE), rules, "local").table.to_pylist()
+    assert meant in row["summary"]

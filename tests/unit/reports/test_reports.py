@@ -169,7 +169,7 @@ def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> No
     assert [json.loads(row)["kept"] for row in rows] == [True] * KEEP + [False] * (NIGHTS - KEEP)
 
 
-def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> None:
+def test_a_group_that_is_not_there_is_worded_as_by_other_commands(tmp_path: Path) -> None:
     """Only the one that was asked for was read; seven others are there."""
     made = report(
         "daily",
@@ -180,7 +180,7 @@ def test_a_group_that_is_not_there_says_nothing_of_others(tmp_path: Path) -> Non
     )
     assert "there is no state of share group 'nobody' in" in (made.run.error or "")
     said = sharelag("lag", "--capture", str(CAPTURE), "--group", "nobody").stderr
-    assert (made.run.error or "").endswith(said.strip()[said.index("check the spelling") :])
+    assert (made.run.error or "").endswith(said.strip()[said.index(": there are ") :])
     made = report(
         "daily",
         {"capture": str(CAPTURE), "engine": "local", "group": ["billing", "nobody"]},

@@ -113,6 +113,9 @@ def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "options", "what"),
     [
+        ("nope", {"engine": "spark"}, "nothing at 'nope'.*HOST:PORT.*Spark table.*samples: demo"),
+        (3, {}, "cannot open 3: give a cluster as HOST:PORT, a folder .*samples: demo"),
+        (pa.table({}), {}, "cannot open a Table: give .*raw=DataFrame"),
         ("no-such-thing", {}, "nothing at 'no-such-thing'.*HOST:PORT.*poison"),
         (Path("no/such/folder"), {}, None),
         (
@@ -403,7 +406,7 @@ def test_nothing_there_is_said(tmp_path: Path) -> None:
         result: Result = getattr(bench, question)()
         assert "nothing to show" in repr(result), question
         assert "Nothing to show." in result._repr_html_(), question
-    with pytest.raises(InputError, match="no share group has any"):
+    with pytest.raises(InputError, match="check the spelling, and that the group has consumed"):
         bench.explain("billing")
 
 
