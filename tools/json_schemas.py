@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.metrics.placement import FINDINGS
+from sharelag.metrics.settings_in_force import IN_FORCE, LINT
 from sharelag.metrics.skew import SKEW
 from sharelag.monitoring.check import CHECKED
 from sharelag.schemas import SCHEMA_VERSION
@@ -69,6 +70,8 @@ def rows() -> dict[str, dict[str, Any]]:
         "reconcile": properties(RECONCILED),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),
+        "settings": properties(IN_FORCE),
+        "settings-lint": properties(LINT),
         "check": properties(CHECKED),
     }
 

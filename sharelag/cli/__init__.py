@@ -22,6 +22,7 @@ from sharelag.cli import (
     history,
     lag,
     report,
+    settings,
     simulate,
     windows,
 )
@@ -63,6 +64,7 @@ for _family in (
     history,
     explain,
     health,
+    settings,
     simulate,
     check,
     export,

@@ -60,7 +60,7 @@ INPUT = [
         help="A broker's log directory (read only).",
     ),
 ]
-_NAMES = [
+NAMES = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
     click.option(
@@ -72,7 +72,7 @@ _NAMES = [
 ]
 _A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [
-    *_NAMES,
+    *NAMES,
     click.option(
         "--as-of",
         metavar="WHEN",
@@ -80,7 +80,7 @@ CHOICE = [
     ),
 ]
 #: Reports take a time only: offsets of state partitions belong to one cluster's topic.
-CHOICE_AT_A_TIME = [*_NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
+CHOICE_AT_A_TIME = [*NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
 
 
 def output_option(*formats: str) -> Any:

@@ -138,13 +138,7 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
         f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine",
         err=True,
     )
-    if not evidence.settings.num_rows:
-        click.echo("sharelag: the settings are unknown; Kafka's defaults are assumed", err=True)
-    elif evidence.settings.column("value").null_count:
-        click.echo(
-            "sharelag: some settings are not readable; Kafka's defaults are assumed for them",
-            err=True,
-        )
+    note_settings(evidence.settings)
     if past:
         click.echo(
             "sharelag: settings, retention and last stable offsets are the current ones", err=True
@@ -159,6 +153,17 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
         click.echo(
             f"sharelag: {evidence.rejected} records could not be decoded; "
             "`sharelag decode` shows them",
+            err=True,
+        )
+
+
+def note_settings(settings: Any) -> None:
+    """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
+    if not settings.num_rows:
+        click.echo("sharelag: the settings are unknown; Kafka's defaults are assumed", err=True)
+    elif settings.column("value").null_count:
+        click.echo(
+            "sharelag: some settings are not readable; Kafka's defaults are assumed for them",
             err=True,
         )
 

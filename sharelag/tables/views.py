@@ -105,6 +105,11 @@ SKEW = view(
     "idle_members"
 )
 MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch assigned")
+SETTINGS = view(
+    "group_id name value source default range problem hint",
+    meanings={"group_id": "share group; - for the brokers"},
+)
+LINT = view("name value problem hint", meanings={"name": "of the consumer's property"})
 HEALTH = view(
     "partition records snapshots updates tombstones rejects missing bytes share_partitions "
     "updates_per_snapshot bytes_per_finished misplaced needed_from prunable pinned_by",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from sharelag.model.settings.catalogue import Typed
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
 from tests.support.cases import Cases
+from tests.support.command import sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.oracles import Oracle
@@ -234,6 +236,29 @@ def test_a_groups_settings_are_told_with_where_they_come_from(configured: KafkaB
     assert typed["share.renew.acknowledge.enable"] == (False, "group")
     assert typed["group.share.min.record.lock.duration.ms"] == (1000, "broker")
     assert in_force(table, "nobody")["share.delivery.count.limit"] == (5, "default")
+
+
+def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
+    configured: KafkaBroker,
+) -> None:
+    lock = "share.record.lock.duration.ms"
+    answer = sharelag(
+        *("settings", "--bootstrap-server", configured.bootstrap_servers, "--group", HOSTILE),
+        *("--set", "share.delivery.count.limit=11", "-o", "json"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    mine = {row["name"]: row for row in rows if row["group_id"] == HOSTILE}
+    kafkas = in_table(configured, HOSTILE)
+    assert {name: row["value"] for name, row in mine.items() if row["source"] != "given"} == {
+        name: value for name, (value, _) in kafkas.items() if name != "share.delivery.count.limit"
+    }
+    assert (mine[lock]["source"], mine[lock]["range"]) == ("broker", "1000..60000")
+    limit = mine["share.delivery.count.limit"]
+    assert (limit["value"], limit["source"]) == ("11", "given")
+    assert limit["problem"] == "greater than group.share.max.delivery.count.limit = 10"
+    brokers = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
+    assert brokers["group.share.max.record.lock.duration.ms"] == "60000"
 
 
 def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:

@@ -6,7 +6,6 @@ from sharelag.model.settings.force import (
     Value,
     each_in_force,
     effective,
-    effective_lock_ms,
     in_force,
 )
 from sharelag.model.settings.rules import Problem, check, check_all, parse
@@ -23,7 +22,6 @@ __all__ = [
     "check_all",
     "each_in_force",
     "effective",
-    "effective_lock_ms",
     "in_force",
     "lint_consumer",
     "parse",

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import CATALOGUE, Setting, Typed, catalogue, find
-from sharelag.model.settings.rules import check, parse
+from sharelag.model.settings.rules import parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,31 +57,6 @@ def effective(
         s.name: _first(_of_broker(s.name, broker, profile)) for s in settings if s.kind == "list"
     }
     return own | chosen
-
-
-def effective_lock_ms(group: object, broker: object = 30_000, greatest: object = 60_000) -> int:
-    """Return the lock duration of a group by the first draft of KIP-932, in milliseconds.
-
-    Parameters
-    ----------
-    group : int, str or None
-        ``group.share.record.lock.duration.ms`` of the group; None uses the broker's.
-    broker, greatest : int or str
-        ``group.share.record.lock.duration.ms`` and ``group.share.record.lock.duration.max.ms`` of
-        the brokers.
-
-    Raises
-    ------
-    InputError
-        When a value is not allowed, alone or together with the others.
-    """
-    name, bound = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
-    others = {name: broker, bound: greatest}
-    problems = check(bound, greatest, "draft") + check(name, broker, "draft", others)
-    problems += check(name, group, "draft", others, "group") if group is not None else []
-    if problems:
-        raise InputError("; ".join(map(str, problems)))
-    return int(str(broker if group is None else group))
 
 
 def in_force(settings: pa.Table, group: str) -> dict[str, Value]:

@@ -31,7 +31,6 @@ def check(
     value: object,
     profile: str = "4.3.1",
     others: Mapping[str, object] | None = None,
-    scope: str | None = None,
 ) -> list[Problem]:
     """Check the value of one setting.
 
@@ -45,8 +44,6 @@ def check(
     others : mapping of name to value, optional
         Other settings of the group and the brokers that bound the value; missing ones have their
         defaults.
-    scope : {"broker", "group"}, optional
-        Needed only in the draft, where two settings share a name.
 
     Returns
     -------
@@ -58,7 +55,7 @@ def check(
     -----
     Rules: ``GroupConfig.validate`` and ``ShareGroupConfig`` of Kafka 4.3.1; KIP-932 for the draft.
     """
-    setting = find(name, profile, scope)
+    setting = find(name, profile)
     if setting is None:
         known = sorted({known.name for known in catalogue(profile)})
         return [
@@ -72,9 +69,7 @@ def check(
     ]
 
 
-def check_all(
-    values: Mapping[str, object], profile: str = "4.3.1", scope: str | None = None
-) -> list[Problem]:
+def check_all(values: Mapping[str, object], profile: str = "4.3.1") -> list[Problem]:
     """Check several settings of a group, of the brokers, or both, together.
 
     Returns
@@ -83,9 +78,7 @@ def check_all(
         In the order of the names given; empty exactly when Kafka accepts all of them.
     """
     problems = [
-        problem
-        for name, value in values.items()
-        for problem in check(name, value, profile, values, scope)
+        problem for name, value in values.items() for problem in check(name, value, profile, values)
     ]
     # An explicit bound can conflict with a default value.
     for setting in catalogue(profile):

@@ -50,5 +50,12 @@ COLUMNS = {
     "entity": Column(Format.TEXT, "name of the group or topic; null for the brokers"),
     "name": Column(Format.TEXT, "of the setting, as kafka-configs.sh knows it"),
     "value": Column(Format.TEXT, "of what stands beside it"),
-    "source": Column(Format.TEXT, "where it comes from: group, topic, broker or default"),
+    "source": Column(
+        Format.TEXT,
+        "where it comes from: group, topic, broker or default; assumed: not known; given: --set",
+    ),
+    "default": Column(Format.TEXT, "Kafka's default of the setting"),
+    "range": Column(Format.TEXT, "what Kafka accepts, within the bounds that brokers set"),
+    "problem": Column(Format.TEXT, "what Kafka refuses or ignores"),
+    "hint": Column(Format.TEXT, "what to do instead"),
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import javaproperties
 import pyarrow as pa
 import pytest
 
@@ -18,18 +16,16 @@ from sharelag.model.settings import (
     check,
     check_all,
     effective,
-    effective_lock_ms,
     in_force,
-    lint_consumer,
 )
 from sharelag.model.settings.catalogue import find
 
 GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 
 
-def refused(name: str, *values: object, scope: str | None = None) -> bool:
+def refused(name: str, *values: object) -> bool:
     """Whether the draft refuses all of the values; to refuse some is an error of the test."""
-    answers = {bool(check(name, value, "draft", None, scope)) for value in values}
+    answers = {bool(check(name, value, "draft")) for value in values}
     assert len(answers) == 1
     return answers.pop()
 
@@ -91,18 +87,6 @@ def test_timeouts_stay_between_the_bounds_that_brokers_set(profile: str) -> None
     assert not check(heartbeat, 44_999, profile, wide)
 
 
-def test_how_long_a_lock_is() -> None:
-    assert effective_lock_ms(None, 30_000) == 30_000
-    assert effective_lock_ms(1000) == 1000
-    assert effective_lock_ms(60_000, greatest=60_000) == 60_000
-    assert effective_lock_ms(60_001, greatest=3_600_000) == 60_001
-    for group, greatest in ((999, 60_000), (60_001, 60_000), (3_600_001, 3_600_000)):
-        with pytest.raises(InputError, match=f"{GROUP} = {group}: (less|greater) than"):
-            effective_lock_ms(group, greatest=greatest)
-    with pytest.raises(InputError, match=f"{MAX} = 3600001: greater than the maximum 3600000"):
-        effective_lock_ms(3_600_001, greatest=3_600_001)
-
-
 def test_the_first_assignor_is_in_force() -> None:
     assert effective({}, {}, "draft")["group.share.assignors"] == Value(
         "org.apache.server.group.share.SimpleAssignor", "default"
@@ -120,39 +104,14 @@ def test_words_that_no_group_may_have() -> None:
     assert refused(reset, "none", "by_duration:PT1H")
     assert not refused(reset, "earliest", "latest")
     assert not check("share.auto.offset.reset", "by_duration:PT1H")
-    assert refused("group.type", "streams", scope="group")
-    assert not refused("group.type", "share", "consumer", scope="group")
+    assert refused("group.type", "streams")
+    assert not refused("group.type", "share", "consumer")
     defaults = effective({}, {}, "draft")
     assert (defaults[isolation].value, defaults[reset].value, defaults["group.type"].value) == (
         "read_uncommitted",
         "latest",
         None,
     )
-
-
-def test_a_file_with_properties_of_consumers_is_gone_through(tmp_path: Path) -> None:
-    moved = {
-        "auto.offset.reset": "share.auto.offset.reset",
-        "isolation.level": "share.isolation.level",
-    }
-    unsupported = ["enable.auto.commit", "auto.commit.interval.ms", "partition.assignment.strategy"]
-    unsupported.append("interceptor.classes")
-    lines = [
-        f"{name}=x" for name in (*moved, *unsupported, "group.id", "share.acknowledgement.mode")
-    ]
-    (tmp_path / "consumer.properties").write_text("\n".join(lines))
-    with (tmp_path / "consumer.properties").open("rb") as file:
-        problems = {problem.name: problem for problem in lint_consumer(javaproperties.load(file))}
-    assert set(problems) == {*moved, *unsupported}
-    for name, now in moved.items():
-        assert f"--add-config {now}=" in problems[name].hint
-        assert "must be the same for all members" in problems[name].hint
-    for name in unsupported:
-        assert problems[name].hint
-        assert "kafka-configs" not in problems[name].hint
-    (legacy,) = lint_consumer({"record.lock.duration.ms": "5000"})
-    assert legacy.why == "moved to group config"
-    assert "share.record.lock.duration.ms" in legacy.hint
 
 
 def test_a_stored_value_beyond_the_brokers_bounds_gives_way() -> None:

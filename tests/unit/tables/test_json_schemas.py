@@ -14,6 +14,8 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.cli.examples import example
 from tools import json_schemas
 
+#: Properties of a consumer, which share consumers refuse.
+CONSUMER = Path(__file__).with_name("consumer.properties")
 #: A command line for each schema.
 PRINTED = {
     "lag": ["lag"],
@@ -29,6 +31,8 @@ PRINTED = {
     "reconcile": ["reconcile"],
     "health": ["health"],
     "health-findings": ["health", "--findings"],
+    "settings": ["settings", "--group", "billing"],
+    "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
     "check": ["check", "--rules", str(example("rules.yaml"))],
     "decode": ["decode"],
 }
@@ -40,7 +44,8 @@ def schema(name: str) -> dict[str, object]:
 
 
 def printed(*arguments: str) -> list[dict[str, object]]:
-    answer = CliRunner().invoke(cli, [*arguments, "--capture", str(CAPTURE), "-o", "json"])
+    source = [] if "--consumer-config" in arguments else ["--capture", str(CAPTURE)]
+    answer = CliRunner().invoke(cli, [*arguments, *source, "-o", "json"])
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
 

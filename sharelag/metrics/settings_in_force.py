@@ -1,0 +1,152 @@
+"""Settings of groups and brokers as rows: value, source, what Kafka accepts, what it refuses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
+from sharelag.model.settings.catalogue import Typed, catalogue
+from sharelag.model.settings.rules import value_in
+
+#: One property of a consumer that share consumers refuse or ignore.
+LINT = pa.schema([(name, pa.string()) for name in ("name", "value", "problem", "hint")])
+#: One setting of a group, or of the brokers, where ``group_id`` is null.
+IN_FORCE = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("group_id", "name", "value", "source", "default", "range", "problem", "hint")
+    ]
+)
+_GIVEN = "given"
+
+
+def settings_in_force(
+    settings: pa.Table, groups: Iterable[str], given: Mapping[str, str] | None = None
+) -> pa.Table:
+    """Return the settings of some groups and of their brokers, each checked with the others.
+
+    Parameters
+    ----------
+    settings : pyarrow.Table
+        `sharelag.schemas.SETTINGS`; a setting that is not in it has Kafka's default.
+    groups : iterable of str
+    given : mapping of name to value, optional
+        Values to check as if they were set.
+
+    Returns
+    -------
+    pyarrow.Table
+        `IN_FORCE`: the groups' settings, then the brokers'.
+    """
+    found = each_in_force(settings, [*groups, ""])
+    brokers = found.pop("")
+    rows = [
+        row for group, force in found.items() for row in _rows(force, given or {}, group, "group")
+    ]
+    rows += _rows(brokers, given or {}, None, "broker")
+    return pa.Table.from_pylist(rows, schema=IN_FORCE)
+
+
+def check_given(given: Mapping[str, str], profile: str = "4.3.1") -> pa.Table:
+    """Check values as if they were set on brokers and groups that have Kafka's defaults.
+
+    Parameters
+    ----------
+    given : mapping of name to value
+    profile : {"4.3.1", "4.2", "4.1", "draft"}
+
+    Returns
+    -------
+    pyarrow.Table
+        `IN_FORCE`: the settings that were given, and those that they conflict with.
+    """
+    return pa.Table.from_pylist(list(_rows({}, given, None, None, profile)), schema=IN_FORCE)
+
+
+def lint_rows(properties: Mapping[str, object]) -> pa.Table:
+    """Return what share consumers refuse or ignore in a consumer's properties, as `LINT`."""
+    rows = [
+        {"name": one.name, "value": one.value, "problem": one.why, "hint": one.hint}
+        for one in lint_consumer(properties)
+    ]
+    return pa.Table.from_pylist(rows, schema=LINT)
+
+
+def _rows(
+    force: Mapping[str, Value],
+    given: Mapping[str, str],
+    group: str | None,
+    scope: str | None,
+    profile: str = "4.3.1",
+) -> Iterator[dict[str, Any]]:
+    values: dict[str, object] = {
+        name: one.value for name, one in force.items() if one.source != "assumed"
+    }
+    values = {name: value for name, value in values.items() if value is not None} | dict(given)
+    problems: defaultdict[str, list[Problem]] = defaultdict(list)
+    for problem in check_all(values, profile):
+        problems[problem.name].append(problem)
+    known = {setting.name: setting for setting in reversed(catalogue(profile))}
+    names = [name for name in reversed(known) if name in force or name in given or problems[name]]
+    for name in (*names, *(name for name in given if name not in known)):
+        setting = known.get(name)
+        if setting is not None and scope not in (None, setting.scope):
+            continue
+        if setting is None and scope == "group":
+            continue  # an unknown name is reported once, with the brokers' settings
+        if name in given:
+            value, source = Value(given[name], _GIVEN)
+        elif setting is not None:
+            value, source = force.get(name, Value(setting.default, "default"))
+            if setting.internal and source == "assumed":
+                continue  # brokers do not describe it
+        yield {
+            "group_id": group,
+            "name": name,
+            "value": _text(value),
+            "source": source,
+            "default": None if setting is None else _text(setting.default),
+            "range": None if setting is None else _range(setting, values, profile),
+            "problem": "; ".join(_whys(setting, value, problems[name])) or None,
+            "hint": "; ".join(filter(None, (one.hint for one in problems[name]))) or None,
+        }
+
+
+def _whys(setting: Setting | None, value: Typed, problems: Iterable[Problem]) -> Iterator[str]:
+    yield from (problem.why for problem in problems)
+    names = (_text(value) or "").split(",")
+    if setting is not None and setting.kind == "list" and len(names) > 1:
+        yield f"only the first is used: {names[0].strip()}"
+
+
+def _text(value: Typed) -> str | None:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)
+
+
+def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str | None:
+    """Return what Kafka accepts, within the bounds that other settings set."""
+    if setting.kind == "bool":
+        return "true, false"
+    if setting.choices:
+        return ", ".join((*setting.choices, *(["by_duration:PT1H"] if setting.pattern else [])))
+    least = _bound(max, setting.least, setting.least_by, values, profile)
+    greatest = _bound(min, setting.greatest, setting.greatest_by, values, profile)
+    if least is None and greatest is None:
+        return None
+    return f"{'' if least is None else least}..{'' if greatest is None else greatest}"
+
+
+def _bound(
+    tighter: Any, own: int | None, by: str | None, values: Mapping[str, object], profile: str
+) -> int | None:
+    other = value_in(by, values, profile) if by else None
+    numbers = [number for number in (own, other) if isinstance(number, int)]
+    return tighter(numbers) if numbers else None

@@ -1,0 +1,220 @@
+"""`sharelag settings`: what is in force, what Kafka would refuse, and the lint of a consumer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharelag.cli.demo import CAPTURE
+from tests.support.command import sharelag
+
+_LOCK, _LOCK_MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
+_SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
+
+
+def row(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.row(name)
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    answer = sharelag("settings", *arguments, "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def of_draft(name: str, value: object) -> dict[str, Any]:
+    """What is said of a value that KIP-932 proposed the setting for."""
+    found = rows("--set", f"{name}={value}", "--kafka-version", "draft")
+    return {one["name"]: one for one in found}[name]
+
+
+#: KIP-932: name, default, what it accepts, values that are refused, values that are not.
+_DRAFT = [
+    ("CFG-02", "group.share.delivery.attempt.limit", "5", "2..10", (1, 11), (2, 5, 10)),
+    ("CFG-03", _LOCK, "30000", "1000..60000", (999, 60_001), (1000, 60_000)),
+    ("CFG-04", _LOCK_MAX, "60000", "1000..3600000", (999, 3_600_001), (1000, 3_600_000)),
+    (
+        "CFG-05",
+        "group.share.record.lock.partition.limit",
+        "200",
+        "100..10000",
+        (99, 10_001),
+        (100,),
+    ),
+    ("CFG-06", f"group.share.{_SESSION}", "45000", "45000..60000", (44_999, 60_001), (60_000,)),
+    ("CFG-07", f"group.share.{_SESSION}", "45000", "45000..60000", (30_000,), (45_000,)),
+    ("CFG-08", f"group.share.{_SESSION}", "45000", "45000..60000", (70_000,), (60_000,)),
+    ("CFG-09", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (4999,), (5000, 15_000)),
+    ("CFG-10", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (4000,), (5000,)),
+    ("CFG-11", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (16_000,), (15_000,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "accepts", "bad", "good"),
+    [pytest.param(*case, marks=row(number), id=number) for number, *case in _DRAFT],
+)
+def test_bounds_of_the_draft(
+    name: str, default: str, accepts: str, bad: tuple[int, ...], good: tuple[int, ...]
+) -> None:
+    for value in bad:
+        said = of_draft(name, value)
+        assert said["problem"], value
+        assert said["value"] == str(value)
+    for value in good:
+        said = of_draft(name, value)
+        assert (said["default"], said["range"]) == (default, accepts)
+        assert said["problem"] is None, value
+
+
+@pytest.mark.row("CFG-04")
+def test_a_duration_beyond_its_maximum_is_refused() -> None:
+    both = ("--set", f"{_LOCK}=50000", "--set", f"{_LOCK_MAX}=40000", "--kafka-version", "draft")
+    assert {one["name"]: one["problem"] for one in rows(*both)} == {
+        _LOCK: f"greater than {_LOCK_MAX} = 40000",
+        _LOCK_MAX: None,
+    }
+
+
+@pytest.mark.row("CFG-09")
+def test_heartbeats_are_more_frequent_than_the_session_is_long() -> None:
+    wide = ("--set", f"group.share.max.{_HEARTBEAT}=90000", "--kafka-version", "draft")
+    (said,) = (
+        one["problem"]
+        for one in rows("--set", f"group.share.{_HEARTBEAT}=45000", *wide)
+        if one["name"] == f"group.share.{_HEARTBEAT}"
+    )
+    assert said == f"not less than group.share.{_SESSION} = 45000"
+
+
+@pytest.mark.row("ASG-07", "CFG-14")
+def test_of_several_assignors_the_first_is_used() -> None:
+    said = of_draft("group.share.assignors", "A,B")
+    assert said["problem"] == "only the first is used: A"
+    assert said["default"] == "org.apache.server.group.share.SimpleAssignor"
+    assert of_draft("group.share.assignors", "A")["problem"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "accepts", "wrong"),
+    [
+        pytest.param(
+            "group.share.isolation.level",
+            "read_uncommitted",
+            "read_uncommitted, read_committed",
+            "serializable",
+            marks=row("CFG-16"),
+        ),
+        pytest.param(
+            "group.share.auto.offset.reset",
+            "latest",
+            "latest, earliest",
+            "none",
+            marks=row("CFG-17"),
+        ),
+    ],
+)
+def test_words_that_no_group_may_have(name: str, default: str, accepts: str, wrong: str) -> None:
+    said = of_draft(name, wrong)
+    assert (said["default"], said["range"]) == (default, accepts)
+    assert said["problem"] == f"{wrong!r} is not one of {accepts}"
+    assert not any(of_draft(name, word)["problem"] for word in accepts.split(", "))
+
+
+@pytest.mark.row("CFG-20", "CFG-23")
+def test_a_file_with_properties_of_consumers_is_gone_through(tmp_path: Path) -> None:
+    moved = ["auto.offset.reset", "isolation.level"]
+    others = ["enable.auto.commit", "auto.commit.interval.ms", "partition.assignment.strategy"]
+    others.append("interceptor.classes")
+    file = tmp_path / "consumer.properties"
+    file.write_text("\n".join(f"{name}=x" for name in (*moved, *others, "group.id")))
+    found = {one["name"]: one["hint"] for one in rows("--consumer-config", str(file))}
+    assert list(found) == [*moved, *others]
+    for name in moved:
+        assert "must be the same for all members" in found[name]
+        assert f"--add-config share.{name}=" in found[name]
+    assert all("kafka-configs" not in found[name] for name in others)
+
+
+@pytest.mark.row("CFG-21")
+def test_the_lock_of_a_consumer_moved_to_its_group(tmp_path: Path) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("record.lock.duration.ms=5000\n")
+    (found,) = rows("--consumer-config", str(file))
+    assert found["problem"] == "moved to group config"
+    file.write_text("max.poll.records=10\n")
+    answer = sharelag("settings", "--consumer-config", str(file))
+    assert (answer.returncode, answer.stdout) == (0, "")
+    assert "share consumers accept every property" in answer.stderr
+
+
+def test_what_is_in_force_of_a_group_and_its_brokers() -> None:
+    found = rows("--capture", str(CAPTURE), "--group", "billing", "--engine", "local")
+    mine = {one["name"]: one for one in found if one["group_id"] == "billing"}
+    brokers = {one["name"]: one for one in found if one["group_id"] is None}
+    reset = mine["share.auto.offset.reset"]
+    assert (reset["value"], reset["source"], reset["default"]) == ("earliest", "group", "latest")
+    heartbeat = mine["share.heartbeat.interval.ms"]
+    assert (heartbeat["value"], heartbeat["source"]) == ("250", "broker")
+    assert heartbeat["range"] == "250..15000"  # as these brokers have it
+    assert brokers["share.coordinator.state.topic.num.partitions"]["value"] == "4"
+    assert not any(one["problem"] for one in found)
+    everybody = rows("--capture", str(CAPTURE), "--engine", "local")
+    assert len({one["group_id"] for one in everybody}) == 7 + 1
+    assert [one for one in everybody if one["group_id"] in ("billing", None)] == found
+
+
+def test_a_value_is_checked_with_what_the_brokers_have() -> None:
+    name = "share.heartbeat.interval.ms"
+    here = ("--capture", str(CAPTURE), "--group", "billing", "--engine", "local")
+    for value, problem in (("300", None), ("249", "less than group.share.min.heartbeat")):
+        (said,) = (one for one in rows(*here, "--set", f"{name}={value}") if one["name"] == name)
+        assert (said["value"], said["source"]) == (value, "given")
+        assert (said["problem"] or "").startswith(problem or "")
+        assert (said["problem"] is None) == (problem is None)
+    (alone,) = rows("--set", f"{name}=300")  # without an input: Kafka's own minimum
+    assert alone["problem"] == "less than group.share.min.heartbeat.interval.ms = 5000"
+
+
+def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
+    answer = sharelag(
+        *("settings", "--capture", str(CAPTURE), "--group", "nobody", "--engine", "local"),
+        *("--set", "share.delivery.count.limits=7", "-o", "csv"),
+    )
+    assert "no settings of share group 'nobody' are known" in answer.stderr
+    lines = list(csv.DictReader(io.StringIO(answer.stdout)))
+    (wrong,) = (line for line in lines if line["problem"])
+    assert wrong["problem"] == "Kafka 4.3.1 has no such setting"
+    assert wrong["hint"] == "did you mean share.delivery.count.limit?"
+    assert any(line["group_id"] == "nobody" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "x"], "--set takes NAME=VALUE"),
+        (["--consumer-config", __file__, "--set", "a=b"], "--consumer-config is checked alone"),
+        (["--capture", "x", "--kafka-version", "4.2"], "--kafka-version is for --set without"),
+        ([], "--bootstrap-server"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], said: str) -> None:
+    answer = sharelag("settings", *arguments)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    answer = sharelag("settings", "--consumer-config", str(tmp_path / "none"))
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.endswith("none cannot be read: No such file or directory\n")
+    file = tmp_path / "consumer.properties"
+    file.write_bytes(rb"a=\uZZZZ")
+    answer = sharelag("settings", "--consumer-config", str(file))
+    assert answer.returncode == 1
+    assert "is not a properties file" in answer.stderr
