@@ -8,15 +8,13 @@ commit, a consumer group's metadata) is counted as skipped.
 from __future__ import annotations
 
 from sharelag import schemas
+from sharelag.compiled import is_worth_it
 from sharelag.schemas import Arrow
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import Decoded, interpret, topic_mask
 
 __all__ = ["Decoded", "decode_arrow", "topic_mask"]
-
-#: Fewer rows than this are interpreted: the compiled pass would take longer to load than to run.
-_FEW = 64
 
 
 def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
@@ -48,7 +46,7 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
-    if topic == STATE_TOPIC and batch.num_rows >= _FEW:
+    if topic == STATE_TOPIC and is_worth_it(batch.nbytes):
         columns = decode_columns(batch)
         return Decoded(columns.records(), columns.rejects, columns.skipped)
     return interpret(batch, topic)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import ready
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 from sharelag.wire import kernels, texts
@@ -67,7 +68,7 @@ class Rows:
         self.tags = np.empty((6, size // 2 + 1), np.int64)
         self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
         self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
-        tag_count = kernels.decode_rows(
+        tag_count = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))(
             *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
             wanted, self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where,
             self.part,
@@ -185,7 +186,9 @@ def _gathered(
 ) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
     data = np.empty(int(length.sum()), np.uint8)
-    kernels.gather(buffer, position.astype(np.int64), length.astype(np.int64), offsets, data)
+    ready(kernels.gather, len(data))(
+        buffer, position.astype(np.int64), length.astype(np.int64), offsets, data
+    )
     return texts.from_buffers(pa.binary(), offsets, data, mask)
 
 

@@ -1,4 +1,4 @@
-"""The compiled inner loops of the decoder. Every read is checked against the end of its record.
+"""The inner loops of the interpreter. Every read is checked against the end of its record.
 
 Records are accepted and refused as by Kafka's generated ``read`` methods and ``ByteUtils``:
 varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes are
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from sharelag.compiled import kernel
 from sharelag.wire.program import (
     MAX_DEPTH,
     OP_ARRAY,
@@ -51,7 +51,7 @@ KEY_PART = 0
 VALUE_PART = 1
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _read_int(buf: Any, p: Any, size: Any) -> Any:
     value = np.int64(buf[p])
     if value > 127:
@@ -61,7 +61,7 @@ def _read_int(buf: Any, p: Any, size: Any) -> Any:
     return value
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _read_varint(buf: Any, p: Any, end: Any) -> Any:
     """Return value and next position; a negative position is minus the reason."""
     value = np.int64(0)
@@ -77,7 +77,7 @@ def _read_varint(buf: Any, p: Any, end: Any) -> Any:
     return 0, -VARINT
 
 
-@numba.njit(cache=True)
+@kernel
 def _run(
     ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
     used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
@@ -188,7 +188,7 @@ def _run(
         pc += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(views=True)
 def decode_rows(
     ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any,
     value_at: Any, value_null: Any, wanted: Any, out: Any, base: Any, used: Any, tag_out: Any,
@@ -199,11 +199,11 @@ def decode_rows(
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
     the instruction and the part of the record at which decoding stopped.
     """
-    cur = np.zeros(used.size, np.int64)
-    row_start = np.zeros(used.size, np.int64)
+    cur = np.zeros(len(used), np.int64)
+    row_start = np.zeros(len(used), np.int64)
     stack = np.zeros(MAX_DEPTH, np.int64)
     tag_used = 0
-    for i in range(wanted.size):
+    for i in range(len(wanted)):
         if not wanted[i]:
             reason[i] = SKIPPED
             continue
@@ -226,7 +226,7 @@ def decode_rows(
             continue
         cur[0] = i
         row_start[0] = i
-        for level in range(1, used.size):
+        for level in range(1, len(used)):
             row_start[level] = used[level]
         before = tag_used
         reason[i], where[i], tag_used = _run(
@@ -247,18 +247,18 @@ def decode_rows(
                 )  # fmt: skip
         if reason[i] != OK:
             tag_used = before
-            for level in range(1, used.size):
+            for level in range(1, len(used)):
                 used[level] = row_start[level]
     return tag_used
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(views=True)
 def gather(buf: Any, position: Any, length: Any, offsets: Any, data: Any) -> None:
     """Copy the pieces ``buf[position : position + length]`` one after another into ``data``."""
     at = 0
-    for i in range(position.size):
+    for i in range(len(position)):
         offsets[i] = at
         for k in range(max(length[i], 0)):
             data[at + k] = buf[position[i] + k]
         at += max(length[i], 0)
-    offsets[position.size] = at
+    offsets[len(position)] = at

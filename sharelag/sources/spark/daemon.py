@@ -49,6 +49,7 @@ def _prepared() -> bool:
 
 def _load_kernels() -> None:
     """Load the compiled kernels from their cache, a third of a worker's startup time."""
+    import numba  # noqa: F401  # compiled kernels then are used for any amount of work
     import pyarrow as pa
 
     from sharelag.schemas import RAW

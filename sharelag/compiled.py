@@ -1,0 +1,145 @@
+"""Kernels: plain functions that are compiled when there is enough work to be worth it.
+
+A kernel is written once. `kernel` registers the function and leaves it as it is, so kernels call
+each other in plain Python as they would compiled, and importing one does not import numba:
+
+    @kernel
+    def total(values: Any) -> Any:
+        found = 0
+        for k in range(values.size):
+            found += doubled(values[k])  # another kernel, of this module or of another one
+        return found
+
+`ready` chooses the form for an amount of work:
+
+    ready(total, work=values.size)(values)
+
+Compiling happens in a copy of the module's globals in which every kernel is its compiled form.
+numba's cache on disk works as with its own decorators: it goes by the file and the line.
+
+A kernel must mean the same in both forms. Numbers read from arrays are numpy scalars in plain
+Python, which keep their type where numba widens it. A kernel that only indexes its arrays takes
+``views=True``: in plain Python they come as memoryviews, of which Python's own numbers are read,
+and twice as fast.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any, ParamSpec, TypeVar, overload
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+#: Loading numba and a cached kernel takes about as long as plain Python takes for so many steps:
+#: half a second of a core.
+WORTH_IT = 500_000
+
+_lock = threading.RLock()
+_options: dict[Any, dict[str, Any]] = {}
+_with_views: dict[Any, Any] = {}
+_compiled: dict[Any, Any] = {}
+_globals: dict[int, dict[str, Any]] = {}
+_steps = 0  # of all work so far
+
+
+@overload
+def kernel(function: Callable[_P, _T], /) -> Callable[_P, _T]: ...
+@overload
+def kernel(
+    *, views: bool = ..., **options: Any
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]: ...
+def kernel(function: Any = None, /, *, views: bool = False, **options: Any) -> Any:
+    """Register a function as a kernel; return it as it is.
+
+    Parameters
+    ----------
+    function : function
+    views : bool
+        Whether `ready` gives the plain form memoryviews in place of arrays.
+    **options
+        Of ``numba.njit``, for instance ``inline="always"``. The cache is on and the lock of the
+        interpreter is released unless they say otherwise.
+    """
+    if function is None:
+        return partial(kernel, views=views, **options)
+    if views:
+        _with_views[function] = _given_views(function)
+    _options[function] = {"cache": True, "nogil": True} | options
+    return function
+
+
+def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
+    """Return a kernel in the form for an amount of work: plain if little, else compiled.
+
+    Parameters
+    ----------
+    function : function
+        Decorated by `kernel`.
+    work : int
+        About how many steps the kernel takes: a byte of a record, a batch of a state.
+    """
+    if is_worth_it(work):
+        return compiled(function)
+    plain: Callable[_P, _T] = _with_views.get(function, function)
+    return plain
+
+
+def is_worth_it(work: int) -> bool:
+    """Whether to use compiled kernels for so many steps more: numba is loaded, or it pays now."""
+    global _steps
+    _steps += work  # many small batches are a large one
+    return _steps >= WORTH_IT or "numba" in sys.modules
+
+
+def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return the compiled form of a kernel; numba compiles it when it is called."""
+    if function not in _compiled:
+        with _lock:
+            _compile(function)
+    found: Callable[_P, _T] = _compiled[function]
+    return found
+
+
+def _compile(function: Any) -> None:
+    import numba
+
+    scope = _compiled_globals(function.__globals__)
+    if function not in _compiled:  # else it was made with the others of its module
+        again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+        again.__qualname__ = function.__qualname__
+        _compiled[function] = numba.njit(**_options[function])(again)
+
+
+def _compiled_globals(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a module's globals with the compiled forms of its kernels."""
+    if (known := _globals.get(id(scope))) is not None:
+        return known
+    again = _globals[id(scope)] = dict(scope)
+    for name, value in scope.items():
+        if isinstance(value, FunctionType) and value in _options:
+            again[name] = compiled(value)
+        elif isinstance(value, ModuleType) and _has_kernels(value):
+            again[name] = ModuleType(value.__name__)
+            vars(again[name]).update(_compiled_globals(vars(value)))
+    return again
+
+
+def _has_kernels(module: ModuleType) -> bool:
+    values = list(vars(module).values())
+    return any(isinstance(value, FunctionType) and value in _options for value in values)
+
+
+def _given_views(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gets memoryviews of the arrays that it is called with."""
+
+    def run(*arguments: Any) -> Any:
+        return function(
+            *(memoryview(one) if hasattr(one, "__array__") else one for one in arguments)
+        )
+
+    return run

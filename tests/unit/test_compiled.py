@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sharelag import compiled
+from sharelag.sources.recorded import folder_of
+from sharelag.wire import kernels as wire_kernels
+from sharelag.wire.interpreter import interpret
+from tests.support import kernels
+
+VALUES = np.array([-3, 5, 7])
+TOTAL = 2 * 9 + 12 + 300 + 3
+
+
+def test_a_kernel_is_the_function_that_was_written() -> None:
+    assert kernels.total(VALUES) == TOTAL
+    assert kernels.total([-3, 5, 7]) == TOTAL
+    assert kernels.total.__module__ == "tests.support.kernels"
+
+
+def test_compiled_kernels_call_those_of_their_own_and_of_other_modules() -> None:
+    ours = compiled.compiled(kernels.total)
+    assert ours(VALUES) == TOTAL
+    assert ours.signatures  # type: ignore[attr-defined]
+    assert compiled.compiled(kernels.total) is ours
+    assert kernels.total([1]) == 103  # the plain one stays what it was
+
+
+def test_a_kernel_may_call_itself() -> None:
+    assert compiled.compiled(kernels.factorial)(10) == kernels.factorial(10) == 3_628_800
+
+
+def test_little_work_is_done_without_numba_and_much_with_it() -> None:
+    code = """
+import sys
+import numpy as np
+from sharelag import compiled
+from tests.support.kernels import total
+values = np.arange(3)
+assert compiled.ready(total, 10) is total
+assert "numba" not in sys.modules
+assert compiled.ready(total, compiled.WORTH_IT) is not total
+assert "numba" in sys.modules
+assert compiled.ready(total, 1) is not total
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    again = """
+import sys
+from sharelag import compiled
+from tests.support.kernels import total
+for _ in range(10):
+    chosen = compiled.ready(total, compiled.WORTH_IT // 10)
+assert chosen is not total  # many small pieces are a large one
+"""
+    subprocess.run([sys.executable, "-c", again], check=True)
+
+
+def test_arrays_come_as_views_where_a_kernel_asks_for_them(plain: None) -> None:
+    octets, out = np.array([1, 255], np.uint8), np.zeros(2, np.int64)
+    compiled.ready(kernels.shifted, 2)(octets, out)
+    assert out.tolist() == [1 << 16, 255 << 16]
+    again = np.zeros(2, np.int64)
+    compiled.compiled(kernels.shifted)(octets, again)
+    assert again.tolist() == out.tolist()
+
+
+def test_what_was_compiled_is_found_again_on_disk(tmp_path: Path) -> None:
+    for name in ("__init__", "kernels", "more_kernels"):
+        text = (Path(kernels.__file__).parent / f"{name}.py").read_text()
+        (tmp_path / f"{name}.py").write_text(text.replace("tests.support", "cached"))
+    folder = tmp_path / "cached"
+    folder.mkdir()
+    for file in tmp_path.glob("*.py"):
+        file.rename(folder / file.name)
+    code = """
+import numpy as np
+from sharelag.compiled import compiled
+from cached.kernels import total
+ours = compiled(total)
+assert ours(np.array([-3, 5, 7])) == 333
+print(sum(ours.stats.cache_hits.values()), sum(ours.stats.cache_misses.values()))
+"""
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert answers == [["0", "1"], ["1", "0"]]
+
+
+@pytest.mark.parametrize("topic", ["__share_group_state", "__consumer_offsets"])
+def test_records_are_decoded_alike_plain_and_compiled(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real records, and the same with a byte changed or an end cut off."""
+    batch = damaged(recorded(), 600)
+    with monkeypatch.context() as context:
+        context.setattr(compiled, "is_worth_it", lambda _: False)
+        plain = interpret(batch, topic)
+    monkeypatch.setattr(compiled, "is_worth_it", lambda _: True)
+    quick = interpret(batch, topic)
+    assert plain.records == quick.records
+    assert plain.rejects == quick.rejects
+    assert plain.skipped == quick.skipped
+    assert plain.records.num_rows > 50
+    assert plain.rejects.num_rows > 20
+
+
+def test_texts_are_gathered_alike_plain_and_compiled() -> None:
+    octets = np.frombuffer(b"abcdefgh", np.uint8)
+    found = []
+    for gather in (wire_kernels.gather, compiled.compiled(wire_kernels.gather)):
+        ends, data = np.zeros(4, np.int32), np.zeros(4, np.uint8)
+        gather(octets, np.array([6, 0, 1]), np.array([2, -1, 2]), ends, data)
+        found.append((ends.tolist(), data.tobytes()))
+    assert found == [([0, 2, 2, 4], b"ghbc")] * 2
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "is_worth_it", lambda _: False)
+
+
+def recorded() -> pa.RecordBatch:
+    import pyarrow.parquet as pq
+
+    (path,) = (folder_of("demo") / "records").glob("*.parquet")
+    batches: list[pa.RecordBatch] = pq.read_table(path).combine_chunks().to_batches()
+    return batches[0]
+
+
+def damaged(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    random = np.random.default_rng(1)
+    rows = batch.take(pa.array(random.integers(0, batch.num_rows, count)))
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    for name in ("key", "value"):
+        values = []
+        for value in columns[name].to_pylist():
+            if value and random.random() < 0.4:
+                at = int(random.integers(len(value)))
+                cut = random.random() < 0.5
+                other = bytes([int(random.integers(256))])
+                value = value[:at] if cut else value[:at] + other + value[at + 1 :]
+            values.append(value)
+        columns[name] = pa.array(values, pa.binary())
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
