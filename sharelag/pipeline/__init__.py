@@ -29,9 +29,9 @@ from sharelag.pipeline.states import (
     counts_of,
     history,
     observed,
+    replayed,
     replayed_by,
     summarized,
-    thinned,
     windows,
     windows_of,
 )
@@ -53,11 +53,11 @@ __all__ = [
     "offsets",
     "progress",
     "reconcile",
+    "replayed",
     "replayed_by",
     "rollup",
     "skew",
     "summarized",
-    "thinned",
     "windows",
     "windows_of",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -20,8 +21,12 @@ from sharelag.errors import InputError
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.tables import TABLES
+from sharelag.pipeline.tasks import FileRecords, Files
 from sharelag.reading import chosen_partitions, earliest
+from sharelag.replay.moment import filter_groups, up_to
 from sharelag.schemas.arrow import as_table, one_batch
+from sharelag.sources.files.pieces import plan
+from sharelag.sources.spark.files import files_in_reach
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -70,7 +75,9 @@ class Frames:
     @property
     def gaps(self) -> DataFrame:
         """Offsets of the state topic missing between records (`GAPS`); one row is a range."""
-        return self._keep("gaps", lambda: records.missing_offsets(self.raw_of(STATE_TOPIC)))
+        return self._keep(
+            "gaps", lambda: records.missing_offsets(self._whole_files or self.raw_of(STATE_TOPIC))
+        )
 
     @property
     def windows(self) -> DataFrame:
@@ -79,19 +86,20 @@ class Frames:
             from sharelag.pipeline import stream
 
             return stream.windows(self.records)
-        return self._keep("windows", lambda: states.windows_of(self.thin))
+        return self._reading.once(("frame", "windows"), lambda: states.windows_of(self.states))
 
     @property
     def history(self) -> DataFrame:
         """The state after every record, and what it changed (`HISTORY`); one row is a record."""
-        return states.history(self.records, self._gaps)
+        return states.history(self.file_records or self.records, self._gaps)
 
     @property
     def observed(self) -> DataFrame:
         """History of the span, summarized (`OBSERVED`); one row is a share partition; ms."""
 
         def made() -> DataFrame:
-            return states.observed(self.records, self._reading.now, self._reading.span, self._gaps)
+            chosen = self.file_records or self.records
+            return states.observed(chosen, self._reading.now, self._reading.span, self._gaps)
 
         return self._keep("observed", made)
 
@@ -178,7 +186,8 @@ class Frames:
 
         def made() -> DataFrame:
             raw = self.raw_of(STATE_TOPIC)
-            every = records.decode(raw).records
+            files = self._whole_files
+            every = FileRecords(files) if files else records.decode(raw).records
             finished = states.summarized(every, states.finished_of, states.FINISHED, self._gaps)
             return answers.health(raw, self._reading.source.partitions(STATE_TOPIC), finished)
 
@@ -257,13 +266,40 @@ class Frames:
         }
 
     @property
-    def thin(self) -> DataFrame:
-        """What windows rest on, and counts of what was read."""
+    def states(self) -> DataFrame:
+        """Windows, and counts of what was read."""
         reading = self._reading
         return self._keep(
-            "thin",
-            lambda: states.thinned(self.raw_of(STATE_TOPIC), reading.as_of, reading.choice.groups),
+            "states",
+            lambda: states.replayed(self._state_records, reading.as_of, reading.choice.groups),
         )
+
+    @property
+    def file_records(self) -> FileRecords | None:
+        """`records`, where tasks can read all those of a share partition themselves."""
+        files, reading = self._whole_files, self._reading
+        if files is None:
+            return None
+        groups = partial(filter_groups, groups=reading.choice.groups)
+        return FileRecords(files).where(partial(up_to, moment=reading.as_of)).where(groups)
+
+    @property
+    def _whole_files(self) -> Files | None:
+        found = self._state_records
+        return found if isinstance(found, Files) and found.are_whole else None
+
+    @property
+    def _state_records(self) -> DataFrame | Files:
+        """Raw records of the state topic, in files if tasks can read those themselves."""
+        reading = self._reading
+
+        def found() -> DataFrame | Files:
+            paths = files_in_reach(reading.spark, reading.source, STATE_TOPIC)
+            if paths is None:
+                return self.raw_of(STATE_TOPIC)
+            return Files(reading.spark, plan(paths, STATE_TOPIC))
+
+        return reading.once("state records", found)
 
     @property
     def kept_records(self) -> DataFrame:

@@ -20,17 +20,18 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.lag import ROLLUP_KEYS, lag_arrow
 from sharelag.metrics.sampling import evenly_spaced, evenly_spaced_indices
 from sharelag.metrics.skew import SKEW
 from sharelag.pipeline import answers, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
 from sharelag.pipeline.frames import Frames
 from sharelag.pipeline.tables import TABLES
-from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows
+from sharelag.pipeline.tasks import FileRecords
+from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows, rows_of
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
-from sharelag.replay.moment import Choice, Moment
-from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.replay.moment import Choice, Moment, filter_groups
+from sharelag.schemas.arrow import as_table, for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.config import ClientConfig
@@ -104,7 +105,7 @@ class SparkReading(Reading):
     def counted(self) -> Counted:
         """The records in numbers."""
         rows = self.once(
-            "counted", lambda: states.counts_of(self.frames.thin).toArrow().to_pylist()
+            "counted", lambda: states.counts_of(self.frames.states).toArrow().to_pylist()
         )
         return Counted(**rows[0])
 
@@ -181,17 +182,20 @@ class SparkReading(Reading):
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
         """The whole history from a time on, of one group or all, with the topics' names beside."""
-        frame = states.history(self._records, self.table("gaps"))
+        frame = states.history(self._records_of(), self.table("gaps"))
         return self._named(_of_group(_since(frame, "record_timestamp", since), group))
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the history of share partitions in the tasks that replay it."""
-        records = self._records if keys is None else self._records_of(keys)
+        records = self._records_of(keys)
         return collected(states.summarized(records, each, schema, self.table("gaps")), schema)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
-        records = _of_group(self._records, group)
+        files = self.frames.file_records
+        if files is not None and group is not None:
+            files = files.where(partial(filter_groups, groups=frozenset([group])))
+        records = files or _of_group(self._records, group)
         frame = states.summarized(records, each, schemas.TIMELINE, self.table("gaps"))
         return self._named(frame).select(schemas.TIMELINE.names)
 
@@ -229,6 +233,9 @@ class SparkReading(Reading):
                 f"the records are a stream, which has no {name} as of one moment: use "
                 "frames.windows and frames.lag with writeStream, or open a table of the records"
             )
+        if name == "lag":  # both of its tables are here, a row a share partition
+            lag = lag_arrow(self.table("windows"), self.table("offsets"))
+            return self.choice.of(as_table(lag))
         return collected(self.frames[name], TABLES[name].schema)
 
     def _session(self) -> SparkSession:
@@ -255,7 +262,14 @@ class SparkReading(Reading):
         few = self.counted.records <= _MOST_KEPT
         return self.frames.kept_records if few else self.frames.records
 
-    def _records_of(self, keys: pa.Table) -> DataFrame:
+    def _records_of(self, keys: pa.Table | None = None) -> DataFrame | FileRecords:
+        """Records of some share partitions, or of all, as it costs least to replay them."""
+        files = self.frames.file_records
+        if files is None:
+            return self._records if keys is None else self._of_keys(keys)
+        return files if keys is None else files.where(partial(rows_of, wanted=keys))
+
+    def _of_keys(self, keys: pa.Table) -> DataFrame:
         wanted = frame_of(self.spark, keys.select(_SHARE_PARTITION))
         return self._records.join(F.broadcast(wanted), _SHARE_PARTITION, "left_semi")
 
@@ -267,7 +281,7 @@ class SparkReading(Reading):
                 keys.select(_SHARE_PARTITION), _SHARE_PARTITION, join_type="left semi"
             )
             return evenly_spaced(pc.unique(mine.column("time")).to_numpy(), most)
-        times = _times(self._records_of(keys))
+        times = _times(self._of_keys(keys))
         # A summary of few columns fits one task; named as a partition, Connect does not warn of it.
         place = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("time")) - 1
         wanted = F.col("place").isin(evenly_spaced_indices(times.count(), most).tolist())

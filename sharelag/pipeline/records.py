@@ -12,10 +12,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.pipeline.tasks import Files, map_raw
+from sharelag.replay import history
 from sharelag.replay.moment import Moment, with_zone
-from sharelag.schemas.arrow import for_spark
-from sharelag.wire.decode import decode_arrow
+from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.wire.decode import decode_arrow, topic_mask
 from sharelag.wire.fields import STATE_TOPIC
+
+_PLACE = ("topic", "partition", "offset")
 
 
 class Decoded(NamedTuple):
@@ -73,12 +77,28 @@ def chosen(
     return records if as_of is None else records.where(written_by(as_of))
 
 
-def missing_offsets(raw: DataFrame) -> DataFrame:
-    """Return `sharelag.schemas.GAPS`: offsets of the state topic missing between raw records."""
+def missing_offsets(raw: DataFrame | Files) -> DataFrame:
+    """Return `sharelag.schemas.GAPS`: offsets of the state topic missing between raw records.
+
+    Parameters
+    ----------
+    raw : pyspark.sql.DataFrame or Files
+        `sharelag.schemas.RAW`; files must be whole.
+    """
+    if isinstance(raw, Files):
+        return map_raw(raw, _gaps_task, schemas.GAPS, _PLACE)
     before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
     chosen = raw.where(F.col("topic").endswith(STATE_TOPIC)).select("topic", "partition", "offset")
     gaps = chosen.withColumn("first_offset", before + 1).where("offset > first_offset")
     return gaps.select("topic", "partition", "first_offset", F.col("offset").alias("end_offset"))
+
+
+def _gaps_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    places = [batch.filter(topic_mask(batch, STATE_TOPIC)).select(_PLACE) for batch in batches]
+    if places:
+        yield for_spark(
+            one_batch(history.missing_offsets(pa.Table.from_batches(places))), schemas.GAPS
+        )
 
 
 def written_by(moment: datetime | Any) -> Column:

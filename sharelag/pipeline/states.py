@@ -7,33 +7,33 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.metrics.observed import observe
 from sharelag.pipeline.records import chosen
+from sharelag.pipeline.tasks import (
+    COUNTED,
+    PACKED,
+    REPLAYED,
+    Counter,
+    FileRecords,
+    Files,
+    gathered,
+    map_raw,
+    packed,
+    unpacked,
+)
 from sharelag.reading import Each
 from sharelag.replay.columns import KEY
-from sharelag.replay.history import HISTORY_KEY, histories
-from sharelag.replay.moment import Moment, filter_groups, up_to
-from sharelag.replay.state import latest, replay_arrow, split_last_key, whole_keys
+from sharelag.replay.history import HISTORY_KEY, histories, history_arrow
+from sharelag.replay.moment import Moment
+from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
 from sharelag.schemas.arrow import for_spark, one_batch
-from sharelag.wire.decode import decode_arrow
 
-# What replay reads; the rest stays where it is.
-_REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
-#: What `thinned` gives: records, and rows that count.
-THIN = pa.schema(
-    [
-        *_REPLAYED,
-        ("counted_records", pa.int64()),  # null: a record
-        ("rejected", pa.int64()),  # that could not be decoded
-        ("first", schemas.TIMESTAMP),  # when the first and the last of the records were written
-        ("last", schemas.TIMESTAMP),
-    ]
-)
+#: What `replayed` gives: windows, and rows that count.
+STATES = pa.schema([*schemas.WINDOWS, *COUNTED])
 
 
 def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
@@ -60,64 +60,61 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
     """
     schemas.require(records, schemas.RECORDS, "records")
 
-    def thin_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield for_spark(latest(batches, _REPLAYED), _REPLAYED)
+    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packed(drop_superseded(gathered(batches)))
 
-    return _replayed(
-        chosen(records, as_of)
-        .select(_REPLAYED.names)
-        .mapInArrow(thin_task, schemas.spark_schema(_REPLAYED))
-    )
+    rows = chosen(records, as_of).select(REPLAYED.names)
+    return windows_of(_replayed(rows.mapInArrow(pack_task, schemas.spark_schema(PACKED))))
 
 
-def thinned(
-    raw: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()
+def replayed(
+    raw: DataFrame | Files, as_of: Moment = None, groups: frozenset[str] = frozenset()
 ) -> DataFrame:
-    """Decode raw records and drop what is superseded where they are read, so that few bytes move.
+    """Return windows and counts of raw records; decoded and replayed where they are, if possible.
 
     Parameters
     ----------
-    raw, as_of
-        As for `decode` and `windows`.
+    raw : pyspark.sql.DataFrame or Files
+        `sharelag.schemas.RAW`.
+    as_of
+        As for `windows`.
     groups : frozenset of str
         Only these groups; empty means all.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `THIN`: the records that windows rest on, and a row a task that counts what it read, whose
-        ``group_id`` is null. Persist it before asking both `windows_of` and `counts_of`, or the
-        records are read twice.
+        `STATES`: the windows, and a row a task that counts what it read, whose ``group_id`` is
+        null. Persist it before asking both `windows_of` and `counts_of`, or the records are read
+        twice.
     """
-    schemas.require(raw, schemas.RAW, "raw records")
+    if isinstance(raw, DataFrame):
+        schemas.require(raw, schemas.RAW, "raw records")
 
-    def decode_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts: list[pa.RecordBatch] = []
+    def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counter = Counter()
+        records = gathered(counter.decode(batches, as_of, groups))
+        yield for_spark(replay_arrow(records), STATES)
+        yield from counter.rows(STATES)
 
-        def kept() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                decoded = decode_arrow(batch)
-                records = up_to(filter_groups(decoded.records, groups), as_of).select(
-                    _REPLAYED.names
-                )
-                counts.append(_counted(records, decoded.rejects.num_rows))
-                yield records
+    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counter = Counter()
+        yield from packed(drop_superseded(gathered(counter.decode(batches, as_of, groups))))
+        yield from counter.rows(PACKED)
 
-        yield for_spark(latest(kept(), _REPLAYED), THIN)
-        if counts:
-            yield for_spark(one_batch(pa.Table.from_batches(counts)), THIN)
-
-    return raw.select(schemas.RAW.names).mapInArrow(decode_task, schemas.spark_schema(THIN))
+    if isinstance(raw, Files) and raw.plan.whole:
+        return map_raw(raw, whole_task, STATES)
+    return _replayed(map_raw(raw, pack_task, PACKED))
 
 
-def windows_of(thin: DataFrame) -> DataFrame:
-    """`windows` of what `thinned` left."""
-    return _replayed(thin.where("counted_records is null").select(_REPLAYED.names))
+def windows_of(states: DataFrame) -> DataFrame:
+    """The windows among what `replayed` gave."""
+    return states.where("counted_records is null").select(schemas.WINDOWS.names)
 
 
-def counts_of(thin: DataFrame) -> DataFrame:
-    """Return one row that counts what `thinned` read: ``records rejected first last``."""
-    return thin.agg(
+def counts_of(states: DataFrame) -> DataFrame:
+    """Return one row that counts what `replayed` read: ``records rejected first last``."""
+    return states.agg(
         F.coalesce(F.sum("counted_records"), F.lit(0)).alias("records"),
         F.coalesce(F.sum("rejected"), F.lit(0)).alias("rejected"),
         F.min("first").alias("first"),
@@ -125,23 +122,12 @@ def counts_of(thin: DataFrame) -> DataFrame:
     )
 
 
-def _counted(records: pa.RecordBatch, rejected: int) -> pa.RecordBatch:
-    span = pc.min_max(records.column("timestamp"))
-    row = [pa.array([value]) for value in (records.num_rows, rejected)]
-    times = [
-        pa.array([span[name].value], pa.int64()).view(schemas.TIMESTAMP) for name in ("min", "max")
-    ]
-    return pa.RecordBatch.from_arrays(
-        [*row, *times], names=["counted_records", "rejected", "first", "last"]
-    )
-
-
-def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
+def history(records: DataFrame | FileRecords, gaps: pa.Table | None = None) -> DataFrame:
     """Return the state of every share partition after each of its records.
 
     Parameters
     ----------
-    records : pyspark.sql.DataFrame
+    records : pyspark.sql.DataFrame or FileRecords
         `sharelag.schemas.RECORDS`.
     gaps : pyarrow.Table, optional
         `sharelag.schemas.GAPS`: what `missing_offsets` found, so that nothing is bridged silently.
@@ -152,19 +138,21 @@ def history(records: DataFrame, gaps: pa.Table | None = None) -> DataFrame:
         `sharelag.schemas.HISTORY`, a row a record; share partitions stand together, each in the
         order of the log.
     """
+    if isinstance(records, FileRecords):
+        return records.map_whole(partial(history_arrow, gaps=gaps), schemas.HISTORY)
     schemas.require(records, schemas.RECORDS, "records")
 
     def history_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in histories(batches, gaps):
             yield for_spark(batch, schemas.HISTORY)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(
+    return _together(records.select(REPLAYED.names)).mapInArrow(
         history_task, schemas.spark_schema(schemas.HISTORY)
     )
 
 
 def summarized(
-    records: DataFrame, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
+    records: DataFrame | FileRecords, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
 ) -> DataFrame:
     """Apply a function to the whole history of share partitions, in the tasks that replay them.
 
@@ -178,13 +166,15 @@ def summarized(
     schema : pyarrow.Schema
         Of what it gives.
     """
+    if isinstance(records, FileRecords):
+        return records.map_whole(lambda part: each(history_arrow(part, gaps)), schema)
     schemas.require(records, schemas.RECORDS, "records")
 
     def summarize_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in whole_keys(histories(batches, gaps), HISTORY_KEY[:-1]):
             yield for_spark(one_batch(each(whole)), schema)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(
+    return _together(records.select(REPLAYED.names)).mapInArrow(
         summarize_task, schemas.spark_schema(schema)
     )
 
@@ -205,20 +195,22 @@ def finished_of(history: pa.RecordBatch) -> pa.Table:
     return sums.rename_columns(FINISHED.names)
 
 
-def replayed_by(records: DataFrame, each: Each, schema: pa.Schema) -> DataFrame:
+def replayed_by(records: DataFrame | FileRecords, each: Each, schema: pa.Schema) -> DataFrame:
     """Apply a function to all records of share partitions; parameters as for `summarized`."""
+    if isinstance(records, FileRecords):
+        return records.map_whole(each, schema)
 
     def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in whole_keys(batches):
             yield for_spark(one_batch(each(whole)), schema)
 
-    return _together(records.select(_REPLAYED.names)).mapInArrow(
+    return _together(records.select(REPLAYED.names)).mapInArrow(
         replay_task, schemas.spark_schema(schema)
     )
 
 
 def observed(
-    records: DataFrame, end: datetime, over: timedelta, gaps: pa.Table | None = None
+    records: DataFrame | FileRecords, end: datetime, over: timedelta, gaps: pa.Table | None = None
 ) -> DataFrame:
     """Summarize the history of a span; see `sharelag.metrics.observed.observe`.
 
@@ -242,13 +234,20 @@ def _together(records: DataFrame) -> DataFrame:
     return records.repartition(*KEY).sortWithinPartitions(*KEY, "offset")
 
 
-def _replayed(thin: DataFrame) -> DataFrame:
-    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pending = None
-        for batch in batches:
-            ready, pending = split_last_key(pending, batch)
-            yield for_spark(replay_arrow(ready), schemas.WINDOWS)
-        if pending is not None:
-            yield for_spark(replay_arrow(pending), schemas.WINDOWS)
+def _replayed(rows: DataFrame) -> DataFrame:
+    """Replay `PACKED` rows, each partition of the state topic in one task."""
 
-    return _together(thin).mapInArrow(replay_task, schemas.spark_schema(schemas.WINDOWS))
+    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts: list[pa.RecordBatch] = []
+
+        def rest() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                counts.append(batch.filter(batch.column("rows").is_null()))
+                yield batch
+
+        yield for_spark(replay_arrow(gathered(unpacked(rest()))), STATES)
+        for batch in counts:
+            yield for_spark(batch, STATES)
+
+    together = rows.repartition("topic", "record_partition")
+    return together.mapInArrow(replay_task, schemas.spark_schema(STATES))

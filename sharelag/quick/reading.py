@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,23 @@ from sharelag.metrics.observed import observe
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.sampling import evenly_spaced
 from sharelag.metrics.skew import skew_arrow
-from sharelag.reading import OVER, Counted, Each, Reading, Rows, chosen_partitions, earliest, named
+from sharelag.reading import (
+    OVER,
+    Counted,
+    Each,
+    Reading,
+    Rows,
+    chosen_partitions,
+    earliest,
+    named,
+    rows_of,
+)
 from sharelag.replay.at_moments import replay_at
 from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
 from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.state import latest, replay_arrow
-from sharelag.schemas.arrow import as_table, keys, one_batch
+from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.scan import scan
 from sharelag.wire.decode import Decoded, decode_arrow, topic_mask
@@ -140,7 +150,7 @@ class QuickReading(Reading):
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions."""
-        history = self._history if keys is None else _rows_of(self._history, keys)
+        history = self._history if keys is None else rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
@@ -225,7 +235,7 @@ class QuickReading(Reading):
         """Return all records of some share partitions; they are held in memory, so choose few."""
         groups = frozenset(wanted.column("group_id").to_pylist())
         found = decoded(self.source, STATE_TOPIC, self.as_of, Choice(groups or self.choice.groups))
-        parts = [_rows_of(one.records, wanted) for one in found]
+        parts = [rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)
 
     def _read_states(self) -> _Read:
@@ -269,11 +279,6 @@ class QuickReading(Reading):
         )
         windows = pa.Table.from_batches([replay_arrow(known)])
         return _Read(windows, count.counted, history, gaps, pa.concat_tables(counts))
-
-
-def _rows_of(rows: Any, wanted: pa.Table) -> Any:
-    """Return the rows of some share partitions."""
-    return rows.filter(pc.is_in(keys(rows, _SHARE_PARTITION), keys(wanted, _SHARE_PARTITION)))
 
 
 def decoded(

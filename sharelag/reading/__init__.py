@@ -21,7 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.forecast import asked_times
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment
-from sharelag.schemas.arrow import flat, one_batch
+from sharelag.schemas.arrow import flat, keys, one_batch
 
 if TYPE_CHECKING:
     from sharelag.sources.inputs import Input
@@ -299,6 +299,12 @@ def named(table: pa.Table, offsets: pa.Table) -> pa.Table:
     """Add the topic's name to its id, null where it is unknown."""
     position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
     return table.append_column("topic", flat(offsets.column("topic")).take(position))
+
+
+def rows_of(rows: schemas.Arrow, wanted: pa.Table) -> schemas.Arrow:
+    """Return the rows of some share partitions."""
+    names = ("group_id", "topic_id", "partition")
+    return rows.filter(pc.is_in(keys(rows, names), keys(wanted, names)))
 
 
 def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:

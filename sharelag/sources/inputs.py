@@ -206,6 +206,10 @@ class CaptureInput:
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         return parquet_frame(spark, self._capture.records_paths)
 
+    def parquet_files(self, topic: str) -> list[str]:
+        """Files with the raw records of a topic, which tasks may read themselves."""
+        return self._capture.records_paths
+
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         if isinstance(as_of, datetime) and as_of > self.as_of():
             raise InputError(
@@ -287,6 +291,10 @@ class RawInput(RecordsOnly):
         frame = spark.read.table(self.path) if is_table else parquet_frame(spark, [self.path])
         schemas.require(frame, schemas.RAW, self.path)
         return frame
+
+    def parquet_files(self, topic: str) -> list[str] | None:
+        """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
+        return list(self._dataset().files) if Path(self.path).exists() else None
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         return schemas.OFFSETS.empty_table()

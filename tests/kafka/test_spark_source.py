@@ -20,8 +20,9 @@ from sharelag.errors import DataLossError
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark import is_connect
-from sharelag.sources.spark.data_source import OffsetRange, read_kafka, register
+from sharelag.sources.spark.data_source import read_kafka, register
 from sharelag.sources.spark.data_source_options import read_options
+from sharelag.sources.spark.data_source_ranges import OffsetRange
 from sharelag.sources.spark.data_source_stream import StreamReader
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import create_topics, numbered, produce, wait_until

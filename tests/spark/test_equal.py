@@ -8,14 +8,21 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.explain import explain
 from sharelag.pipeline.reading import SparkReading
+from sharelag.pipeline.tasks import REPLAYED, whole_parts
 from sharelag.quick import QuickReading
+from sharelag.replay.columns import KEY
+from sharelag.sources.files import pieces
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from tests.support import generators
 from tests.support.records import raw
@@ -88,3 +95,42 @@ def test_random_topics_are_the_same_at_random_moments(
             rows += len(found["windows"])
             theirs.close()
     assert rows
+
+
+@pytest.mark.parametrize("largest", [0.0, 1.0], ids=["in parts", "whole"])
+def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float
+) -> None:
+    monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
+    monkeypatch.setattr(pieces, "_LARGEST_PART", largest)
+    demo = pq.read_table(CAPTURE / "records")
+    places = demo.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    for number, place in enumerate(places):
+        mine = [pc.equal(demo.column(name), value) for name, value in place.items()]
+        path = tmp_path / f"{number:02d}.parquet"
+        pq.write_table(demo.filter(pc.and_(*mine)), path, row_group_size=50)
+    source = RawInput(str(tmp_path))
+    planned = pieces.plan(source.parquet_files(STATE_TOPIC) or [], STATE_TOPIC)
+    assert planned.whole == bool(largest)
+    assert len(planned.tasks) > (1 if largest else 5)
+    written = sorted(demo.column("timestamp").to_pylist())
+    for moment in (None, {0: 200, 1: 200}, written[len(written) // 2]):
+        ours, theirs = (engine.read(source, name, moment) for name in ("local", "spark"))
+        assert theirs.table("windows").to_pylist() == ours.table("windows").to_pylist()
+        assert theirs.counted == ours.counted
+        assert theirs.counted.records
+        assert theirs.history().table.to_pylist() == ours.history().table.to_pylist()
+        theirs.close()
+
+
+def test_parts_of_records_have_whole_share_partitions() -> None:
+    records = decode_arrow(pq.read_table(CAPTURE / "records")).records.select(REPLAYED.names)
+    for most in (1, 40, 500, records.num_rows):
+        parts = list(whole_parts(records, most))
+        assert sum(part.num_rows for part in parts) == records.num_rows
+        shares = [
+            set(map(tuple, zip(*(part.column(name).to_pylist() for name in KEY), strict=True)))
+            for part in parts
+        ]
+        assert sum(map(len, shares)) == len(set.union(*shares))
+        assert (len(parts) > 1) == (most < records.num_rows)

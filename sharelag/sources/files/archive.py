@@ -72,6 +72,10 @@ class ArchiveInput(RecordsOnly):
             return spark.createDataFrame([], schemas.spark_schema(schemas.RAW))
         return spark.read.parquet(*map(str, paths)).select(schemas.RAW.names)
 
+    def parquet_files(self, topic: str) -> list[str]:
+        """Return the files with the raw records of a topic, which tasks may read themselves."""
+        return [str(path) for path in self._files(f"{RECORDS}/source={topic}")]
+
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """Return `sharelag.schemas.OFFSETS` of these topics, without those never sampled.
 

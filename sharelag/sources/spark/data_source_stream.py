@@ -32,12 +32,16 @@ from sharelag import schemas
 from sharelag.errors import DataLossError, SetupError
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.kafka.fetch import read_ranges
-from sharelag.sources.spark.data_source import RAW_AND_GAPS, OffsetRange, logs, resolve, split
 from sharelag.sources.spark.data_source_options import ReadOptions
+from sharelag.sources.spark.data_source_ranges import OffsetRange, logs, resolve, split
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
+#: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then
+#: ``offset`` is its first, ``gapEnd`` its end (exclusive), ``timestamp`` the time of detection, and
+#: key and value are null.
+RAW_AND_GAPS = schemas.RAW.append(pa.field("gapEnd", pa.int64()))
 #: The next offset to read, by topic and partition; the partition is a string for Spark's JSON.
 Progress = dict[str, dict[str, int]]
 #: First and end offset of every partition, by topic.

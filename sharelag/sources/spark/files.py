@@ -14,6 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark
 from sharelag.sources.files.segments import partitions, read_partition
+from sharelag.sources.spark.sessions import is_connect
 
 #: Maximum size in bytes of files that are sent to a remote Spark.
 _MOST_SENT = 256 << 20
@@ -47,6 +48,36 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             raise
         return _sent(spark, files)
     return frame
+
+
+def files_in_reach(spark: SparkSession, source: object, topic: str) -> list[str] | None:
+    """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    source : Input
+        One with ``parquet_files(topic)`` has its records in files of this machine.
+    topic : str
+
+    Returns
+    -------
+    list of str or None
+        None where only Spark itself can read the records.
+    """
+    listed = getattr(source, "parquet_files", None)
+    paths: list[str] | None = None if listed is None else listed(topic)
+    if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
+        return paths
+    try:
+        seen = spark.read.parquet(*paths).inputFiles()
+    except AnalysisException:  # a Connect server elsewhere
+        return None
+    return paths if all(path.startswith("file:") for path in seen) else None
+
+
+def _master(spark: SparkSession) -> str:
+    return spark.conf.get("spark.master", "") or ""
 
 
 def is_table_of(spark: SparkSession, name: str) -> bool:

@@ -13,8 +13,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources.spark import data_source as spark_kafka
-from sharelag.sources.spark.data_source import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_options import read_options
+from sharelag.sources.spark.data_source_ranges import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_stream import Gap, StreamReader, advance, between
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.

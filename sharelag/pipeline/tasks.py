@@ -1,0 +1,203 @@
+"""What Spark's tasks do with raw records: read them from files, decode, keep what counts, pack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.replay.columns import by_share_partition, codes_of
+from sharelag.replay.moment import Moment, filter_groups, up_to
+from sharelag.replay.state import drop_superseded
+from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.sources.files.pieces import Plan, read_pieces
+from sharelag.wire.decode import decode_arrow
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+Task: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Batches]
+
+#: What replay reads of a record; the rest stays where it is.
+REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
+#: What a task counted of the raw records that it read; null in rows of other kinds.
+COUNTED = pa.schema(
+    [
+        ("counted_records", pa.int64()),
+        ("rejected", pa.int64()),  # that could not be decoded
+        ("first", schemas.TIMESTAMP),  # when the first and the last of the records were written
+        ("last", schemas.TIMESTAMP),
+    ]
+)
+#: Records of one partition of the state topic as Arrow's bytes, which Spark moves as they are, or
+#: a row that counts. Nested columns would be taken apart and put together row by row.
+PACKED = pa.schema(
+    [("topic", pa.string()), ("record_partition", pa.int32()), ("rows", pa.binary()), *COUNTED]
+)
+#: So many rows are packed together.
+_PACKED_ROWS = 4096
+#: Superseded records are dropped when so many rows, or bytes, are gathered.
+_GATHERED_ROWS, _GATHERED_BYTES = 250_000, 128 << 20
+#: A task that needs all of its records holds at most so many.
+_MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Files:
+    """Raw records in files that tasks read themselves."""
+
+    spark: SparkSession
+    plan: Plan
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether each state partition is in one task, which can hold its records."""
+        most = max((sum(one.rows for one in task) for task in self.plan.tasks), default=0)
+        return self.plan.whole and most <= _MOST_ROWS
+
+
+@dataclass(frozen=True)
+class FileRecords:
+    """Decoded records of files, where each task has all records of its share partitions.
+
+    Parameters
+    ----------
+    files : Files
+        Whole ones.
+    chosen : tuple of callables
+        Each leaves some rows of a batch of `REPLAYED`.
+    """
+
+    files: Files
+    chosen: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], ...] = ()
+
+    def where(self, chosen: Callable[[pa.RecordBatch], pa.RecordBatch]) -> FileRecords:
+        """Return those records that a function leaves."""
+        return replace(self, chosen=(*self.chosen, chosen))
+
+    def map_whole(
+        self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
+    ) -> DataFrame:
+        """Apply a function to all records of some share partitions at a time."""
+        chosen = self.chosen  # not the session, which stays where it is
+
+        def whole_task(raw: Iterable[pa.RecordBatch]) -> Batches:
+            found = []
+            for batch in raw:
+                records = decode_arrow(batch).records.select(REPLAYED.names)
+                for choose in chosen:
+                    records = choose(records)
+                found.append(records)
+            for part in whole_parts(one_batch(pa.Table.from_batches(found, REPLAYED))):
+                yield for_spark(one_batch(each(part)), schema)
+
+        return map_raw(self.files, whole_task, schema)
+
+
+def map_raw(
+    raw: DataFrame | Files,
+    task: Task,
+    schema: pa.Schema,
+    columns: Sequence[str] = schemas.RAW.names,
+) -> DataFrame:
+    """Apply a function to the raw records of each task, wherever they come from."""
+    if isinstance(raw, DataFrame):
+        return raw.select(list(columns)).mapInArrow(task, schemas.spark_schema(schema))
+    pieces = raw.plan.tasks or [[]]
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
+        mine = [piece for number in numbers for piece in pieces[number]]
+        yield from task(read_pieces(mine, columns))
+
+    numbers = raw.spark.range(0, len(pieces), 1, len(pieces))
+    return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
+
+
+class Counter:
+    """Count what is decoded."""
+
+    def __init__(self) -> None:
+        self._rows: list[pa.RecordBatch] = []
+
+    def decode(
+        self, raw: Iterable[pa.RecordBatch], as_of: Moment, groups: frozenset[str]
+    ) -> Batches:
+        """Yield the records of some groups up to a moment, and count them."""
+        for batch in raw:
+            decoded = decode_arrow(batch)
+            records = up_to(filter_groups(decoded.records, groups), as_of)
+            span = pc.min_max(records.column("timestamp"))
+            times = [
+                pa.array([span[name].value], pa.int64()).view(schemas.TIMESTAMP)
+                for name in ("min", "max")
+            ]
+            numbers = [pa.array([n]) for n in (records.num_rows, decoded.rejects.num_rows)]
+            self._rows.append(pa.RecordBatch.from_arrays([*numbers, *times], schema=COUNTED))
+            yield records.select(REPLAYED.names)
+
+    def rows(self, schema: pa.Schema) -> Batches:
+        """Yield what was counted, as rows of a schema with the columns of `COUNTED`."""
+        if self._rows:
+            yield for_spark(one_batch(pa.Table.from_batches(self._rows)), schema)
+
+
+def gathered(records: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Gather records, and drop superseded ones whenever there are many."""
+    parts: list[pa.RecordBatch] = []
+    rows = size = kept_rows = kept_size = 0
+    for batch in records:
+        parts.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows > max(_GATHERED_ROWS, 2 * kept_rows) or size > max(_GATHERED_BYTES, 2 * kept_size):
+            parts = [drop_superseded(pa.Table.from_batches(parts))]
+            rows = kept_rows = parts[0].num_rows
+            size = kept_size = parts[0].nbytes
+    return one_batch(pa.Table.from_batches(parts, None if parts else REPLAYED))
+
+
+def whole_parts(records: pa.RecordBatch, rows: int = _GATHERED_ROWS) -> Batches:
+    """Cut records into parts of about so many rows, with all those of a share partition in one."""
+    if records.num_rows <= rows:
+        yield records
+        return
+    order, bounds = by_share_partition(records)
+    cuts = bounds[np.searchsorted(bounds, np.arange(0, len(order), rows))]
+    for begin, end in pairwise(np.unique([*cuts, len(order)]).tolist()):
+        yield records.take(pa.array(order[begin:end]))
+
+
+def packed(records: pa.RecordBatch) -> Batches:
+    """Yield records as rows of `PACKED`, each partition of the state topic for itself."""
+    if not records.num_rows:
+        return
+    codes = [codes_of(records.column(name)) for name in PACKED.names[:2]]
+    order = np.lexsort(codes[::-1])
+    changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes])
+    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
+    together = records.take(pa.array(order))
+    for begin, end in pairwise(bounds):
+        for first in range(begin, end, _PACKED_ROWS):
+            part = together.slice(first, min(_PACKED_ROWS, end - first))
+            place = part.slice(0, 1).select(PACKED.names[:2])
+            rows = pa.array([_to_bytes(part)], pa.binary())
+            yield for_spark(place.append_column("rows", rows), PACKED)
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Yield the records that `packed` packed."""
+    for batch in batches:
+        for rows in batch.column("rows").drop_null():
+            yield from pa.ipc.open_stream(rows.as_buffer())
+
+
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
