@@ -62,6 +62,9 @@ def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
         def frame(self, spark: SparkSession, topic: str) -> Any:
             return spark.createDataFrame(left)
 
+        def parquet_files(self, topic: str) -> None:
+            return None
+
         def __getattr__(self, name: str) -> Any:
             return getattr(SOURCE, name)
 
