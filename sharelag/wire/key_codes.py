@@ -18,34 +18,70 @@ from sharelag.wire.loads import int16, int32, uint64
 _AHEAD = 256
 #: Bytes of a key without those of the group's name, and the same without the type.
 _KEY, _NAME = 24, 22
+#: Keys up to this size are known by five words: two from the begin, three to the end.
+_SHORT = 38
+WORDS = 5
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _words(buf: Any, p: Any, end: Any) -> Any:
+    """Read the words of a key; together they hold all bytes of a short one, its size included."""
+    return (
+        uint64(buf, p),
+        uint64(buf, p + u(8)),
+        uint64(buf, end - u(22)),
+        uint64(buf, end - u(16)),
+        uint64(buf, end - u(8)),
+    )
 
 
 @numba.njit(cache=True, nogil=True)
-def _hash(buf: Any, p: Any, end: Any) -> Any:
-    """Hash at least eight bytes; the last word may overlap the one before it."""
-    value = uint64(buf, end - u(8)) * u(0x9E3779B97F4A7C15)
-    while p + u(8) < end:
-        value = (value ^ uint64(buf, p)) * u(0xFF51AFD7ED558CCD)
-        value ^= value >> u(32)
-        p += u(8)
+def _mix(words: Any, more: Any) -> Any:
+    a, b, c, d, e = words
+    value = a * u(0x9E3779B97F4A7C15) + b * u(0xC2B2AE3D27D4EB4F) + c * u(0x165667B19E3779F9)
+    value += d * u(0xFF51AFD7ED558CCD) + e * u(0xC4CEB9FE1A85EC53) + more
+    value = (value ^ (value >> u(32))) * u(0x9E3779B97F4A7C15)
     return value ^ (value >> u(29))
 
 
 @numba.njit(cache=True, nogil=True)
+def _mix_long(buf: Any, p: Any, end: Any) -> Any:
+    """Mix what the words do not hold of a long key."""
+    value = u(0)
+    while p < end - u(8):
+        value = (value ^ uint64(buf, p)) * u(0xFF51AFD7ED558CCD)
+        value ^= value >> u(32)
+        p += u(8)
+    return value
+
+
+@numba.njit(cache=True, nogil=True)
 def _equal(a: Any, p: Any, b: Any, q: Any, size: Any) -> Any:
-    """Compare at least eight bytes."""
-    differ = uint64(a, p + size - u(8)) ^ uint64(b, q + size - u(8))
     k = u(0)
-    while k + u(8) < size:
-        differ |= uint64(a, p + k) ^ uint64(b, q + k)
-        k += u(8)
-    return differ == 0
+    while k < size and a[p + k] == b[q + k]:
+        k += u(1)
+    return k == size
+
+
+@numba.njit(cache=True, nogil=True)
+def _enter(
+    words: Any, known: int, slots: Any, slot: Any, arena: Any, ends: Any, buf: Any, p: Any, end: Any
+) -> None:
+    """Make ``buf[p:end]`` the next known key."""
+    begin, at = u(ends[known]), u(known) * u(WORDS)
+    for k in range(end - p):
+        arena[begin + u(k)] = buf[p + u(k)]
+    ends[known + 1] = ends[known] + np.int64(end - p)
+    words[at], words[at + u(1)], words[at + u(2)], words[at + u(3)], words[at + u(4)] = _words(
+        buf, p, end
+    )
+    slots[slot] = known
 
 
 @numba.njit(cache=True, nogil=True)
 def key_codes(
-    keys: Any, key_at: Any, key_null: Any, row: int, kinds: int, slots: Any, arena: Any, ends: Any,
-    count: int, code: Any, record_type: Any, partition: Any,
+    keys: Any, key_at: Any, key_null: Any, row: int, kinds: int, slots: Any, words: Any,
+    arena: Any, ends: Any, count: int, code: Any, record_type: Any, partition: Any,
 ) -> Any:  # fmt: skip
     """Write the code of each row's key from ``row`` on, or -1 if it is not a key of this topic.
 
@@ -57,8 +93,10 @@ def key_codes(
         Record types are 0 to ``kinds - 1``.
     slots : int32[a power of two]
         The hash table: codes, or -1.
+    words : uint64[5 * keys]
+        The words of the known keys.
     arena, ends
-        The bytes of the known keys one after another, and where each ends, from ``ends[0] = 0``.
+        Their bytes one after another, and where each ends, from ``ends[0] = 0``.
     count : int
         Known keys.
     code, record_type, partition
@@ -73,9 +111,10 @@ def key_codes(
     hashes = np.empty(_AHEAD, np.uint64)
     for begin in range(row, code.size, _AHEAD):
         end = min(code.size, begin + _AHEAD)
-        for i in range(begin, end):
+        for j in range(end - begin):
+            i = u(begin) + u(j)
             code[i] = -1
-            p, stop = u(key_at[i]), u(key_at[i + 1])
+            p, stop = u(key_at[i]), u(key_at[i + u(1)])
             if key_null[i] or stop < p + u(_KEY):
                 continue
             kind, size = int16(keys, p), int16(keys, p + u(2))
@@ -83,29 +122,39 @@ def key_codes(
                 continue
             stop = p + u(_KEY) + u(size)
             record_type[i], partition[i], code[i] = kind, int32(keys, stop - u(4)), 0
-            hashes[i - begin] = _hash(keys, p + u(2), stop)
-        for i in range(begin, end):
+            p += u(2)
+            # A call with arrays counts references: only for those that need it.
+            more = u(0)
+            if stop - p > u(_SHORT):
+                more = _mix_long(keys, p, stop)
+            hashes[u(j)] = _mix(_words(keys, p, stop), more)
+        for j in range(end - begin):
+            i = u(begin) + u(j)
             if code[i] < 0:
                 continue
             p = u(key_at[i]) + u(2)
-            size = u(_NAME) + u(int16(keys, p))
-            slot = hashes[i - begin] & mask
+            stop = p + u(_NAME) + u(int16(keys, p))
+            a, b, c, d, e = _words(keys, p, stop)
+            slot = hashes[u(j)] & mask
             while True:
                 known = slots[slot]
+                at = u(known) * u(WORDS)
                 if known < 0:
-                    if count == limit or ends[count] + np.int64(size) > arena.size:
-                        return i, count
-                    at = u(ends[count])
-                    for k in range(size):
-                        arena[at + u(k)] = keys[p + u(k)]
-                    ends[count + 1] = ends[count] + np.int64(size)
-                    slots[slot] = known = count
-                    count += 1
                     break
-                at = u(ends[known])
-                if u(ends[known + 1]) - at == size and _equal(arena, at, keys, p, size):
+                differ = (words[at] ^ a) | (words[at + u(1)] ^ b) | (words[at + u(2)] ^ c)
+                differ |= (words[at + u(3)] ^ d) | (words[at + u(4)] ^ e)
+                # The first word holds the size: where it is equal, both have the same.
+                if differ == u(0) and (
+                    stop - p <= u(_SHORT) or _equal(arena, u(ends[known]), keys, p, stop - p)
+                ):
                     break
                 slot = (slot + u(1)) & mask
+            if known < 0:
+                if count == limit or ends[count] + np.int64(stop - p) > arena.size:
+                    return np.int64(i), count
+                _enter(words, count, slots, slot, arena, ends, keys, p, stop)
+                known = count
+                count += 1
             code[i] = known
     return code.size, count
 
@@ -115,7 +164,9 @@ def fill_slots(slots: Any, arena: Any, ends: Any, count: int) -> None:
     """Enter the known keys into an empty hash table."""
     mask = u(slots.size - 1)
     for known in range(count):
-        slot = _hash(arena, u(ends[known]), u(ends[known + 1])) & mask
+        p, end = u(ends[known]), u(ends[known + 1])
+        more = _mix_long(arena, p, end) if end - p > u(_SHORT) else u(0)
+        slot = _mix(_words(arena, p, end), more) & mask
         while slots[slot] >= 0:
             slot = (slot + u(1)) & mask
         slots[slot] = known

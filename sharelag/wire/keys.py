@@ -33,6 +33,7 @@ class ShareKeys:
         self._slots = np.full(_SMALL, -1, np.int32)
         self._arena = np.empty(_SMALL * _TAIL, np.uint8)
         self._ends = np.zeros(_SMALL // 2 + 1, np.int64)
+        self._words = np.empty(5 * (_SMALL // 2), np.uint64)
         self._count = 0
         self._table = pa.RecordBatch.from_pylist([], schema=_SHARE_PARTITION)
         self._first: NDArray[np.int32] | None = None  # None: every code has its own name
@@ -62,8 +63,8 @@ class ShareKeys:
         row = 0
         while True:
             row, self._count = key_codes(
-                keys, key_at, key_null, row, len(STATE_KINDS), self._slots, self._arena, self._ends,
-                self._count, code, record_type, partition,
+                keys, key_at, key_null, row, len(STATE_KINDS), self._slots, self._words,
+                self._arena, self._ends, self._count, code, record_type, partition,
             )  # fmt: skip
             if row == size:
                 break
@@ -93,6 +94,7 @@ class ShareKeys:
         if self._count == len(self._slots) // 2:
             self._slots = np.full(4 * len(self._slots), -1, np.int32)
             self._ends = np.resize(self._ends, len(self._slots) // 2 + 1)
+            self._words = np.resize(self._words, 5 * (len(self._slots) // 2))
             fill_slots(self._slots, self._arena, self._ends, self._count)
 
     def _name_new(self) -> None:

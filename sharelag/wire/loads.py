@@ -1,46 +1,39 @@
-"""Big-endian integers out of bytes, for kernels: LLVM makes one load of each.
+"""Big-endian integers out of bytes, for kernels: one load and one swap of bytes each.
 
-Positions are unsigned: a signed index would be tested for being below zero, byte by byte. Callers
-check the end of the record first.
+Out of single bytes LLVM makes the same only as long as no byte is read twice. Callers check the end
+of the record first: nothing is checked here, whatever numba's settings.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
-import numpy as np
-from numpy import uint64 as u
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 
-@numba.njit(cache=True, nogil=True)
-def int8(buf: Any, p: Any) -> Any:
-    """Read one signed byte."""
-    return np.int8(buf[p])
+def _load(bits: int, result: Any) -> Any:
+    """Return a function ``(buf: uint8[], p: uint64)`` for kernels."""
+
+    @intrinsic
+    def load(_context: Any, buf: Any, p: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            word = ir.IntType(bits)
+            place = builder.bitcast(builder.gep(octets, [arguments[1]]), word.as_pointer())
+            value = builder.load(place)
+            value.align = 1
+            return value if bits == 8 else builder.bswap(value)
+
+        return result(buf, p), generate
+
+    return load
 
 
-@numba.njit(cache=True, nogil=True)
-def int16(buf: Any, p: Any) -> Any:
-    """Read a signed integer of two bytes."""
-    return np.int16((u(buf[p]) << u(8)) | u(buf[p + u(1)]))
-
-
-@numba.njit(cache=True, nogil=True)
-def int32(buf: Any, p: Any) -> Any:
-    """Read a signed integer of four bytes."""
-    high = (u(buf[p]) << u(24)) | (u(buf[p + u(1)]) << u(16))
-    return np.int32(high | (u(buf[p + u(2)]) << u(8)) | u(buf[p + u(3)]))
-
-
-@numba.njit(cache=True, nogil=True)
-def uint64(buf: Any, p: Any) -> Any:
-    """Read eight bytes as they are hashed and compared."""
-    high = (u(buf[p]) << u(56)) | (u(buf[p + u(1)]) << u(48)) | (u(buf[p + u(2)]) << u(40))
-    high |= (u(buf[p + u(3)]) << u(32)) | (u(buf[p + u(4)]) << u(24)) | (u(buf[p + u(5)]) << u(16))
-    return high | (u(buf[p + u(6)]) << u(8)) | u(buf[p + u(7)])
-
-
-@numba.njit(cache=True, nogil=True)
-def int64(buf: Any, p: Any) -> Any:
-    """Read a signed integer of eight bytes."""
-    return np.int64(uint64(buf, p))
+int8 = _load(8, types.int8)
+int16 = _load(16, types.int16)
+int32 = _load(32, types.int32)
+int64 = _load(64, types.int64)
+#: Eight bytes as they are hashed and compared.
+uint64 = _load(64, types.uint64)

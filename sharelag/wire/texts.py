@@ -12,7 +12,7 @@ _ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
 #: Characters of a topic id.
-_ID = 22
+TOPIC_ID = 22
 
 
 def strings(binary: pa.Array) -> pa.Array:
@@ -39,13 +39,13 @@ def base64_ids(ids: NDArray[np.uint8]) -> NDArray[np.uint8]:
     words = padded.astype(np.uint32)
     joined = words[:, :, 0] << 16 | words[:, :, 1] << 8 | words[:, :, 2]
     sixes = np.stack([joined >> shift & 63 for shift in (18, 12, 6, 0)], axis=2)
-    return np.ascontiguousarray(_ALPHABET[sixes].reshape(len(ids), 24)[:, :_ID])
+    return np.ascontiguousarray(_ALPHABET[sixes].reshape(len(ids), 24)[:, :TOPIC_ID])
 
 
 def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return topic ids as texts, null where the mask is False (those have no row in ``ids``)."""
     mask = np.ones(len(ids), bool) if mask is None else mask
-    offsets = np.concatenate([[0], _ID * np.cumsum(mask)]).astype(np.int32)
+    offsets = np.concatenate([[0], TOPIC_ID * np.cumsum(mask)]).astype(np.int32)
     return from_buffers(pa.string(), offsets, base64_ids(ids), mask)
 
 

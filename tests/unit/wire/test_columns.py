@@ -85,6 +85,24 @@ def test_keys_that_read_the_same_have_one_code() -> None:
     assert decode_columns(batch).key.tolist() == [0, 0, 2, 0, 0]
 
 
+def test_long_keys_have_codes_of_their_own() -> None:
+    random = Random(9)
+    tails = [random.randbytes(20) for _ in range(4)]
+    names = [b"n" * size + end for size in range(60) for end in (b"", b"a", b"b")] * 2
+    keys = [
+        b"\0\1" + len(name).to_bytes(2, "big") + name + tail for name in names for tail in tails
+    ]
+    code = decode_columns(raw([(key, None) for key in keys])).key
+    assert dict(zip(keys, code.tolist(), strict=True)) == {
+        key: number for number, key in enumerate(dict.fromkeys(keys))
+    }
+
+
+def test_rows_without_any_record() -> None:
+    assert equal(raw([(b"\0\7", b"") for _ in range(9)])) == (0, 0, 9)
+    assert equal(raw([]).slice(0)) == (0, 0, 0)
+
+
 def test_what_a_record_does_not_have_is_what_kafka_writes_for_it() -> None:
     random = Random(8)
     batch = raw(some_records(random, 400, 0.1))
