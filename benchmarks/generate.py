@@ -5,7 +5,7 @@ Compiled, and made chunk by chunk: ten million records never are in memory at on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,19 +39,21 @@ class Shape:
 SHAPES = {"light": Shape(4.5, 20), "heavy": Shape(60.0, 240)}
 
 
-def share_partitions(count: int) -> list[SharePartition]:
-    """Return share partitions of groups that have up to 50 each."""
+def share_partitions(count: int, ids: Sequence[str] = ()) -> list[SharePartition]:
+    """Return share partitions of groups that have up to 50 each; ``ids`` are those of topics."""
     random = np.random.default_rng(7)
-    ids = [topic_id_text(random.bytes(16)) for _ in range(37)]
+    ids = ids or [topic_id_text(random.bytes(16)) for _ in range(37)]
     return [
-        SharePartition(f"{_NAMES[n // 50 % 5]}-{n // 50:03d}", ids[n // 50 % 37], n % 50)
+        SharePartition(f"{_NAMES[n // 50 % 5]}-{n // 50:03d}", ids[n // 50 % len(ids)], n % 50)
         for n in range(count)
     ]
 
 
-def record_batches(shape: str, records: int, keys: int) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    shape: str, records: int, keys: int, ids: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
     """Yield `RAW`, state partition by state partition, each in the order of its log."""
-    chosen = share_partitions(keys)
+    chosen = share_partitions(keys, ids)
     place = np.array([state_partition(key, STATE_PARTITIONS) for key in chosen])
     shares = np.bincount(place, minlength=STATE_PARTITIONS) / keys
     ends = np.rint(np.cumsum(shares) * records).astype(int)
