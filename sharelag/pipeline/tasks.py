@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.replay.columns import by_share_partition, codes_of
 from sharelag.replay.moment import Moment, filter_groups, up_to
+from sharelag.replay.order import by_share_partition, codes_of
 from sharelag.replay.state import drop_superseded
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces

@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.replay import kernels as k
-from sharelag.replay.columns import by_share_partition, kernel_columns, windows_table
+from sharelag.replay import layout as k
+from sharelag.replay.columns import kernel_columns, windows_table
+from sharelag.replay.gather import BLOCK, gather, room
+from sharelag.replay.kernels import apply, new_matrix, put_state
 from sharelag.replay.moment import up_to
+from sharelag.replay.order import by_share_partition
 from sharelag.replay.state import replay_arrow
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch
@@ -47,12 +50,9 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
     back = _going_back(steps, bounds)
     apart = np.repeat(back, np.diff(bounds))
     kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
-    columns = kernel_columns(table)
-    alive, state, raw, raw_at, runs, runs_at = replay_steps(
-        order[~apart], kept, steps[~apart], len(moments), *columns
-    )
-    there = np.flatnonzero(alive)
-    windows = windows_table(table, state[there], raw, raw_at, runs, runs_at, there)
+    states = replay_steps(order[~apart], kept, steps[~apart], len(moments), kernel_columns(table))
+    there = np.flatnonzero(states[0][:, k.EXISTS])
+    windows = windows_table(table, *states)
     parts = [_with_moment(windows, moments[there % len(moments)])]
     if back.any():
         parts += _one_by_one(table.take(pa.array(order[apart])), moments)
@@ -82,21 +82,12 @@ def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Tabl
 
 
 @numba.njit(cache=True, nogil=True)
-def replay_steps(
-    order: Any,
-    bounds: Any,
-    step: Any,
-    count: int,
-    kind: Any,
-    numbers: Any,
-    batches: Any,
-    batch_at: Any,
-) -> Any:
+def replay_steps(order: Any, bounds: Any, step: Any, count: int, c: Any) -> Any:
     """Replay each share partition's records and store its state after each of ``count`` steps.
 
     Parameters
     ----------
-    order, bounds, kind, numbers, batches, batch_at
+    order, bounds, c
         As for `replay_rows`.
     step : int64[records]
         The first step that includes each record, in the order of ``order``, ascending within a
@@ -104,48 +95,28 @@ def replay_steps(
 
     Returns
     -------
-    alive, state, raw, raw_at, runs, runs_at
+    state, raw, raw_at, runs, runs_at
         As from `replay_rows`, with ``count`` rows per share partition.
     """
     keys = bounds.size - 1
-    alive = np.zeros(keys * count, np.bool_)
     state = np.zeros((keys * count, k.STATE_COLUMNS), np.int64)
-    raw, raw_at = np.empty((1024, 4), np.int64), np.zeros(keys * count + 1, np.int64)
-    runs, runs_at = np.empty((1024, 4), np.int64), np.zeros(keys * count + 1, np.int64)
-    rows, scratch = np.empty((256, 4), np.int64), np.empty((256, 4), np.int64)
+    raw, raw_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
+    runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
+    rows, own, changes = new_matrix(), np.empty((3, 512), np.int64), np.zeros(3, np.int64)
+    records, batches = room()
+    now = np.zeros(k.STATE_COLUMNS, np.int64)
     for key in range(keys):
-        n, x = 0, bounds[key]
-        exists, fine = False, True
-        now = np.zeros(k.STATE_COLUMNS, np.int64)
+        now[:] = 0
+        x = begin = gathered = bounds[key]
         for at in range(key * count, (key + 1) * count):
-            before = x
             while x < bounds[key + 1] and step[x] <= at - key * count:
-                rows, n, exists, fine = k.apply(
-                    order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine
-                )
+                if x == gathered:
+                    begin, gathered = x, min(x + BLOCK, bounds[key + 1])
+                    batches = gather(order, begin, gathered, c, records, batches)
+                rows, own, _ = apply(records[x - begin], batches, now, rows, False, changes, own)
+                if now[k.UPDATED] == 1:
+                    now[k.UPDATED], now[k.LAST_ROW] = 0, order[x]
                 x += 1
-            alive[at] = exists
-            raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
-            if not exists:
-                continue
-            raw = k.grown(raw, raw_at[at] + n)
-            raw[raw_at[at] : raw_at[at] + n] = rows[:n]
-            raw_at[at + 1] += n
-            if x == before:
-                # Nothing happened since the previous step: repeat its runs.
-                size = runs_at[at] - runs_at[at - 1]
-                runs = k.grown(runs, runs_at[at] + size)
-                runs[runs_at[at] : runs_at[at] + size] = runs[runs_at[at - 1] : runs_at[at]]
-                runs_at[at + 1] += size
-            else:
-                # Normalise a copy: the coordinator's own list stays as it is.
-                scratch = k.grown(scratch, 2 * n + 2)
-                scratch[:n] = rows[:n]
-                runs = k.grown(runs, runs_at[at] + 2 * n + 2)
-                mine = runs[runs_at[at] :]
-                size = k.normalise(scratch, n, now[k.START_OFFSET], mine)
-                skipped = k.window_of(mine, size, now)
-                mine[: size - skipped] = mine[skipped:size].copy()
-                runs_at[at + 1] += size - skipped
+            raw, runs, own = put_state(at, now, rows, own, raw, raw_at, runs, runs_at)
             state[at] = now
-    return alive, state, raw, raw_at, runs, runs_at
+    return state, raw, raw_at, runs, runs_at

@@ -2,94 +2,141 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from sharelag import schemas
 from sharelag.model import UNINITIALIZED_START_OFFSET
-from sharelag.replay import kernels as k
-from sharelag.replay.combine import COUNT, FIRST, LAST, STATE
+from sharelag.replay import layout as k
+from sharelag.replay.gather import BLOCK, gather, room
+from sharelag.replay.kernels import apply, new_matrix
+from sharelag.replay.measures import compare, measure, runs_of
 
-# Columns that follow those of a state.
-EXISTS, REFUSED, REPLACED, AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = range(
-    k.STATE_COLUMNS, k.STATE_COLUMNS + 8
-)
-# What changed since the previous row; CHANGE_KNOWN is 0 where that is unknown.
-CHANGE_KNOWN, FINISHED, ARCHIVED, RELEASED, REDELIVERED = range(
-    k.STATE_COLUMNS + 8, k.STATE_COLUMNS + 13
-)
-HISTORY_COLUMNS = k.STATE_COLUMNS + 13
+# What is said of a record beside the numbers: bits.
+EXISTS, REFUSED, REPLACED, CHANGE_KNOWN, FROM_SNAPSHOT = 1, 2, 4, 8, 16
 
 
-@numba.njit(cache=True, nogil=True)
-def history_rows(
-    order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any
-) -> Any:
-    """Replay each share partition's records and store the state after each.
+class History(NamedTuple):
+    """States after each record; zeros where there is none. What changed is since the row before."""
+
+    flags: NDArray[np.uint8]
+    snapshot_epoch: NDArray[np.int32]
+    state_epoch: NDArray[np.int32]
+    leader_epoch: NDArray[np.int32]
+    start_offset: NDArray[np.int64]
+    effective_start_offset: NDArray[np.int64]
+    window_end_offset: NDArray[np.int64]
+    delivery_complete_count: NDArray[np.int32]
+    window_available: NDArray[np.int64]
+    window_complete: NDArray[np.int64]
+    runs: NDArray[np.int32]
+    max_delivery_count: NDArray[np.int16]
+    head_delivery_count: NDArray[np.int16]
+    finished: NDArray[np.int64]
+    archived: NDArray[np.int64]
+    released: NDArray[np.int64]
+    redelivered: NDArray[np.int64]
+
+
+def history_rows(order: NDArray[np.int64], bounds: NDArray[np.int64], c: k.Columns) -> History:
+    """Return the state of each share partition after each of its records, in their ``order``.
 
     The arguments are those of `replay_rows`.
-
-    Returns
-    -------
-    int64[records, HISTORY_COLUMNS]
-        In the order of ``order``.
     """
-    history = np.zeros((order.size, HISTORY_COLUMNS), np.int64)
-    rows = np.empty((256, 4), np.int64)
-    scratch, old, new = (
-        np.empty((256, 4), np.int64),
-        np.empty((256, 4), np.int64),
-        np.empty((256, 4), np.int64),
-    )
-    state = np.zeros(k.STATE_COLUMNS, np.int64)
-    before = np.zeros(k.STATE_COLUMNS, np.int64)
-    for key in range(bounds.size - 1):
-        n, n_old, complete_old = 0, 0, 0
-        exists, fine = False, True
-        state[:] = 0
-        for x in range(bounds[key], bounds[key + 1]):
-            i, existed = order[x], exists
-            before[:] = state
-            rows, n, exists, fine = k.apply(
-                i, kind, numbers, batches, batch_at, state, rows, n, exists, fine
-            )
-            now = history[x]
-            now[REFUSED] = kind[i] == k.UPDATE_TOMBSTONE or (
-                exists and state[k.REJECTED] > before[k.REJECTED]
-            )
-            if not exists:
-                n_old = 0
-                continue
-            # Normalise a copy: the coordinator's own list stays as it is.
-            scratch, new = k.grown(scratch, 2 * n + 2), k.grown(new, 2 * n + 2)
-            scratch[:n] = rows[:n]
-            n_new = k.normalise(scratch, n, state[k.START_OFFSET], new)
-            skipped = k.window_of(new, n_new, state)
-            now[: k.STATE_COLUMNS] = state
-            now[EXISTS] = 1
-            now[REPLACED] = kind[i] == k.SNAPSHOT and (not existed or _is_another(before, state, n))
-            _measure(new, n_new, skipped, now)
-            if existed and not now[REPLACED]:
-                _compare(old, n_old, new, n_new, now)
-                done = state[k.START_OFFSET] + now[COMPLETE] - before[k.START_OFFSET] - complete_old
-                has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
-                if not has_start and before[k.FROM_SNAPSHOT] == 1 and n_old == 0:
-                    # Until its first write a share partition has no start offset and nothing
-                    # finished.
-                    has_start, done = (
-                        state[k.START_OFFSET] != UNINITIALIZED_START_OFFSET,
-                        now[COMPLETE],
-                    )
-                # A start offset that goes back is a broker bug; no record becomes unfinished by it.
-                now[CHANGE_KNOWN], now[FINISHED] = has_start and done >= 0, done
-            complete_old = now[COMPLETE]
-            old, new, n_old = new, old, n_new
+    columns = {
+        name: np.zeros(len(order), schemas.HISTORY.field(name).type.to_pandas_dtype())
+        for name in History._fields[1:]
+    }
+    history = History(np.zeros(len(order), np.uint8), **columns)
+    fill_history(order, bounds, c, history)
     return history
 
 
+@numba.njit(cache=True, nogil=True)
+def fill_history(order: Any, bounds: Any, c: Any, history: Any) -> None:
+    """Replay each share partition's records and write what `History` has of each."""
+    rows, old, own = new_matrix(), np.empty((3, 512), np.int64), np.empty((3, 512), np.int64)
+    records, batches = room()
+    now, before = np.zeros(k.STATE_COLUMNS, np.int64), np.zeros(k.STATE_COLUMNS, np.int64)
+    changes = np.zeros(3, np.int64)
+    for key in range(bounds.size - 1):
+        now[:] = 0
+        was_empty = True
+        for begin in range(bounds[key], bounds[key + 1], BLOCK):
+            end = min(begin + BLOCK, bounds[key + 1])
+            batches = gather(order, begin, end, c, records, batches)
+            for x in range(begin, end):
+                record = records[x - begin]
+                before[:], changes[:] = now, 0
+                rows, old, n_old = apply(record, batches, now, rows, True, changes, old)
+                refused = record[k.KIND] == k.UPDATE_TOMBSTONE or (
+                    now[k.EXISTS] == 1 and now[k.REJECTED] > before[k.REJECTED]
+                )
+                flags = REFUSED if refused else 0
+                if now[k.EXISTS] == 0:
+                    history.flags[x] = flags
+                    was_empty = True
+                    continue
+                empty = now[k.BEGIN] == now[k.END]
+                if now[k.PLAIN] == 1:
+                    measure(rows, now[k.BEGIN], now[k.END], now)
+                if now[k.PLAIN] == 0 or n_old >= 0:
+                    own, n = runs_of(rows, now, own)
+                    measure(own, 0, n, now)
+                    if n_old >= 0:
+                        compare(old, 0, n_old, own, n, changes)
+                    empty = n == 0
+                existed = before[k.EXISTS] == 1
+                replaced = record[k.KIND] == k.SNAPSHOT and not (
+                    existed and not _is_another(before, now)
+                )
+                if existed and not replaced:
+                    flags |= _finished(before, now, was_empty, x, history)
+                    history.archived[x] = changes[k.ARCHIVED]
+                    history.released[x] = changes[k.RELEASED]
+                    history.redelivered[x] = changes[k.REDELIVERED]
+                flags |= REPLACED if replaced else 0
+                flags |= FROM_SNAPSHOT if now[k.FROM_SNAPSHOT] == 1 else 0
+                history.flags[x] = flags | EXISTS
+                _write(now, x, history)
+                was_empty = empty
+
+
 @numba.njit(cache=True)
-def _is_another(before: Any, now: Any, batches: int) -> bool:
+def _finished(before: Any, now: Any, was_empty: bool, x: int, history: Any) -> int:
+    """Store how many offsets were finished, and return the flag that it is known, or 0."""
+    done = now[k.START_OFFSET] + now[k.COMPLETE] - before[k.START_OFFSET] - before[k.COMPLETE]
+    has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
+    if not has_start and before[k.FROM_SNAPSHOT] == 1 and was_empty:
+        # Until its first write a share partition has no start offset and nothing finished.
+        has_start = now[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
+        done = now[k.COMPLETE]
+    history.finished[x] = done
+    # A start offset that goes back is a broker bug; no record becomes unfinished by it.
+    return CHANGE_KNOWN if has_start and done >= 0 else 0
+
+
+@numba.njit(cache=True)
+def _write(now: Any, x: int, history: Any) -> None:
+    history.snapshot_epoch[x] = now[k.SNAPSHOT_EPOCH]
+    history.state_epoch[x] = now[k.STATE_EPOCH]
+    history.leader_epoch[x] = now[k.LEADER_EPOCH]
+    history.start_offset[x] = now[k.START_OFFSET]
+    history.effective_start_offset[x] = now[k.EFFECTIVE_START]
+    history.window_end_offset[x] = now[k.WINDOW_END]
+    history.delivery_complete_count[x] = now[k.COMPLETE_COUNT]
+    history.window_available[x] = now[k.AVAILABLE]
+    history.window_complete[x] = now[k.COMPLETE]
+    history.runs[x] = now[k.RUNS]
+    history.max_delivery_count[x] = now[k.MAX_COUNT]
+    history.head_delivery_count[x] = now[k.HEAD_COUNT]
+
+
+@numba.njit(cache=True)
+def _is_another(before: Any, now: Any) -> bool:
     """Whether a snapshot replaces the state: initialised again, or its start offset altered.
 
     The group coordinator then sends a new state epoch. It can equal the old one (two resets of an
@@ -103,47 +150,8 @@ def _is_another(before: Any, now: Any, batches: int) -> bool:
         or before[k.WINDOW_END] > before[k.START_OFFSET]
     )
     return (
-        batches == 0
+        now[k.BEGIN] == now[k.END]
         and now[k.LEADER_EPOCH] == 0
         and now[k.CREATED] > before[k.CREATED] > 0
         and forgot
     )
-
-
-@numba.njit(cache=True)
-def _measure(runs: Any, n: int, skipped: int, now: Any) -> None:
-    """Sum the runs of a window; the first ``skipped`` of them are finished and at its start."""
-    for r in range(n):
-        size = runs[r, LAST] - runs[r, FIRST] + 1
-        if k.is_terminal(runs[r, STATE]):
-            now[COMPLETE] += size
-        elif runs[r, STATE] == 0:
-            now[AVAILABLE] += size
-        if not k.is_terminal(runs[r, STATE]):
-            now[MAX_COUNT] = max(now[MAX_COUNT], runs[r, COUNT])
-    now[RUNS] = n - skipped
-    if skipped < n and runs[skipped, FIRST] == now[k.EFFECTIVE_START]:
-        now[HEAD_COUNT] = runs[skipped, COUNT]
-
-
-@numba.njit(cache=True)
-def _compare(old: Any, n_old: int, new: Any, n_new: int, now: Any) -> None:
-    """Walk along both lists of runs and store what happened to each offset of the new one."""
-    o = 0
-    for r in range(n_new):
-        at, state, count = new[r, FIRST], new[r, STATE], new[r, COUNT]
-        while at <= new[r, LAST]:
-            while o < n_old and old[o, LAST] < at:
-                o += 1
-            covered = o < n_old and old[o, FIRST] <= at
-            until = new[r, LAST]
-            if o < n_old:
-                until = min(until, old[o, LAST] if covered else old[o, FIRST] - 1)
-            was, size = old[o, COUNT] if covered else 0, until - at + 1
-            if state == 4 and not (covered and old[o, STATE] == 4):
-                now[ARCHIVED] += size
-            if count > was:
-                now[REDELIVERED] += size * (count - max(was, 1))
-                if state == 0:
-                    now[RELEASED] += size
-            at = until + 1

@@ -12,71 +12,65 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
-from sharelag.replay import kernels as k
+from sharelag.replay import layout as k
+from sharelag.replay.merge import FIRST, LAST, RANK
 
 #: Identifies a share partition; its records normally are in one state partition.
 KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 
-
-def kernel_columns(
-    table: pa.RecordBatch,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return kinds, numbers and batches of records, and where the batches of each begin."""
-    return kinds_of(table), _numbers(table), *_batches(table.column("state_batches"))
+_OF_LAST_RECORD = [*KEY, "offset", "timestamp"]
 
 
-def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return row numbers sorted by share partition and offset, and where each partition begins."""
-    codes = [codes_of(table.column(name)) for name in KEY]
-    order = np.lexsort((table.column("offset").to_numpy(), *reversed(codes)))
-    changed = np.zeros(len(order), bool)
-    changed[0] = True
-    for code in codes:
-        changed[1:] |= code[order[1:]] != code[order[:-1]]
-    return order, np.append(np.flatnonzero(changed), len(order))
-
-
-def codes_of(column: pa.Array) -> NDArray[np.int64]:
-    """Return numbers that sort like the values of a column."""
-    if pa.types.is_integer(column.type):
-        return np.asarray(column.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
-    encoded = column.dictionary_encode()
-    ranks = np.empty(len(encoded.dictionary), np.int64)
-    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    return np.asarray(ranks[encoded.indices.to_numpy()])
+def kernel_columns(table: pa.RecordBatch) -> k.Columns:
+    """Return records as the kernels read them; nothing that Arrow holds in that form is copied."""
+    batch_at, elements = _batches(table.column("state_batches"))
+    return k.Columns(
+        kinds_of(table),
+        _numbers(table, "snapshot_epoch", 0, np.int32),
+        _numbers(table, "state_epoch", 0, np.int32),
+        _numbers(table, "leader_epoch", 0, np.int32),
+        _numbers(table, "start_offset", UNINITIALIZED_START_OFFSET, np.int64),
+        _numbers(table, "delivery_complete_count", _NO_COUNT, np.int32),
+        _numbers(table, "create_timestamp", NO_TIMESTAMP, np.int64),
+        _numbers(table, "write_timestamp", NO_TIMESTAMP, np.int64),
+        batch_at,
+        *(
+            _read_only(elements.field(i).to_numpy(), kind)
+            for i, kind in enumerate((np.int64, np.int64, np.int8, np.int16))
+        ),
+    )
 
 
 def kinds_of(table: pa.RecordBatch) -> NDArray[np.int8]:
     """Return the kind of every record: a snapshot, an update, a tombstone of either."""
-    update = table.column("record_type").to_numpy() == k.UPDATE
-    tombstone = table.column("tombstone").to_numpy(zero_copy_only=False)
-    return np.asarray(update + 2 * tombstone.astype(np.int8), np.int8)
+    kinds = (table.column("record_type").to_numpy() == k.UPDATE).view(np.int8)
+    tombstones = table.column("tombstone")
+    if tombstones.true_count:
+        kinds = kinds + 2 * tombstones.to_numpy(zero_copy_only=False).astype(np.int8)
+    return _read_only(kinds, np.int8)
 
 
-def _numbers(table: pa.RecordBatch) -> NDArray[np.int64]:
-    columns = {
-        k.SNAPSHOT_EPOCH: ("snapshot_epoch", 0),
-        k.STATE_EPOCH: ("state_epoch", 0),
-        k.LEADER_EPOCH: ("leader_epoch", 0),
-        k.START_OFFSET: ("start_offset", UNINITIALIZED_START_OFFSET),
-        k.COMPLETE_COUNT: ("delivery_complete_count", _NO_COUNT),
-        k.CREATED: ("create_timestamp", NO_TIMESTAMP),
-        k.WRITTEN: ("write_timestamp", NO_TIMESTAMP),
-    }
-    numbers = np.empty((table.num_rows, len(columns)), np.int64)
-    for index, (name, unknown) in columns.items():
-        column = table.column(name)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(schemas.TIMESTAMP).view(pa.int64())
-        numbers[:, index] = column.cast(pa.int64()).fill_null(unknown).to_numpy()
-    return numbers
+def _numbers(table: pa.RecordBatch, name: str, unknown: int, kind: Any) -> NDArray[Any]:
+    column = table.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(schemas.TIMESTAMP).view(pa.int64())
+    if column.null_count:
+        column = column.fill_null(unknown)
+    return _read_only(column.to_numpy(), kind)
 
 
-def _batches(column: pa.ListArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _read_only(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """Return numbers as arrays of Arrow are: one form, for which kernels are compiled once."""
+    values = np.asarray(values, kind)
+    values.setflags(write=False)
+    return values
+
+
+def _batches(column: pa.ListArray) -> tuple[NDArray[np.int32], pa.StructArray]:
+    if not column.null_count:
+        return _read_only(column.offsets.to_numpy(), np.int32), column.values
     counts = pc.list_value_length(column).fill_null(0).to_numpy()
-    elements = column.flatten()
-    batches = np.stack([elements.field(i).to_numpy().astype(np.int64) for i in range(4)], axis=1)
-    return np.ascontiguousarray(batches), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return _read_only(np.append(0, np.cumsum(counts)), np.int32), column.flatten()
 
 
 def windows_table(
@@ -86,10 +80,11 @@ def windows_table(
     raw_at: Any,
     runs: Any,
     runs_at: Any,
-    alive: Any,
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS` of the result of `replay_rows`, one row per state."""
-    last = table.take(pa.array(state[:, k.LAST_ROW]))
+    alive = np.flatnonzero(state[:, k.EXISTS])
+    state = state[alive]
+    last = table.select(_OF_LAST_RECORD).take(pa.array(state[:, k.LAST_ROW]))
     columns = {
         **{
             name: last.column(name)
@@ -131,13 +126,13 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
 def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> pa.Array:
     # Deleted share partitions have no rows, so the rows of the others are contiguous.
     offsets = np.append(at[alive], at[-1]).astype(np.int32)
-    used = rows[: at[-1]]
+    used = rows[:, : at[-1]]
     struct = pa.StructArray.from_arrays(
         [
-            pa.array(np.ascontiguousarray(used[:, 0])),
-            pa.array(np.ascontiguousarray(used[:, 1])),
-            pa.array(used[:, 3].astype(np.int8)),
-            pa.array(used[:, 2].astype(np.int16)),
+            pa.array(used[FIRST]),
+            pa.array(used[LAST]),
+            pa.array(((used[RANK] & 255) - 128).astype(np.int8)),
+            pa.array((used[RANK] >> 8).astype(np.int16)),
         ],
         fields=list(schemas.STATE_BATCH),
     )

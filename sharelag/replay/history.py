@@ -7,7 +7,6 @@ partial until the next snapshot, which makes it complete again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
-from sharelag.replay import kernels as k
-from sharelag.replay.columns import KEY, by_share_partition, kernel_columns
+from sharelag.replay import layout as k
+from sharelag.replay.columns import KEY, kernel_columns, kinds_of
+from sharelag.replay.order import by_share_partition
 from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, one_batch
@@ -28,6 +28,13 @@ HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "
 
 _IS_NEW = "_is_new"
 _KINDS = ("snapshot", "update", "tombstone", "rejected")
+_FLAGS = {
+    "exists": c.EXISTS,
+    "refused": c.REFUSED,
+    "replaced": c.REPLACED,
+    "change_known": c.CHANGE_KNOWN,
+    "from_snapshot": c.FROM_SNAPSHOT,
+}
 
 
 def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
@@ -50,10 +57,8 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
     order, bounds = by_share_partition(table)
-    kinds, numbers, batches, batch_at = kernel_columns(table)
-    rows = c.history_rows(order, bounds, kinds, numbers, batches, batch_at)
-    table = table.take(pa.array(order))
-    return _table(table, kinds[order], rows, bounds[:-1], _breaks(table, gaps))
+    history = c.history_rows(order, bounds, kernel_columns(table))
+    return _table(table, order, bounds, history, _breaks(table, order, gaps))
 
 
 def histories(
@@ -144,11 +149,14 @@ def missing_offsets(positions: Arrow) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schemas.GAPS)
 
 
-def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
+def _breaks(
+    table: pa.RecordBatch, order: NDArray[np.int64], gaps: Arrow | None
+) -> NDArray[np.bool_]:
     """Whether offsets are missing between each row and the previous one of its state partition."""
     broken = np.zeros(table.num_rows, bool)
     if gaps is None or gaps.num_rows == 0:
         return broken
+    table = table.select(["topic", "record_partition", "offset"]).take(pa.array(order))
     offsets = table.column("offset").to_numpy()
     topics, partitions = table.column("topic"), table.column("record_partition").to_numpy()
     for gap in (
@@ -175,76 +183,86 @@ def _breaks(table: pa.RecordBatch, gaps: Arrow | None) -> NDArray[np.bool_]:
 
 def _table(
     table: pa.RecordBatch,
-    kinds: NDArray[np.int8],
-    rows: NDArray[np.int64],
-    firsts: NDArray[np.int64],
+    order: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    history: c.History,
     broken: NDArray[np.bool_],
 ) -> pa.RecordBatch:
-    exists = rows[:, c.EXISTS] == 1
-    first = np.zeros(len(rows), bool)
-    first[firsts] = True
-    created = (rows[:, c.REPLACED] == 1) & (rows[:, k.SNAPSHOT_EPOCH] == 0)
+    known = {name: history.flags & flag != 0 for name, flag in _FLAGS.items()}
+    exists, replaced = known["exists"], known["replaced"]
+    kinds = kinds_of(table)[order]
+    first = np.zeros(len(order), bool)
+    first[bounds[:-1]] = True
+    created = replaced & (history.snapshot_epoch == 0)
     follows = np.where(first, created, ~broken)
-    whole = _whole(rows, kinds, first, broken & ~first)
+    whole = _whole(known["from_snapshot"], kinds, first, broken & ~first)
     # What a snapshot adds to a partial state can have been finished long before.
     was_whole = np.append(True, whole[:-1])
-    changed = exists & (rows[:, c.CHANGE_KNOWN] == 1) & follows & whole & was_whole
-    start = rows[:, k.START_OFFSET]
-    has_start = exists & (start != UNINITIALIZED_START_OFFSET)
-    count = rows[:, k.COMPLETE_COUNT]
-    kind = np.where(rows[:, c.REFUSED] == 1, 3, np.minimum(kinds, k.TOMBSTONE))
-    values: dict[str, Any] = {
-        "record_topic": table.column("topic"),
-        "record_offset": table.column("offset"),
-        "record_timestamp": table.column("timestamp"),
-        "record_kind": pa.array(_KINDS).take(pa.array(kind)),
-        "snapshot_epoch": (rows[:, k.SNAPSHOT_EPOCH], exists),
-        "state_epoch": (rows[:, k.STATE_EPOCH], exists),
-        "leader_epoch": (rows[:, k.LEADER_EPOCH], exists),
-        "start_offset": (start, has_start),
-        "effective_start_offset": (rows[:, k.EFFECTIVE_START], has_start),
-        "window_end_offset": (
-            rows[:, k.WINDOW_END],
-            exists & (rows[:, k.WINDOW_END] != UNINITIALIZED_START_OFFSET),
-        ),
-        "delivery_complete_count": (
-            count,
-            exists & (count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT),
-        ),
-        "window_available": (rows[:, c.AVAILABLE], has_start),
-        "window_complete": (rows[:, c.COMPLETE], has_start),
-        "runs": (rows[:, c.RUNS], exists),
-        "max_delivery_count": (rows[:, c.MAX_COUNT], has_start),
-        "head_delivery_count": (rows[:, c.HEAD_COUNT], has_start),
-        "finished": (rows[:, c.FINISHED], changed),
-        "archived": (rows[:, c.ARCHIVED], changed),
-        "released": (rows[:, c.RELEASED], changed),
-        "redelivered": (rows[:, c.REDELIVERED], changed),
-        "replaced": pa.array(rows[:, c.REPLACED] == 1),
-        "from_snapshot": pa.array(whole),
-        "follows": pa.array(follows),
+    changed = exists & known["change_known"] & follows & whole & was_whole
+    has_start = exists & (history.start_offset != UNINITIALIZED_START_OFFSET)
+    valid = dict.fromkeys(("snapshot_epoch", "state_epoch", "leader_epoch", "runs"), exists)
+    valid["window_end_offset"] = exists & (history.window_end_offset != UNINITIALIZED_START_OFFSET)
+    valid["delivery_complete_count"] = exists & (
+        history.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT
+    )
+    valid |= dict.fromkeys(("finished", "archived", "released", "redelivered"), changed)
+    values: dict[str, pa.Array] = {
+        "record_offset": pa.array(table.column("offset").to_numpy()[order]),
+        "record_timestamp": table.column("timestamp").take(pa.array(order)),
+        "record_kind": _kinds_of(kinds, known["refused"]),
+        "replaced": _bits(replaced),
+        "from_snapshot": _bits(whole),
+        "follows": _bits(follows),
     }
-    arrays = []
-    for field in schemas.HISTORY:
-        value = values[field.name] if field.name in values else table.column(field.name)
-        column = pa.array(value[0], mask=~value[1]) if isinstance(value, tuple) else value
-        arrays.append(column.cast(field.type))
+    for name in KEY:
+        column = table.column(name).take(pa.array(order[bounds[:-1]]))
+        values["record_topic" if name == "topic" else name] = _repeated(column, np.diff(bounds))
+    for name in c.History._fields[1:]:
+        field, numbers = schemas.HISTORY.field(name), getattr(history, name)
+        buffers = [_bitmap(valid.get(name, has_start)), pa.py_buffer(numbers)]
+        values[name] = pa.Array.from_buffers(field.type, len(order), buffers)
+    arrays = [values[field.name].cast(field.type) for field in schemas.HISTORY]
     return pa.RecordBatch.from_arrays(arrays, schema=schemas.HISTORY)
 
 
+def _bitmap(bits: NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))
+
+
+def _bits(bits: NDArray[np.bool_]) -> pa.Array:
+    return pa.Array.from_buffers(pa.bool_(), len(bits), [None, _bitmap(bits)])
+
+
+def _kinds_of(kinds: NDArray[np.int8], refused: NDArray[np.bool_]) -> pa.Array:
+    kind = np.where(refused, 3, np.minimum(kinds, k.TOMBSTONE))
+    return pa.array(_KINDS).take(pa.array(kind))
+
+
+def _repeated(column: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
+    """Return each value as many times as is said; texts are copied, not looked up row by row."""
+    if not pa.types.is_string(column.type):
+        return pa.array(np.repeat(column.to_numpy(), counts))
+    texts = [text.encode() for text in column.to_pylist()]
+    sizes = np.repeat([len(text) for text in texts], counts)
+    ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    data = b"".join([text * count for text, count in zip(texts, counts.tolist(), strict=True)])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(column.type, len(sizes), buffers)
+
+
 def _whole(
-    rows: NDArray[np.int64],
+    from_snapshot: NDArray[np.bool_],
     kinds: NDArray[np.int8],
     first: NDArray[np.bool_],
     broken: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """Whether the state after each row follows a snapshot with nothing missing since."""
-    place = np.arange(len(rows))
+    if not broken.any():
+        return from_snapshot
+    place = np.arange(len(kinds))
     begin = np.maximum.accumulate(np.where(first, place, 0))
     last_reset = np.maximum.accumulate(
         np.where((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE), place, -1)
     )
     last_break = np.maximum.accumulate(np.where(broken, place, -1))
-    return np.asarray(
-        (rows[:, k.FROM_SNAPSHOT] == 1) & ((last_break < begin) | (last_reset >= last_break))
-    )
+    return np.asarray(from_snapshot & ((last_break < begin) | (last_reset >= last_break)))

@@ -12,105 +12,213 @@ import numba
 import numpy as np
 
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
-from sharelag.replay.combine import COUNT, FIRST, LAST, STATE, combine_rows
-
-# Kinds of records.
-SNAPSHOT = 0
-UPDATE = 1
-TOMBSTONE = 2
-UPDATE_TOMBSTONE = 3  # Kafka never writes it and cannot load it
-
-# Columns of the numbers of a record, and of a state.
-SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED, WRITTEN = range(7)
-# Further columns of a state.
-EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
-STATE_COLUMNS = 12
-_GREATEST = np.iinfo(np.int64).max
+from sharelag.replay.gather import BLOCK, gather, room
+from sharelag.replay.layout import (
+    BATCHES,
+    BATCHES_END,
+    BEGIN,
+    COMPLETE_COUNT,
+    CREATED,
+    END,
+    EXISTS,
+    FROM_SNAPSHOT,
+    KIND,
+    LAST_ROW,
+    LEADER_EPOCH,
+    PLAIN,
+    REJECTED,
+    SEAM,
+    SEAM_END,
+    SNAPSHOT,
+    START_OFFSET,
+    STATE_COLUMNS,
+    STATE_EPOCH,
+    TOMBSTONE,
+    UPDATE_TOMBSTONE,
+    UPDATED,
+    WRITTEN,
+)
+from sharelag.replay.measures import compare, measure, runs_of
+from sharelag.replay.merge import (
+    FIRST,
+    FRESH,
+    GREATEST,
+    LAST,
+    OUT,
+    RANK,
+    combine_any,
+    from_matrix,
+    merge_rows,
+    seams,
+    splice,
+)
 
 
 @numba.njit(cache=True)
-def grown(rows: Any, needed: int) -> Any:
-    """Return the matrix with room for at least that many rows."""
-    if rows.shape[0] >= needed:
-        return rows
-    larger = np.empty((2 * needed, 4), np.int64)
-    larger[: rows.shape[0]] = rows
-    return larger
-
-
-@numba.njit(cache=True)
-def _load(rows: Any, n: int, batches: Any, begin: int, end: int) -> bool:
-    """Append batches to the matrix; return False if one ends before it begins."""
-    fine = True
-    for k in range(begin, end):
-        rows[n, FIRST], rows[n, LAST] = batches[k, 0], batches[k, 1]
-        rows[n, STATE], rows[n, COUNT] = batches[k, 2], batches[k, 3]
-        fine &= batches[k, 0] <= batches[k, 1]
-        n += 1
-    return fine
+def new_matrix() -> Any:
+    """Return the matrix that `apply` works on; it returns a larger one when that is needed."""
+    return np.empty((12, 512), np.int64)
 
 
 @numba.njit(cache=True)
 def apply(
-    i: Any,
-    kind: Any,
-    numbers: Any,
-    batches: Any,
-    batch_at: Any,
-    now: Any,
-    rows: Any,
-    n: Any,
-    exists: Any,
-    fine: Any,
+    record: Any, batches: Any, now: Any, rows: Any, count: bool, changes: Any, old: Any
 ) -> Any:
-    """Apply record i to a state: its numbers ``now`` (in place) and its batches ``rows[:n]``.
+    """Apply a record to a state: its numbers ``now`` and its batches in ``rows``, both in place.
+
+    Parameters
+    ----------
+    record, batches
+        A row of what `gather` returns, and its batches.
+    count : bool
+        Whether it is asked what the record changed. If only a part of a list was merged anew, sums
+        of that are stored in ``changes``; otherwise the runs before are, in ``old``.
 
     Returns
     -------
-    rows, n, exists, fine
-        The matrix, which may have grown; the number of batches; whether there is a state; whether
-        all of its batches are valid (none ends before it begins).
+    rows, old, n_old
+        The matrices, which may have grown; how many runs there were, or -1 if the sums are stored.
     """
-    if kind[i] == UPDATE_TOMBSTONE:
+    kind = record[KIND]
+    if kind == UPDATE_TOMBSTONE:
         now[REJECTED] += 1
-        return rows, n, exists, fine
-    if kind[i] == TOMBSTONE:
+        return rows, old, -1
+    if kind == TOMBSTONE:
         now[:] = 0
-        return rows, 0, False, True
-    begin, end = batch_at[i], batch_at[i + 1]
-    rows = grown(rows, 2 * (n + end - begin) + 2)
-    if kind[i] == SNAPSHOT or not exists:
-        rejected = 0 if kind[i] == SNAPSHOT else now[REJECTED]
-        now[: WRITTEN + 1] = numbers[i]
-        if kind[i] == UPDATE:
-            now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
-        now[FROM_SNAPSHOT], now[REJECTED] = kind[i] == SNAPSHOT, rejected
-        n = end - begin
-        fine = _load(rows, 0, batches, begin, end)
+        return rows, old, -1
+    begin, end = record[BATCHES], record[BATCHES_END]
+    rows = _with_room(rows, now, end - begin)
+    n_old = -1
+    if kind == SNAPSHOT or now[EXISTS] == 0:
+        if count:
+            old, n_old = runs_of(rows, now, old)
+        _replace(record, batches, now, rows)
+        return rows, old, n_old
+    start = record[START_OFFSET]
+    if start == UNINITIALIZED_START_OFFSET:
+        start = now[START_OFFSET]
+    size = _load_in_order(batches, begin, end, start, rows) if now[PLAIN] == 1 else -1
+    if size >= 0:
+        _extend(now, rows, size, start, count, changes)
     else:
-        fine &= _load(rows, n, batches, begin, end)
-        start = numbers[i, START_OFFSET]
-        if start == UNINITIALIZED_START_OFFSET:
-            start = now[START_OFFSET]
-        before = rows[:0] if fine else rows[:n].copy()
-        merged = combine_rows(rows, n + end - begin, start)
-        if merged < 0:
-            rows[:n] = before
+        if count:
+            old, n_old = runs_of(rows, now, old)
+        if not _extend_any(batches, begin, end, now, rows, start):
             now[REJECTED] += 1
-            return rows, n, exists, fine
-        now[START_OFFSET] = start
-        if numbers[i, LEADER_EPOCH] != -1:
-            now[LEADER_EPOCH] = numbers[i, LEADER_EPOCH]
-        now[COMPLETE_COUNT] = numbers[i, COMPLETE_COUNT]
-        n = merged
-    now[LAST_ROW] = i
-    return rows, n, True, fine
+            return rows, old, -1
+    now[START_OFFSET] = start
+    if record[LEADER_EPOCH] != -1:
+        now[LEADER_EPOCH] = record[LEADER_EPOCH]
+    now[COMPLETE_COUNT] = record[COMPLETE_COUNT]
+    now[UPDATED] = 1
+    return rows, old, n_old
+
+
+@numba.njit(cache=True)
+def _with_room(rows: Any, now: Any, fresh: int) -> Any:
+    """Return the matrix with room for the pieces of all batches; moves those of the state."""
+    begin, size = now[BEGIN], now[END] - now[BEGIN]
+    needed = 2 * (size + fresh) + 2
+    if begin + needed <= rows.shape[1]:
+        return rows
+    larger = rows
+    if needed > rows.shape[1] // 2:
+        larger = np.empty((12, 4 * needed), np.int64)
+    for part in range(3):
+        for i in range(size):
+            larger[part, i] = rows[part, begin + i]
+    if now[SEAM] >= 0:
+        now[SEAM] -= begin
+        now[SEAM_END] -= begin
+    now[BEGIN], now[END] = 0, size
+    return larger
+
+
+@numba.njit(cache=True)
+def _load(batches: Any, begin: int, end: int, rows: Any, at: int) -> None:
+    """Write batches as they are."""
+    for part in range(3):
+        for b in range(begin, end):
+            rows[part, at + b - begin] = batches[part, b]
+
+
+@numba.njit(cache=True)
+def _replace(record: Any, batches: Any, now: Any, rows: Any) -> None:
+    """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
+    from_snapshot = record[KIND] == SNAPSHOT
+    for number in range(WRITTEN + 1):
+        now[number] = record[number]
+    if from_snapshot:
+        now[REJECTED] = 0
+    else:
+        now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
+    now[FROM_SNAPSHOT], now[EXISTS], now[UPDATED] = from_snapshot, 1, 1
+    begin, end = record[BATCHES], record[BATCHES_END]
+    _load(batches, begin, end, rows, 0)
+    now[BEGIN], now[END] = 0, end - begin
+    now[PLAIN], now[SEAM], now[SEAM_END] = seams(rows, 0, end - begin, now[START_OFFSET])
+
+
+@numba.njit(cache=True)
+def _load_in_order(batches: Any, begin: int, end: int, start: int, rows: Any) -> int:
+    """Write new batches from the start offset on; -1 if only `combine_rows` can merge them."""
+    size = 0
+    first, last, rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
+    p, q, before = np.int64(-1), np.int64(-1), np.int64(0)
+    for b in range(begin, end):
+        f, t, r = batches[FIRST, b], batches[LAST, b], batches[RANK, b]
+        if f < 0 or t < f or t == GREATEST:
+            return -1
+        if t < start:
+            continue
+        f = max(f, start)
+        if f <= p and (f < p or t < q or (t == q and r <= before)):
+            return -1
+        first[size], last[size], rank[size] = f, t, r
+        p, q, before = f, t, r
+        size += 1
+    return size
+
+
+@numba.njit(cache=True)
+def _extend(now: Any, rows: Any, size: int, start: int, count: bool, changes: Any) -> None:
+    """Merge new batches into a plain list."""
+    begin, end = now[BEGIN], now[END]
+    while begin < end and rows[LAST, begin] < start:
+        begin += 1
+    if begin < end:
+        rows[FIRST, begin] = max(rows[FIRST, begin], start)
+    now[BEGIN] = begin
+    seam, seam_end = now[SEAM], now[SEAM_END]
+    if seam_end <= begin:
+        seam, seam_end = -1, -1
+    seam = max(seam, begin) if seam >= 0 else -1
+    if size == 0 and seam < 0:
+        now[SEAM], now[SEAM_END] = -1, -1
+        return
+    changed, unchanged, pieces, seam, seam_end = merge_rows(rows, begin, end, size, seam, seam_end)
+    if count:
+        compare(rows, changed, unchanged, rows[OUT : OUT + 3], pieces, changes)
+    now[END] = splice(rows, changed, unchanged, end, pieces)
+    now[SEAM], now[SEAM_END] = seam, seam_end
+
+
+@numba.njit(cache=True)
+def _extend_any(batches: Any, begin: int, end: int, now: Any, rows: Any, start: int) -> bool:
+    """Merge lists of which one is not plain; return False if Kafka's merge would never end."""
+    at = now[END]
+    _load(batches, begin, end, rows, at)
+    matrix, merged = combine_any(rows, now[BEGIN], at + end - begin, start)
+    if merged < 0:
+        return False
+    now[BEGIN], now[END] = 0, merged
+    from_matrix(matrix, merged, rows)
+    now[PLAIN], now[SEAM], now[SEAM_END] = seams(rows, 0, merged, start)
+    return True
 
 
 @numba.njit(cache=True, nogil=True)
-def replay_rows(
-    order: Any, bounds: Any, kind: Any, numbers: Any, batches: Any, batch_at: Any
-) -> Any:
+def replay_rows(order: Any, bounds: Any, c: Any) -> Any:
     """Replay each share partition's records.
 
     Parameters
@@ -119,93 +227,64 @@ def replay_rows(
         Row numbers, share partition by share partition, each in the order of the log.
     bounds : int64[share partitions + 1]
         Where in ``order`` each share partition begins.
-    kind : int8[records]; numbers : int64[records, 7]; batches : int64[batches, 4] (first last state
-    count) batch_at : int64[records + 1]
-        Where in ``batches`` those of each record begin.
+    c : Columns
 
     Returns
     -------
-    alive : bool[share partitions]
-        False where a tombstone is last, or nothing could be replayed.
     state : int64[share partitions, STATE_COLUMNS]
+        It does not exist where a tombstone is last, or nothing could be replayed.
     raw, raw_at, runs, runs_at
         The batches of each state as the coordinator lists them, and normalised.
     """
     keys = bounds.size - 1
-    alive = np.zeros(keys, np.bool_)
     state = np.zeros((keys, STATE_COLUMNS), np.int64)
-    raw, raw_at = np.empty((1024, 4), np.int64), np.zeros(keys + 1, np.int64)
-    runs, runs_at = np.empty((1024, 4), np.int64), np.zeros(keys + 1, np.int64)
-    rows = np.empty((256, 4), np.int64)
+    raw, raw_at = np.empty((3, 1024), np.int64), np.zeros(keys + 1, np.int64)
+    runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(keys + 1, np.int64)
+    rows, own, changes = new_matrix(), np.empty((3, 512), np.int64), np.zeros(3, np.int64)
+    records, batches = room()
     for key in range(keys):
-        n = 0
-        exists, fine = False, True
         now = state[key]
-        for x in range(bounds[key], bounds[key + 1]):
-            rows, n, exists, fine = apply(
-                order[x], kind, numbers, batches, batch_at, now, rows, n, exists, fine
-            )
-        alive[key] = exists
-        raw_at[key + 1], runs_at[key + 1] = raw_at[key], runs_at[key]
-        if not exists:
-            continue
-        raw = grown(raw, raw_at[key] + n)
-        raw[raw_at[key] : raw_at[key] + n] = rows[:n]
-        raw_at[key + 1] += n
-        runs = grown(runs, runs_at[key] + 2 * n + 2)
-        mine = runs[runs_at[key] :]
-        n = normalise(rows, n, now[START_OFFSET], mine)
-        skipped = window_of(mine, n, now)
-        mine[: n - skipped] = mine[skipped:n]
-        runs_at[key + 1] += n - skipped
-    return alive, state, raw, raw_at, runs, runs_at
+        for begin in range(bounds[key], bounds[key + 1], BLOCK):
+            end = min(begin + BLOCK, bounds[key + 1])
+            batches = gather(order, begin, end, c, records, batches)
+            for x in range(end - begin):
+                rows, own, _ = apply(records[x], batches, now, rows, False, changes, own)
+                if now[UPDATED] == 1:
+                    now[UPDATED], now[LAST_ROW] = 0, order[begin + x]
+        raw, runs, own = put_state(key, now, rows, own, raw, raw_at, runs, runs_at)
+    return state, raw, raw_at, runs, runs_at
 
 
 @numba.njit(cache=True)
-def normalise(rows: Any, n: int, start: int, runs: Any) -> int:
-    """Write batches as sorted, disjoint, merged runs from the start offset on; return how many.
+def put_state(
+    at: int, now: Any, rows: Any, own: Any, raw: Any, raw_at: Any, runs: Any, runs_at: Any
+) -> Any:
+    """Append the batches of a state, if there is one, to both lists, and store its window.
 
-    ``rows[:n]`` is overwritten.
+    Returns
+    -------
+    raw, runs, own
+        The matrices, which may have grown; ``own`` is for this function alone.
     """
-    kept = 0
-    for i in range(n):
-        if rows[i, FIRST] <= rows[i, LAST]:
-            rows[kept] = rows[i]
-            kept += 1
-    n = combine_rows(rows, kept, start)
-    out = 0
-    for i in range(n):
-        joins = out > 0 and runs[out - 1, LAST] + 1 == rows[i, FIRST]
-        if (
-            joins
-            and runs[out - 1, COUNT] == rows[i, COUNT]
-            and runs[out - 1, STATE] == rows[i, STATE]
-        ):
-            runs[out - 1, LAST] = rows[i, LAST]
-        else:
-            runs[out] = rows[i]
-            out += 1
-    return out
+    raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
+    if now[EXISTS] == 0:
+        return raw, runs, own
+    begin, end = now[BEGIN], now[END]
+    raw, raw_at[at + 1] = _appended(raw, raw_at[at], rows, begin, end)
+    own, n = runs_of(rows, now, own)
+    skipped = measure(own, 0, n, now)
+    runs, runs_at[at + 1] = _appended(runs, runs_at[at], own, skipped, n)
+    return raw, runs, own
 
 
 @numba.njit(cache=True)
-def window_of(runs: Any, n: int, now: Any) -> int:
-    """Store both ends of the window of a state; return how many leading runs are finished."""
-    start = now[START_OFFSET]
-    effective, skipped = start, 0
-    while start != UNINITIALIZED_START_OFFSET and skipped < n and runs[skipped, FIRST] == effective:
-        if not is_terminal(runs[skipped, STATE]):
-            break
-        # The largest int64 has no next offset.
-        effective = min(runs[skipped, LAST], _GREATEST - 1) + 1
-        skipped += 1
-    now[EFFECTIVE_START] = effective
-    last = runs[n - 1, LAST] if skipped < n else effective - 1
-    now[WINDOW_END] = last if last == _GREATEST else last + 1
-    return skipped
-
-
-@numba.njit(cache=True, inline="always")
-def is_terminal(state: int) -> bool:
-    """Whether a state is acknowledged or archived."""
-    return state == 2 or state == 4
+def _appended(to: Any, used: int, rows: Any, begin: int, end: int) -> Any:
+    size = used + end - begin
+    if to.shape[1] < size:
+        larger = np.empty((3, 2 * size), np.int64)
+        larger[:, :used] = to[:, :used]
+        to = larger
+    for part in range(3):
+        for i in range(begin, end):
+            to[part, used + i - begin] = rows[part, i]
+    return to, size

@@ -22,15 +22,10 @@ from sharelag.model import (
     Window,
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
-from sharelag.replay import kernels as k
-from sharelag.replay.columns import (
-    KEY,
-    by_share_partition,
-    codes_of,
-    kernel_columns,
-    kinds_of,
-    windows_table,
-)
+from sharelag.replay import layout as k
+from sharelag.replay.columns import KEY, kernel_columns, kinds_of, windows_table
+from sharelag.replay.kernels import replay_rows
+from sharelag.replay.order import by_share_partition, codes_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
@@ -109,8 +104,7 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = by_share_partition(table)
-    alive, state, raw, raw_at, runs, runs_at = k.replay_rows(order, bounds, *kernel_columns(table))
-    windows = windows_table(table, state[alive], raw, raw_at, runs, runs_at, np.flatnonzero(alive))
+    windows = windows_table(table, *replay_rows(order, bounds, kernel_columns(table)))
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 

@@ -21,6 +21,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle, replayer
 from tests.support.kafka.states import as_kafka
+from tests.support.records import state_records
 
 
 def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> None:
@@ -62,6 +63,18 @@ def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any
     ):
         assert as_kafka(replay(_with_offsets(records))) == theirs["states"]
         assert theirs["loadFailedAt"] is None
+
+
+def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
+    oracle_replayer: Oracle, cases: Any
+) -> None:
+    random = Random("ordered")
+    sequences = [
+        state_records(generators.ordered_sequence(random)) for _ in range(cases(300, 3000))
+    ]
+    answers = oracle_replayer.ask_many(map(_question, sequences))
+    for records, theirs in zip(sequences, answers, strict=True):
+        assert as_kafka(replay(_with_offsets(records))) == theirs["states"]
 
 
 def test_history_gives_the_coordinators_state_after_every_record(

@@ -44,6 +44,28 @@ def state_batches(random: Random, most: int = 6, offsets: int = 40) -> list[Stat
     ]
 
 
+def ordered_batches(random: Random, first: int, most: int = 6) -> list[StateBatch]:
+    """Batches as a leader writes them, in order from an offset on; now and then two overlap."""
+    batches = []
+    for _ in range(random.randint(0, most)):
+        last = first + random.randint(0, 6)
+        state, count = random.choice([0, 2, 2, 4]), random.choice([1, 1, 1, 2, 3])
+        batches.append(StateBatch(first, last, state, count))
+        first = max(first, last + random.choice([1, 1, 1, 3, 0 if random.random() < 0.2 else 1]))
+    return batches
+
+
+def ordered_sequence(random: Random, updates: int = 30) -> list[tuple[int, list[StateBatch]]]:
+    """Make writes to one share partition, a start offset (or -1) and ordered batches each."""
+    start, writes = 0, []
+    for _ in range(random.randint(1, updates)):
+        moved = random.random() < 0.4
+        start += random.randint(0, 9) if moved else 0
+        first = max(0, start + random.randint(-4, 25))
+        writes.append((start if moved else -1, ordered_batches(random, first)))
+    return writes
+
+
 def topic_id(random: Random) -> str:
     return base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
 

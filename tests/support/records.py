@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.model import SharePartition, StateBatch
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
 
 KEY = SharePartition("G1", "A" * 22, 0)
@@ -33,7 +35,7 @@ def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBat
     return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
 
 
-def row(start: int, batches: list[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
+def row(start: int, batches: Sequence[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
     """Return the fields of a snapshot of `KEY`."""
     fields = {
         "snapshot_epoch": 0,
@@ -56,3 +58,12 @@ def offsets(end: int | None, log_start: int | None = 0) -> pa.Table:
 
 def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
     return decode_arrow(raw(records)).records
+
+
+def state_records(writes: list[tuple[int, list[StateBatch]]]) -> list[generators.Record]:
+    """Return an empty snapshot of `KEY`, and an update a write: a start offset, -1: none, batches."""
+    kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * len(writes)
+    return [
+        encode_record(kind, row(start, batches))
+        for kind, (start, batches) in zip(kinds, [(0, []), *writes], strict=True)
+    ]

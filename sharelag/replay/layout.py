@@ -1,0 +1,51 @@
+"""How the kernels see records and states: which number stands where."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Kinds of records.
+SNAPSHOT = 0
+UPDATE = 1
+TOMBSTONE = 2
+UPDATE_TOMBSTONE = 3  # Kafka never writes it and cannot load it
+
+# The numbers of a state: as persisted ...
+SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED, WRITTEN = range(7)
+# ... what follows from its batches ...
+EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
+AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = range(12, 17)
+# ... whether there is one, whether the last record changed it, whether its batches are a list that
+# `merge_rows` can extend, and where in the matrix they and their seams are.
+EXISTS, UPDATED, PLAIN, BEGIN, END, SEAM, SEAM_END = range(17, 24)
+STATE_COLUMNS = 24
+
+# What an update changed: offsets archived, given back, and deliveries that ended beyond the first.
+ARCHIVED, RELEASED, REDELIVERED = range(3)
+
+# Columns of a gathered record: the first seven numbers of a state, then its kind, and where its
+# batches begin and end.
+KIND, BATCHES, BATCHES_END = 7, 8, 9
+RECORD_COLUMNS = 10
+
+
+class Columns(NamedTuple):
+    """Records as the kernels read them: Arrow's own buffers, with Kafka's values for nulls."""
+
+    kind: NDArray[np.int8]
+    snapshot_epoch: NDArray[np.int32]
+    state_epoch: NDArray[np.int32]
+    leader_epoch: NDArray[np.int32]
+    start_offset: NDArray[np.int64]
+    complete_count: NDArray[np.int32]
+    created: NDArray[np.int64]
+    written: NDArray[np.int64]
+    #: Where the batches of each record begin, and their four columns.
+    batch_at: NDArray[np.int32]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    delivery_state: NDArray[np.int8]
+    delivery_count: NDArray[np.int16]

@@ -1,0 +1,228 @@
+"""Merge new state batches into a coordinator's list, around the new ones alone.
+
+The result is that of `combine`: the same batches in the same order of merging, those that Kafka
+leaves unmerged among them. A list that comes out of a merge is sorted and disjoint, so batches
+that no new one touches stay as they are, except equal neighbours that an earlier merge left:
+Kafka's next merge joins those, wherever they are. A *seam* is where two such neighbours meet.
+
+    rows     ----  ======     --------  ====|====    -----
+    new                 ++++++++
+    merged   ~~~~  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^    ~~~~~     (^ rewritten, | a seam)
+
+Batches here are three arrays: first offset, last offset, and the rank, which orders batches by
+delivery count, then state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from sharelag.replay.combine import COUNT, STATE, combine_rows
+
+FIRST, LAST, RANK = range(3)
+# Where in the matrix of `merge_rows` new batches are, what replaces the changed ones, and
+# pieces still to be merged; the batches of the state come first.
+FRESH, OUT, PENDING = 3, 6, 9
+#: The largest offset. Batches that reach it, or that begin below 0, are left to `combine_rows`.
+GREATEST = np.iinfo(np.int64).max
+
+
+@numba.njit(cache=True, inline="always")
+def rank_of(state: Any, count: Any) -> Any:
+    """Order batches as Kafka does: by delivery count, then delivery state."""
+    return (np.int64(count) << 8) + np.int64(state) + 128
+
+
+@numba.njit(cache=True, inline="always")
+def count_of(rank: Any) -> Any:
+    """Return the delivery count of a rank."""
+    return rank >> 8
+
+
+@numba.njit(cache=True, inline="always")
+def state_of(rank: Any) -> Any:
+    """Return the delivery state of a rank."""
+    return (rank & 255) - 128
+
+
+@numba.njit(cache=True)
+def seams(rows: Any, begin: int, end: int, start: int) -> Any:
+    """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
+
+    Returns
+    -------
+    plain, seam, seam_end
+        Whether it is sorted, disjoint and begins at the start offset or later. The first batch that
+        is equal to its next neighbour and touches it, and the last that is so to the one before it;
+        -1 if there is none.
+    """
+    first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
+    seam, seam_end, before = -1, -1, max(start, 0) - 1
+    for i in range(begin, end):
+        if first[i] <= before or last[i] < first[i] or last[i] == GREATEST:
+            return False, -1, -1
+        if i > begin and first[i] == before + 1 and rank[i] == rank[i - 1]:
+            seam = i - 1 if seam < 0 else seam
+            seam_end = i
+        before = last[i]
+    return True, seam, seam_end
+
+
+@numba.njit(cache=True)
+def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: int) -> Any:
+    """Merge the new batches ``rows[FRESH:, :size]`` into ``rows[:, begin:end]``.
+
+    Parameters
+    ----------
+    rows : int64[12, ...]
+        First a list for which `seams` holds, with its seams; at `FRESH` new batches in order, none
+        of them twice, which may overlap; at `OUT` and `PENDING` room for twice as many as there are
+        old and new ones.
+
+    Returns
+    -------
+    changed, unchanged, size, seam, seam_end
+        ``rows[:, changed:unchanged]`` is to be replaced by ``rows[OUT:, :size]``; the seams are
+        those then.
+    """
+    first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
+    new_first, new_last, new_rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
+    out_first, out_last, out_rank = rows[OUT + FIRST], rows[OUT + LAST], rows[OUT + RANK]
+    changed = _first_reaching(last, begin, end, new_first[0] - 1) if size > 0 else end
+    if 0 <= seam < changed:
+        changed = seam
+    i, j, p, done = changed, 0, 0, 0
+    seam, past = -1, -1
+    # What was put out last: -2 touches nothing.
+    before, before_rank = np.int64(-2), np.int64(0)
+    if changed > begin:
+        before, before_rank = last[changed - 1], rank[changed - 1]
+    holding = False
+    a0, a1, ar = np.int64(0), np.int64(0), np.int64(0)
+    b0, b1, br = np.int64(0), np.int64(0), np.int64(0)
+    while True:
+        # b is the least of what is left: old ones, new ones, and pieces of earlier merges.
+        source = 0
+        if i < end:
+            b0, b1, br = first[i], last[i], rank[i]
+            source = 1
+        if j < size:
+            c0, c1, cr = new_first[j], new_last[j], new_rank[j]
+            if source == 0 or c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br))):
+                b0, b1, br = c0, c1, cr
+                source = 2
+            elif c0 == b0 and c1 == b1 and cr == br:
+                j += 1
+                continue
+        if p > 0:
+            c0, c1 = rows[PENDING + FIRST, p - 1], rows[PENDING + LAST, p - 1]
+            cr = rows[PENDING + RANK, p - 1]
+            if source == 0 or c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br))):
+                b0, b1, br = c0, c1, cr
+                source = 3
+            elif c0 == b0 and c1 == b1 and cr == br:
+                p -= 1
+                continue
+        apart = source == 0 or (b0 > a1 and not (b0 == a1 + 1 and br == ar))
+        if holding and (apart or (br > ar and b0 > a0)):
+            # a, or what of it comes before a batch of higher rank, is final.
+            if a0 == before + 1 and ar == before_rank:
+                seam = changed + done - 1 if seam < 0 else seam
+                past = changed + done
+            before, before_rank = (a1 if apart else b0 - 1), ar
+            out_first[done], out_last[done], out_rank[done] = a0, before, ar
+            done += 1
+        if source == 0 or (holding and apart and source == 1 and j == size and p == 0
+                           and i >= seam_end):  # fmt: skip
+            return changed, i, done, seam, past
+        if source == 1:
+            i += 1
+        elif source == 2:
+            j += 1
+        else:
+            p -= 1
+        if not holding or apart:
+            a0, a1, ar = b0, b1, br
+            holding = True
+        elif br == ar:
+            a1 = max(a1, b1)
+            if b0 == a0:
+                # Others may begin there, too, and end earlier: they come first.
+                p = _put_back(rows, p, a0, a1, ar)
+                holding = False
+        elif br < ar:
+            if b1 > a1:
+                p = _put_back(rows, p, a1 + 1, b1, br)
+        else:
+            if b1 < a1:
+                p = _put_back(rows, p, b1 + 1, a1, ar)
+            a0, a1, ar = b0, b1, br
+
+
+@numba.njit(cache=True)
+def _first_reaching(last: Any, begin: int, end: int, offset: int) -> int:
+    while begin < end:
+        middle = (begin + end) >> 1
+        if last[middle] < offset:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@numba.njit(cache=True)
+def _put_back(rows: Any, p: int, first: Any, last: Any, rank: Any) -> int:
+    """Insert a piece into the pending ones, of which the least is the last; return how many."""
+    pending = rows[PENDING : PENDING + 3]
+    at = p
+    while at > 0:
+        f, t, r = pending[FIRST, at - 1], pending[LAST, at - 1], pending[RANK, at - 1]
+        if f == first and t == last and r == rank:
+            return p
+        if f > first or (f == first and (t > last or (t == last and r > rank))):
+            break
+        at -= 1
+    for i in range(p, at, -1):
+        for part in range(3):
+            pending[part, i] = pending[part, i - 1]
+    pending[FIRST, at], pending[LAST, at], pending[RANK, at] = first, last, rank
+    return p + 1
+
+
+@numba.njit(cache=True)
+def splice(rows: Any, changed: int, unchanged: int, end: int, size: int) -> int:
+    """Replace what `merge_rows` says is changed; return where the list then ends."""
+    shift = changed + size - unchanged
+    for part in range(3):
+        column, piece = rows[part], rows[OUT + part]
+        if shift > 0:
+            for i in range(end - 1, unchanged - 1, -1):
+                column[i + shift] = column[i]
+        elif shift < 0:
+            for i in range(unchanged, end):
+                column[i + shift] = column[i]
+        for i in range(size):
+            column[changed + i] = piece[i]
+    return end + shift
+
+
+@numba.njit(cache=True)
+def combine_any(rows: Any, begin: int, end: int, start: int) -> Any:
+    """Combine lists of any kind by `combine_rows`; return them as it does, and how many; or -1."""
+    matrix = np.empty((2 * (end - begin) + 2, 4), np.int64)
+    for i in range(begin, end):
+        matrix[i - begin, FIRST], matrix[i - begin, LAST] = rows[FIRST, i], rows[LAST, i]
+        matrix[i - begin, COUNT] = count_of(rows[RANK, i])
+        matrix[i - begin, STATE] = state_of(rows[RANK, i])
+    return matrix, combine_rows(matrix, end - begin, start)
+
+
+@numba.njit(cache=True)
+def from_matrix(matrix: Any, n: int, rows: Any) -> None:
+    """Write batches of the form that `combine_rows` works on."""
+    for i in range(n):
+        rows[FIRST, i], rows[LAST, i] = matrix[i, FIRST], matrix[i, LAST]
+        rows[RANK, i] = rank_of(matrix[i, STATE], matrix[i, COUNT])
