@@ -128,7 +128,7 @@ class SparkReading(Reading):
         return table.sort_by([(name, "ascending") for name in order]).drop_columns("of_topic")
 
     def skew(self) -> pa.Table:
-        """What the lag of each group crowds around."""
+        """Where the lag of each group is concentrated."""
         table = self.once("skew", lambda: collected(answers.skew(**self.frames.loads()), SKEW))
         return table.sort_by([("group_id", "ascending")])
 

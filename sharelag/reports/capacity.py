@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.reports.inputs import Case
 from sharelag.whatif.compare import Comparison, compare, variants
+from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.charts.text import number
@@ -28,12 +28,6 @@ _DECISIVE = "age_p95_ms"
 _NOW = "as it is"
 #: How certain it is that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
-#: Assumptions of `sharelag.whatif.from_cluster` that the choice of a variant depends on.
-_DECIDES = re.compile(
-    r"^1 ms of work for each record, since"
-    r"|since the members of the group are not known$"
-    r"|rates are not known$"
-)
 
 
 def headroom(case: Case) -> list[dict[str, Any]]:
@@ -203,7 +197,7 @@ def propose(
         )
     found = compare(made, seeds=range(seeds), baseline=_NOW)
     rows = [_row(name, one, found) for name, one in made.items()]
-    decides = [one for one in scenario.assumed if _DECIDES.search(one)]
+    decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
     return Proposal(
         group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds
     )
@@ -257,7 +251,11 @@ def _interval(row: dict[str, Any] | None, text: Callable[[float], str]) -> str |
 
 
 def _words(
-    group: str, rows: list[dict[str, Any]], found: Comparison, minutes: float, decides: list[str]
+    group: str,
+    rows: list[dict[str, Any]],
+    found: Comparison,
+    minutes: float,
+    decides: list[Assumption],
 ) -> str:
     best = found.winner(_DECISIVE)
     if best is None:
@@ -273,7 +271,7 @@ def _words(
             words += f". None of its runs clears the lag within {minutes:g} min: try more members"
     if not decides:
         return f"{group}: {words}."
-    assumed = "; ".join(one.partition(", since")[0] for one in decides)
+    assumed = "; ".join(one.what for one in decides)
     return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."
 
 

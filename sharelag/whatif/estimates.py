@@ -7,6 +7,37 @@ from typing import Any
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
+
+
+class Assumption(str):
+    """A sentence about something that was assumed, with a code for programs.
+
+    Parameters
+    ----------
+    code : str
+        What nothing is known of, so that a result depends on it: ``service``, ``members`` or
+        ``arrivals``.
+    what : str
+        What is assumed.
+    why : str
+        The reason, if there is one to give.
+    """
+
+    code: str
+    what: str
+
+    def __new__(cls, code: str, what: str, why: str = "") -> Assumption:
+        """Write the sentence."""
+        made = super().__new__(cls, f"{what}, since {why}" if why else what)
+        made.code, made.what = code, what
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the code where a scenario is sent to another process."""
+        why = str(self)[len(self.what) :].removeprefix(", since ")
+        return Assumption, (self.code, self.what, why)
+
+
 #: A group is behind when its lag is more than it finishes in this many seconds ...
 _BEHIND = 10
 #: ... and when it is not, its members are taken to be busy for this share of their time.
@@ -21,7 +52,7 @@ def service(
     holders: list[set[tuple[str, int]]],
     assumed: list[str],
 ) -> Service:
-    """How long a record takes, from how many deliveries the members end that have work waiting.
+    """The processing time of a record, from the deliveries that members with a backlog complete.
 
     Parameters
     ----------
@@ -48,21 +79,22 @@ def service(
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
         why = "the group has no members to measure" if rate else "no rate of completion is known"
-        assumed.append(f"1 ms of work for each record, since {why}")
+        assumed.append(Assumption("service", "1 ms of work for each record", why))
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
     share = (
-        "all the time, since they are behind"
-        if behind
-        else f"{_BUSY:.0%} of the time, since they keep up"
+        "all the time (they are behind)" if behind else f"{_BUSY:.0%} of the time (they keep up)"
     )
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
-        f"exponentially distributed: "
-        f"{rate:.3g} deliveries a second were ended by members "
-        f"(counted: {len(busy)}) that were busy {share}"
+        f"exponentially distributed: {_members(len(busy))} busy {share} completed "
+        f"{rate:.3g} deliveries a second"
     )
     return Service(mean, "exponential")
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
 
 
 def polled(service: Service, lock_ms: int) -> int:
@@ -75,7 +107,7 @@ def polled(service: Service, lock_ms: int) -> int:
 
 
 def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
-    """What members make of records, from what was finished, archived and given back."""
+    """How members acknowledge records, from the offsets finished, archived and given back."""
     finished, archived, released = (
         sum(row[name] or 0 for row in observed) for name in ("finished", "archived", "released")
     )
@@ -84,9 +116,9 @@ def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
         return Behaviour()
     release, reject = released / ended, min(archived / ended, 1 - released / ended)
     assumed.append(
-        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, by chance: "
-        f"what was given back may have "
-        "been a lock that ran out, what was archived a delivery limit"
+        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, at random: records "
+        "that look released may be expired locks, and archived ones may have reached the delivery "
+        "limit"
     )
     return Behaviour(accept=1 - release - reject, release=release, reject=reject)
 
@@ -97,7 +129,7 @@ def producers(
     batch_records: int,
     assumed: list[str],
 ) -> list[Producer]:
-    """Who goes on to produce at the rates at which records arrived."""
+    """Producers that continue at the rates at which records arrived."""
     producers = []
     for topic in topics:
         known = [
@@ -107,13 +139,16 @@ def producers(
         unknown = sum(rate is None for rate in known)
         if unknown:
             assumed.append(
-                f"nothing arrives in {unknown} partitions of {topic.name}, "
-                f"whose rates are not known"
+                Assumption(
+                    "arrivals",
+                    f"nothing arrives in {unknown} partitions of {topic.name}",
+                    "their rates are not known",
+                )
             )
         rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):
             assumed.append(
-                f"records of {topic.name} go on to arrive by chance, {sum(rates):.3g} a second"
+                f"records of {topic.name} keep arriving at random, {sum(rates):.3g} a second"
             )
             producers.append(
                 Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates))

@@ -86,8 +86,8 @@ def scenario_from(
     Returns
     -------
     Scenario
-        ``assumed`` lists in words what the evidence does not tell. Its members are called by their
-        ids, where these are known, and begin with the partitions that they have.
+        ``assumed`` lists in words what the evidence does not say. Its members have their ids as
+        names, where these are known, and begin with the partitions that they have.
 
     Raises
     ------
@@ -178,8 +178,7 @@ def _topics(
         if row["topic"] is None or row["end_offset"] is None:
             assumed.append(
                 f"partition {row['partition']} of topic {row['topic'] or row['topic_id']} "
-                f"is left out: "
-                "the end of its log is not known"
+                "is left out: its end offset is not known"
             )
             continue
         window = windows.get(SharePartition(row["group_id"], row["topic_id"], row["partition"]))
@@ -239,7 +238,11 @@ def _members(
     rows = _of_group(evidence.members, group)
     if not rows and not _of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
-        assumed.append(f"{count} members, since the members of the group are not known")
+        assumed.append(
+            estimates.Assumption(
+                "members", f"{count} members", "the members of the group are not known"
+            )
+        )
         return [_Known(f"member-{number}") for number in range(count)]
     return [
         _Known(
@@ -280,8 +283,8 @@ def _note_what_is_not_taken_over(
     held = sum(row["window_unknown"] or 0 for row in lag)
     if held:
         assumed.append(
-            f"offsets that may be acquired ({held}) can be delivered at once: "
-            f"who holds them is not known"
+            f"{held} offset{'s' * (held != 1)} that may be acquired can be delivered at once, "
+            "since it is not known which members hold them"
         )
     ids = {row["topic_id"] for row in lag}
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]

@@ -18,7 +18,7 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from sharelag.durations import parse_duration
+from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -181,19 +181,19 @@ class Found(Displayable):
         tried = self.probes.column("members").to_pylist()
         if self.members is None:
             said = (
-                f"no number of members from {min(tried)} to {max(tried)} that was tried "
-                f"surely keeps {self.goal}"
+                f"no number of members tried, from {min(tried)} to {max(tried)}, "
+                f"reliably keeps {self.goal}"
             )
         else:
             said = f"{_members(self.members)} keep{'s' * (self.members == 1)} {self.goal}"
-            said += f", {100 * self.goal.confidence:g} % sure"
+            said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
-            said += f"; not decided by these seeds: {', '.join(map(str, self.undecided))}"
+            said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.alike:
             least = fewest_equal(2 * self.goal.confidence - 1)
             said += (
-                f" (all runs of {', '.join(map(str, self.alike))} are the same, "
-                f"which takes {least} seeds to tell)"
+                f" (all runs with {', '.join(map(str, self.alike))} are equal; "
+                f"a verdict needs {least} seeds then)"
             )
         if not self.monotone:
             said += "; more members are not always better here, see the probes"
@@ -242,14 +242,14 @@ def fewest_members(
     least, most = between
     if not 0 <= least <= most:
         raise InputError(
-            f"the range of {least} to {most} members is empty: give the lesser number first"
+            f"the range of {least} to {most} members is empty: give the smaller number first"
         )
     if len(seeds) < 2:
         raise InputError("one run cannot tell a difference from luck: give at least two seeds")
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
-            f"the scenario ends after {scenario.duration_ms} ms, before {goal}: "
-            f"give it a longer duration_ms"
+            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
+            f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
         )
     tried: dict[int, tuple[dict[str, object], pa.Table]] = {}
 

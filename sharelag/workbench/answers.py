@@ -242,7 +242,7 @@ def progress(evidence: Evidence, base: Result) -> Result:
 
 
 def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result) -> Result:
-    """How unevenly load is spread, and what the lag crowds around."""
+    """How unevenly load is spread, and where the lag is concentrated."""
     verdicts = skew.to_pylist()
     return replace(
         base,

@@ -252,7 +252,7 @@ class Workbench:
         )
 
     def skew(self) -> pa.Table:
-        """What the lag of each group crowds around, as `sharelag.metrics.skew.SKEW`."""
+        """Where the lag of each group is concentrated, as `sharelag.metrics.skew.SKEW`."""
         return self._ask("balance", lambda: self.reading.skew())
 
     def members(self, group: str | None = None) -> Result:

@@ -70,7 +70,7 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """What the lag of a group crowds around (a row of `sharelag.metrics.skew.SKEW`), in words."""
+    """Say where the lag of a group is concentrated (a row of `sharelag.metrics.skew.SKEW`)."""
     from sharelag.metrics.skew import VERDICTS
 
     return VERDICTS.get(row["verdict"], "no lag is known")

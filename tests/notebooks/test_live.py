@@ -88,7 +88,7 @@ def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> Non
     said = texts(ran["06_what_if"])
     (assumed,) = [text for text in said if "of work for each record" in text]
     assert re.search(r"^[\d.,]+ ms of work for each record, exponentially distributed", assumed)
-    assert "records of live-orders go on to arrive by chance" in assumed
+    assert "records of live-orders keep arriving at random" in assumed
     (compared,) = [text for text in said if text.startswith("Compared to simple")]
     for name in ("lag-proportional", "lag-aware-sticky"):
         assert re.search(rf"age_p95_ms +{name} ", compared)

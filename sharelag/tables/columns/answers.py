@@ -18,7 +18,7 @@ COLUMNS = {
         "time that the oldest unfinished record has been waiting; 0 when nothing is left to do",
         "AGE",
     ),
-    "observed_ms": Column(Format.DURATION, "span that the rates are of"),
+    "observed_ms": Column(Format.DURATION, "span over which the rates are measured"),
     "arrival_rate": Column(Format.RATE, "records that arrive a second, over the span", "ARRIVE/S"),
     "completion_rate": Column(Format.RATE, "offsets finished a second, over the span", "FINISH/S"),
     "redelivery_rate": Column(
@@ -26,8 +26,8 @@ COLUMNS = {
     ),
     "drain": Column(
         Format.TEXT,
-        "drained, drains, never (arrivals win), stalled (nothing is finished), paused (nothing "
-        "lately), nobody (the group is empty), or unknown",
+        "drained, drains, never (more arrives than is finished), stalled (nothing is finished), "
+        "paused (nothing was finished lately), nobody (the group has no members), or unknown",
     ),
     "drain_ms": Column(Format.DURATION, "time until the lag is gone at these rates", "ABOUT"),
     "drain_low_ms": Column(Format.DURATION, "the same at the earliest (95 % confidence)", "FROM"),
@@ -46,7 +46,7 @@ COLUMNS = {
     "cause": Column(Format.TEXT, "why there is lag"),
     "severity": Column(Format.TEXT, "critical, warning or note"),
     "held": Column(
-        Format.OFFSETS, "offsets of lag that the cause explains; null where it cannot tell", "HOLDS"
+        Format.OFFSETS, "offsets of lag that the cause explains; null where not known", "HOLDS"
     ),
     "since": Column(Format.TIME, "when it began; null where not known"),
     "advice": Column(Format.TEXT, "what to do"),
@@ -54,7 +54,7 @@ COLUMNS = {
     "over": Column(Format.TEXT, "what the measure is spread over: partitions, topics or members"),
     "measure": Column(Format.TEXT, "what is spread"),
     "items": Column(Format.COUNT, "partitions, topics or members"),
-    "unknown": Column(Format.COUNT, "of how many of these the measure is not known"),
+    "unknown": Column(Format.COUNT, "how many of them have an unknown measure"),
     "total": Column(Format.RATIO, "sum of the measure"),
     "mean": Column(Format.RATIO, "of the measure"),
     "min": Column(Format.RATIO, "smallest of the measure"),
@@ -62,11 +62,11 @@ COLUMNS = {
     "max_mean": Column(Format.RATIO, "largest / mean: 1 is even", "MAX/MEAN"),
     "gini": Column(Format.RATIO, "Gini coefficient: 0 is even, 1 - 1/items is all on one"),
     "cv": Column(Format.RATIO, "standard deviation / mean: 0 is even"),
-    "top_share": Column(Format.RATIO, "part of the total that the largest has"),
-    "top3_share": Column(Format.RATIO, "part of the total that the three largest have together"),
+    "top_share": Column(Format.RATIO, "share of the total that the largest has"),
+    "top3_share": Column(Format.RATIO, "share of the total that the three largest have together"),
     "jain": Column(Format.RATIO, "Jain's index: 1 is even, 1/items is all on one"),
-    "verdict": Column(Format.TEXT, "what the lag crowds around"),
-    "findings": Column(Format.LIST, "all kinds of skew that hold, the clearest first"),
+    "verdict": Column(Format.TEXT, "where the lag is concentrated"),
+    "findings": Column(Format.LIST, "all kinds of skew that were found, the clearest first"),
     "lag_gini": Column(Format.RATIO, "Gini coefficient of the lag: 0 is even", "GINI"),
     "lag_max_mean": Column(Format.RATIO, "largest lag / mean lag: 1 is even", "MAX/MEAN"),
     "unattended_partitions": Column(

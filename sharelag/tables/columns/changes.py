@@ -16,7 +16,7 @@ COLUMNS = {
         Format.COUNT, "highest delivery count of an offset in the window", "MAX-DELIVERIES"
     ),
     "head_delivery_count": Column(
-        Format.COUNT, "deliveries of the first unfinished offset; 0: it was not given back"
+        Format.COUNT, "deliveries of the first unfinished offset; 0: none has ended yet"
     ),
     "finished": Column(
         Format.OFFSETS,
@@ -27,15 +27,15 @@ COLUMNS = {
         Format.OFFSETS, "offsets archived: rejected, at the delivery limit, or gaps"
     ),
     "redelivered": Column(Format.COUNT, "deliveries that ended, beyond the first of their offset"),
-    "partial": Column(Format.TEXT, "the state does not rest on a whole snapshot"),
+    "partial": Column(Format.TEXT, "the state is partial: its snapshot was not seen"),
     "replaced": Column(
         Format.FLAG, "true: the record replaced the state: created, reset or altered"
     ),
     "follows": Column(
         Format.FLAG, "false: records may be missing before this one; changes are null then"
     ),
-    "begin": Column(Format.TIME, "of the span"),
-    "end": Column(Format.TIME, "of the span"),
+    "begin": Column(Format.TIME, "first moment of the span"),
+    "end": Column(Format.TIME, "last moment of the span"),
     "breaks": Column(
         Format.COUNT, "records before which others may be missing, or whose state is partial"
     ),
@@ -51,14 +51,15 @@ COLUMNS = {
         "median time between records that gave offsets back; null: fewer than three",
     ),
     "head_offset": Column(Format.OFFSET, "first offset that is not finished, at the end"),
-    "head_since": Column(Format.TIME, "since when it is that"),
-    "head_is_older": Column(Format.FLAG, "true: since that time or longer"),
+    "head_since": Column(Format.TIME, "since when this offset is the first"),
+    "head_is_older": Column(Format.FLAG, "true: it may have been so for longer"),
     "start_back": Column(
         Format.COUNT, "times the start offset fell although the state was not replaced"
     ),
     "start_back_at": Column(Format.TIME, "the last of these times"),
     "count_back": Column(
-        Format.COUNT, "times start offset + delivery complete count fell likewise"
+        Format.COUNT,
+        "times start offset + delivery complete count fell although the state was not replaced",
     ),
     "count_back_at": Column(Format.TIME, "the last of these times"),
     "change": Column(Format.TEXT, "new, gone, reset, moved, same, or unknown (pruned)"),

@@ -77,7 +77,7 @@ COLUMNS = {
     "differences": Column(Format.DIFFERENCES, "why the numbers differ, as number:reason:offsets"),
     "unread": Column(
         Format.OFFSETS,
-        "offsets beyond the window: never delivered, as far as the state topic tells",
+        "offsets beyond the window: never delivered, as far as the state topic shows",
     ),
     "window_available": Column(
         Format.OFFSETS,

@@ -53,7 +53,7 @@ COLUMNS = {
     "first_offset": Column(Format.OFFSET, "of the first record"),
     "first_timestamp": Column(Format.TIME, "when the first record was written"),
     "last_timestamp": Column(Format.TIME, "when the last record was written"),
-    "finding": Column(Format.TEXT, "what should not be so"),
-    "belongs": Column(Format.COUNT, "where it should be"),
+    "finding": Column(Format.TEXT, "what is wrong"),
+    "belongs": Column(Format.COUNT, "partition where it belongs"),
     "summary": Column(Format.TEXT, "what was found, in a sentence"),
 }

@@ -26,7 +26,7 @@ def search(found: Found) -> Presentation:
     """The numbers of members that were tried."""
     probes = [rows.probe_for_people(row) for row in rows.probe_rows("", found)]
     measure = found.goal.measure
-    words = str(found).replace(measure, rows.measure_words(measure))
+    words = str(found).replace(measure.removesuffix("_ms"), rows.measure_words(measure))
     return presented(f"Fewest members: {words}", probes, views.PROBES.without("variant"))
 
 

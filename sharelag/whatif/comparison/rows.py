@@ -57,16 +57,16 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     seeds = len(set(comparison.runs.column("seed").to_pylist()))
     yield (
         f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, "
-        f"compared seed by seed to {comparison.baseline}; "
-        f"intervals of {100 * comparison.confidence:g} %, corrected for the variants of a measure "
-        "but not for the measures: of many measures one differs by luck"
+        f"compared seed by seed with {comparison.baseline}; "
+        f"{100 * comparison.confidence:g} % confidence intervals, corrected for the number of "
+        "variants but not of measures: among many measures, one may differ by chance"
     )
     yield from too_few(
         comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1)
     )
     names = comparison.runs.column_names
     if "error" in names and (told := comparison.runs.column("error").drop_null().to_pylist()):
-        yield f"runs that failed and are left out: {len(told)}; the first error is: {min(told)}"
+        yield f"{len(told)} failed runs are left out; the first error is: {min(told)}"
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
@@ -87,7 +87,7 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
     if seeds < least and any(row["low"] is None and row["difference"] != 0 for row in rows):
         yield (
             f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict "
-            f"where all of them differ by the same, or a time is not known: give {least} or more"
+            f"where all differences are equal, or a time is not known: give {least} or more"
         )
 
 

@@ -21,13 +21,13 @@ from sharelag.whatif.scenario import (
 
 
 def walk() -> Scenario:
-    """From 100 to 120 by three members, with a release, and two locks that run out."""
+    """Three members process offsets 100 to 120, with one release and two expired locks."""
     exact = Member(acquire_mode="record_limit", join_ms=1500, fetch_max_wait_ms=60_000)
     log = PartitionStart(110, 100, _window(100), batch_records=10)
     return Scenario(
         name="walk",
-        about="Three members take 100 to 120: one record is released, two locks run out, "
-        "all are finished in the end.",
+        about="Three members process offsets 100 to 120: one record is released, two locks expire, "
+        "and all records are finished in the end.",
         topics=(Topic("T1", 1, starts=(log,)),),
         producers=(
             Producer("T1", 10, "steady", 10, begin_ms=3000, end_ms=4000),
@@ -69,7 +69,8 @@ def in_flight() -> Scenario:
     )
     return Scenario(
         name="in-flight",
-        about="A window 2..8 in which 5 is acknowledged and 6 archived: five of the seven are lag.",
+        about="A window 2..8 in which 5 is acknowledged and 6 archived: five of its seven "
+        "offsets are lag.",
         topics=(Topic("orders", 1, starts=(PartitionStart(9, 0, _window(2, 2, *batches)),)),),
         members=(),
         duration_ms=10_000,
@@ -77,12 +78,12 @@ def in_flight() -> Scenario:
 
 
 def crash_redelivery() -> Scenario:
-    """A member takes 100..109 and stands still; the other one gets them after its locks ran out."""
+    """A member acquires 100..109 and hangs; another one gets them when the locks have expired."""
     log = PartitionStart(120, 100, _window(100), batch_records=10)
     return Scenario(
         name="crash-redelivery",
-        about="A member takes 100..109 and is not heard of again: "
-        "another one takes 110..119, and then 100..109.",
+        about="A member acquires 100..109 and hangs: another one processes 110..119, and then "
+        "100..109, when the locks have expired.",
         topics=(Topic("orders", 1, starts=(log,)),),
         members=(
             Member("c1", max_poll_records=10, service=Service(100)),
@@ -99,7 +100,8 @@ def delivery_limit() -> Scenario:
     """One record fails at every member."""
     return Scenario(
         name="delivery-limit",
-        about="One record is released by whoever gets it: the fifth time it is archived.",
+        about="Every member that gets the record releases it: after the fifth delivery it is "
+        "archived.",
         topics=(Topic("orders", 1, backlog=1),),
         members=(Member(service=Service(10)),),
         poison=(Poison("orders", 0, 0),),
@@ -112,7 +114,8 @@ def one_session() -> Scenario:
     """A member that polls a few times and closes."""
     return Scenario(
         name="one-session",
-        about="A member polls and closes: its share session has the epochs 0, 1, 2 ... and -1.",
+        about="A member polls a few times and closes: its share session has the epochs 0, 1, "
+        "2 ... and -1.",
         topics=(Topic("orders", 3, backlog=30, batch_records=10),),
         members=(Member(service=Service(10), max_poll_records=10, leave_ms=2000),),
         duration_ms=3000,
@@ -124,8 +127,8 @@ def new_group() -> Scenario:
     """A group that is new to a topic with records, as most are."""
     return Scenario(
         name="new-group",
-        about="A new group begins at the latest record: "
-        "what was there before is not delivered, and is no lag.",
+        about="A new group starts at the end of the log: "
+        "earlier records are not delivered and do not count as lag.",
         topics=(Topic("orders", 1, starts=(PartitionStart(100),)),),
         members=(Member(),),
         producers=(Producer("orders", 1, "steady"),),
@@ -138,7 +141,7 @@ def slow_producer() -> Scenario:
     """A record every two seconds."""
     return Scenario(
         name="slow-producer",
-        about="Half a record a second is one every two seconds.",
+        about="A producer sends one record every two seconds.",
         topics=(Topic("orders", 1),),
         members=(Member(),),
         producers=(Producer("orders", 0.5, "steady"),),
@@ -151,8 +154,8 @@ def stop_at_error() -> Scenario:
     """The member commits at the first error, and goes on with the rest of the batch."""
     return Scenario(
         name="stop-at-error",
-        about="Of ten records the fifth is rejected: "
-        "the first five are committed at once, the others stay acquired.",
+        about="The fifth of ten records is rejected: "
+        "the first five are committed at once, and the others stay acquired.",
         topics=(Topic("orders", 1, backlog=10, batch_records=10),),
         members=(Member(service=Service(100), behaviour=Behaviour(commit="error")),),
         poison=(Poison("orders", 0, 4, "reject"),),
@@ -166,7 +169,8 @@ def gaps() -> Scenario:
     log = PartitionStart(10, 0, _window(0), 10, missing=(3, 4))
     return Scenario(
         name="gaps",
-        about="Two of ten offsets have no record: they are lag until a member has seen that.",
+        about="Two of ten offsets have no record: they count as lag until a member has fetched "
+        "past them.",
         topics=(Topic("orders", 1, starts=(log,)),),
         members=(Member(service=Service(100)),),
         duration_ms=5000,
@@ -175,10 +179,10 @@ def gaps() -> Scenario:
 
 
 def everybody_everywhere() -> Scenario:
-    """The assignor of the first text of KIP-932."""
+    """The assignor of the first version of KIP-932."""
     return Scenario(
         name="everybody-everywhere",
-        about="Each member gets all partitions of its topics, as KIP-932 first had it.",
+        about="Each member gets all partitions of its topics, as in the first version of KIP-932.",
         topics=(Topic("T1", 2, backlog=500), Topic("T2", 4, backlog=500)),
         members=(
             Member("m1", topics=("T1",), max_poll_records=10),

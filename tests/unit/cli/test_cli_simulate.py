@@ -212,7 +212,7 @@ def test_a_comparison_for_people() -> None:
     assert told["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
     assert ("age_p95_over_optimal", "simple · 2 members") in told
     assert (
-        "2 variants, 7 seeds, compared seed by seed to simple · 2 members; intervals of 95 %"
+        "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
         in answer.stderr
     )
     chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
@@ -234,18 +234,24 @@ def test_the_fewest_members_are_searched() -> None:
     assert answer["members"] - 1 in [line["members"] for line in mine]
     told = run(*given, "--fewest-members", "lag_end<18000")
     assert [line.split()[-1] for line in told.stdout.splitlines()].count("fewest") == 1
-    assert f"as it is: {answer['members']} members keep lag_end <= 18000, 95 % sure" in told.stderr
+    assert (
+        f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
+        in told.stderr
+    )
 
 
 def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:
     given = ("--scenario", "gaps", "--fewest-members", "redeliveries<=0", "--between", "1,2")
     told = run(*given, "--seeds", "2")
-    assert "% sure" not in told.stderr
+    assert "% confidence" not in told.stderr
     assert (
-        "not decided by these seeds: 1, 2 "
-        "(all runs of 1, 2 are the same, which takes 5 seeds to tell)" in told.stderr
+        "these seeds do not decide: 1, 2 "
+        "(all runs with 1, 2 are equal; a verdict needs 5 seeds then)" in told.stderr
     )
-    assert "1 member keeps redeliveries <= 0, 95 % sure" in run(*given, "--seeds", "5").stderr
+    assert (
+        "1 member keeps redeliveries <= 0, with 95 % confidence"
+        in run(*given, "--seeds", "5").stderr
+    )
 
 
 def test_seeds_too_few_for_a_verdict_are_said() -> None:
@@ -261,7 +267,7 @@ def test_seeds_too_few_for_a_verdict_are_said() -> None:
         run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6")
     )
     assert (
-        "sharelag: 3 seeds are too few for a verdict where all of them differ by the same"
+        "sharelag: 3 seeds are too few for a verdict where all differences are equal"
         in few.stderr
     )
     assert "give 6 or more" in few.stderr
@@ -279,7 +285,7 @@ def test_seeds_too_few_for_a_move_are_said() -> None:
     given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
     few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
     assert (
-        "sharelag: 2 seeds are too few for a verdict where all of them differ by the same"
+        "sharelag: 2 seeds are too few for a verdict where all differences are equal"
         in few.stderr
     )
     assert not [line for line in few.stdout.splitlines() if line.endswith("share group")]

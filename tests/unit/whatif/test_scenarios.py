@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -16,6 +18,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
+from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import Behaviour, Producer, Service
@@ -267,7 +270,7 @@ def test_rates_and_windows_go_on() -> None:
     assert scenario.members[0].service.mean_ms == pytest.approx(
         1000 / sum(rates[one] for one in held), rel=0.01
     )
-    assert any("by members (counted: 1)" in sentence for sentence in scenario.assumed)
+    assert any(": 1 member busy " in sentence for sentence in scenario.assumed)
     window = scenario.topics[0].starts[0].window
     assert window is not None
     assert window.start_offset == known.windows.column("start_offset")[0].as_py()
@@ -416,7 +419,7 @@ def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
 
 def test_what_is_not_taken_over_is_said() -> None:
     said = " ".join(scenario_from(evidence("held_head")).assumed)
-    assert "offsets that may be acquired (1) can be delivered at once" in said
+    assert "1 offset that may be acquired can be delivered at once" in said
     assert "open transactions, in 1 of 2 partitions, are" in " ".join(
         scenario_from(evidence("open_transaction")).assumed
     )
@@ -440,9 +443,16 @@ def test_a_group_has_to_be_chosen() -> None:
     many = investigate.gather(CaptureInput(CAPTURE), "local", over=timedelta(minutes=1))
     with pytest.raises(InputError, match=r"choose one share group: .*billing"):
         scenario_from(many)
-    with pytest.raises(InputError, match="no share group 'x'"):
+    with pytest.raises(InputError, match="no state of share group 'x'"):
         scenario_from(many, "x")
     assert scenario_from(many, "billing").group_id == "billing"
     nothing = replace(many, lag=many.lag.slice(0, 0))
-    with pytest.raises(InputError, match="none has any state"):
+    with pytest.raises(InputError, match="no share group has consumed anything"):
         scenario_from(nothing)
+
+
+def test_an_assumption_is_a_sentence_with_a_code_also_elsewhere() -> None:
+    made = Assumption("members", "3 members", "the members of the group are not known")
+    assert made == "3 members, since the members of the group are not known"
+    for other in (pickle.loads(pickle.dumps(made)), deepcopy(made)):
+        assert (other, other.code, other.what) == (made, "members", "3 members")

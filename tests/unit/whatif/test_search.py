@@ -108,7 +108,10 @@ def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) 
     assert (5, None) in tried(found)
     assert found.members == 6
     assert found.undecided == (5,)
-    assert "6 members keep age_p95 <= 1s, 95 % sure; not decided by these seeds: 5" in str(found)
+    assert (
+        "6 members keep age_p95 <= 1s, with 95 % confidence; these seeds do not decide: 5"
+        in str(found)
+    )
     row = next(row for row in found.probes.to_pylist() if row["members"] == 5)
     assert row["mean"] < 1000 < row["high"]
 
@@ -121,13 +124,13 @@ def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
     goal = Goal("redeliveries", 0, confidence=confidence)
     found = told(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))
     assert (found.members, found.undecided, found.alike) == (1, (), ())
-    assert f"{100 * confidence:g} % sure" in str(found)
+    assert f"with {100 * confidence:g} % confidence" in str(found)
     if enough == 2:
         return
     found = told(lambda *_: 0, goal, seeds=range(enough - 1), between=(1, 4))
     assert (found.members, found.undecided, found.alike) == (None, (1, 2, 4), (1, 2, 4))
-    assert "% sure" not in str(found)
-    assert f"all runs of 1, 2, 4 are the same, which takes {enough} seeds to tell" in str(found)
+    assert "% confidence" not in str(found)
+    assert f"all runs with 1, 2, 4 are equal; a verdict needs {enough} seeds then" in str(found)
     row = found.probes.to_pylist()[0]
     assert (row["mean"], row["low"], row["high"], row["met"]) == (0, None, None, None)
     # A miss takes as many; what never drained is a miss however few they are.
@@ -153,9 +156,7 @@ def test_there_may_be_none(told: Callable[..., Found]) -> None:
     found = told(lambda *luck: 5000 + luck[1], between=(2, 20))
     assert (found.members, found.monotone) == (None, True)
     assert tried(found) == [(2, False), (4, False), (8, False), (16, False), (20, False)]
-    assert (
-        str(found) == "no number of members from 2 to 20 that was tried surely keeps age_p95 <= 1s"
-    )
+    assert str(found) == "no number of members tried, from 2 to 20, reliably keeps age_p95 <= 1s"
 
 
 def test_more_members_may_do_worse(told: Callable[..., Found]) -> None:
@@ -177,7 +178,7 @@ def test_a_run_that_never_drained_misses_every_goal(told: Callable[..., Found]) 
     found = told(lambda count, seed: None if count < 6 and seed == 3 else 100 + seed, goal)
     assert found.members == 6
     assert {row["members"]: row["unknown"] for row in found.probes.to_pylist()}[4] == 1
-    with pytest.raises(InputError, match="ends after 20000 ms, before drain <= 30s"):
+    with pytest.raises(InputError, match="ends after 20s, before drain <= 30s"):
         fewest_members(WORK, goal=Goal("drain_ms", 30_000))
     # Nothing finished: nobody knows how late.
     assert told(lambda *_: None, Goal("latency_p95_ms", 10), between=(1, 2)).undecided == (1, 2)

@@ -149,7 +149,7 @@ def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
     )
     assert rows["drain_ms", "more"]["mean"] == "unknown in 1 of 3"
     assert rows["drain_ms", "more"]["difference"] is None
-    assert "3 variants, 3 seeds, compared seed by seed to now" in result.notes[0]
+    assert "3 variants, 3 seeds, compared seed by seed with now" in result.notes[0]
     assert list(result.charts) == ["age_p95_ms", "drain_ms"]
     assert result.figure("age_p95_ms").layout.meta["title"] == "age p95: more better than now"
     for words in (result.to_html(), result.to_text()):
@@ -213,7 +213,7 @@ def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
         work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9)
     )
     result = sharelag.summarize(found)
-    assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, 95 % sure"
+    assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, with 95 % confidence"
     rows = {row["members"]: row for row in result.table.to_pylist()}
     assert rows[found.members]["answer"] == "fewest"
     assert rows[found.members]["met"] == "yes"

@@ -1,4 +1,4 @@
-"""How load is spread over partitions, topics and members, and what the lag crowds around."""
+"""How load is spread over partitions, topics and members, and where the lag is concentrated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ImbalanceView(GroupDashboard):
     TITLE = "Balance"
     HELP = {
         "What it shows": "how evenly lag, arrivals, work and partitions are spread in a group",
-        "Verdict": "what the lag crowds around: busy partitions, partitions with few members, "
+        "Verdict": "where the lag is concentrated: busy partitions, partitions with few members, "
         "members with many",
         "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an "
         "hour; members of a "
