@@ -267,8 +267,7 @@ def test_seeds_too_few_for_a_verdict_are_said() -> None:
         run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6")
     )
     assert (
-        "sharelag: 3 seeds are too few for a verdict where all differences are equal"
-        in few.stderr
+        "sharelag: 3 seeds are too few for a verdict where all differences are equal" in few.stderr
     )
     assert "give 6 or more" in few.stderr
     assert "worse" not in few.stdout
@@ -285,8 +284,7 @@ def test_seeds_too_few_for_a_move_are_said() -> None:
     given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
     few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
     assert (
-        "sharelag: 2 seeds are too few for a verdict where all differences are equal"
-        in few.stderr
+        "sharelag: 2 seeds are too few for a verdict where all differences are equal" in few.stderr
     )
     assert not [line for line in few.stdout.splitlines() if line.endswith("share group")]
     assert "too few" not in enough.stderr
