@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 # Most tests wait for somebody: a broker, a browser, a kernel. Each process has its own.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 # What of pyspark `make test-versions` runs on.
 VERSIONS ?= 4.0 4.3
@@ -25,11 +25,14 @@ $(READY): requirements.lock pyproject.toml tools/make_env.py
 demo: $(READY) ## the lag of a recorded cluster: a table here, its daily report in out/demo/
 	@$(BIN)/sharelag demo --out out/demo
 
+# What compiles takes a processor while the others wait for a network.
 test-parts: $(READY)
-	@$(BIN)/python -m tests.support.kafka.jars
-	@$(BIN)/python -m tests.support.kafka.prometheus
-	@$(BIN)/python -m tests.support.browser.chromium
-	@$(BIN)/python -m tests.support.browser.desk
+	@$(BIN)/python -m tests.support.compiled & compiling=$$! \
+	&& $(BIN)/python -m tests.support.kafka.jars \
+	&& $(BIN)/python -m tests.support.kafka.prometheus \
+	&& $(BIN)/python -m tests.support.browser.chromium \
+	&& $(BIN)/python -m tests.support.browser.desk \
+	&& wait $$compiling
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
@@ -41,10 +44,12 @@ test-versions: $(READY) ## the pipeline's tests on pyspark 4.0 and 4.3, classic 
 	@$(BIN)/python tools/versions.py $(VERSIONS)
 
 check: $(READY) ## format, lint, types, import layers, fast tests
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.support.compiled & compiling=$$! \
+	&& $(BIN)/ruff format --check . \
+	&& $(BIN)/ruff check . \
+	&& $(BIN)/mypy \
+	&& $(BIN)/lint-imports \
+	&& wait $$compiling
 	@$(PYTEST) -q $(SIDE_BY_SIDE) -m "not slow" tests/unit
 
 rows: ## which requirement rows have passing tests, and which have none

@@ -47,6 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.support.distribution import ByFolder
+
+    return ByFolder(config, log)
+
+
 @pytest.fixture(scope="session")
 def cases(request: pytest.FixtureRequest) -> Cases:
     """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""

@@ -1,0 +1,56 @@
+"""Test files that share a server run in one process while others have something else to do."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+from tests.support.distribution import FOLDERS, LONGEST, ByFolder, folder
+
+
+class Node:
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.given += indices
+
+
+def given_out(files: list[str], turns: str) -> list[str]:
+    """Let nodes a and b ask for files in these turns; the files in the order of the turns."""
+    nodes = {"a": Node(), "b": Node()}
+    tests = [f"{file}::test_it" for file in files]
+    plan = ByFolder.__new__(ByFolder)
+    plan.assigned_work = {node: {} for node in nodes.values()}
+    plan.registered_collections = dict.fromkeys(nodes.values(), tests)
+    plan.workqueue = OrderedDict(
+        (file, {test: False}) for file, test in zip(files, tests, strict=True)
+    )
+    for name in turns:
+        plan._assign_work_unit(nodes[name])
+    places = {name: iter(node.given) for name, node in nodes.items()}
+    return [files[next(places[name])] for name in turns]
+
+
+def test_a_folder_stays_with_its_process_until_the_other_has_nothing_else() -> None:
+    spark, kafka = [f"tests/spark/test_{n}.py" for n in "ab"], ["tests/kafka/test_a.py"]
+    notebooks = [f"tests/notebooks/test_{n}.py" for n in "abc"]
+    assert given_out([*kafka, *notebooks, *spark], "ababba") == [
+        notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
+    ]  # fmt: skip
+
+
+def test_the_longest_files_of_a_folder_begin() -> None:
+    assert given_out(["tests/spark/test_a.py", "tests/spark/test_frames.py"], "aa") == [
+        "tests/spark/test_frames.py",
+        "tests/spark/test_a.py",
+    ]
+
+
+def test_every_long_file_is_there_and_every_folder_has_a_place(pytestconfig: pytest.Config) -> None:
+    root = pytestconfig.rootpath
+    assert [file for file in LONGEST if not (root / file).exists()] == []
+    assert {folder(file) for file in LONGEST} <= set(FOLDERS)
+    found = {path.parent.relative_to(root).parts[1] for path in root.glob("tests/*/test_*.py")}
+    assert found == set(FOLDERS)
