@@ -8,11 +8,11 @@ left to the interpreter, so a new field costs speed until this file is made agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sharelag.wire.fields import INT_SIZES, STATE_KINDS, VALUE_VERSION, Field, RecordKind
-from sharelag.wire.layout import BATCHES, batch_numbers, record_numbers
+from sharelag.wire.layout import BATCHES, POSITION_NUMBERS, batch_numbers, record_numbers
 
 FILE = Path(__file__).resolve().parent.parent / "sharelag" / "wire" / "state_pass.py"
 
@@ -52,12 +52,36 @@ def state_pass(
     """
 '''
 
+_POSITIONS = '''
+
+@numba.njit(cache=True, nogil=True)
+def position_pass(
+    values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
+    numbers: Any,
+) -> int:  # fmt: skip
+    """Decode where share partitions stand, and no state batch; return how many rows are odd.
+
+    Parameters
+    ----------
+    values, value_at, value_null, record_type, code, odd
+        As for `state_pass`.
+    turned : uint8[records]
+        Becomes 1 for a record with a state batch that ends before it begins.
+    numbers
+        Columns to fill, in the order of `sharelag.wire.layout.POSITION_NUMBERS`.
+    """
+'''
+
 
 def source() -> str:
     """Return the text of the file."""
     sizes = {INT_SIZES[f.type] for kind in STATE_KINDS for f in _with_elements(kind.value)}
     loads = ", ".join(f"int{8 * size}" for size in sorted(sizes))
-    return _HEAD.format(loads=loads) + "".join(f"    {line}".rstrip() + "\n" for line in _body())
+    return _HEAD.format(loads=loads) + _lines(_body()) + _POSITIONS + _lines(_position_body())
+
+
+def _lines(body: Iterator[str]) -> str:
+    return "".join(f"    {line}\n" for line in body)
 
 
 def _with_elements(fields: tuple[Field, ...]) -> Iterator[Field]:
@@ -66,56 +90,73 @@ def _with_elements(fields: tuple[Field, ...]) -> Iterator[Field]:
 
 
 def _body() -> Iterator[str]:
+    """Read everything into columns."""
     yield from _unpacked([number.column for number in record_numbers()], "numbers")
     yield from _unpacked([number.column for number in batch_numbers()], "batches")
     yield "total, odds = np.int64(0), 0"
     yield "for i in range(code.size):"
-    yield from _indented(_record())
+    yield "    batch_at[i] = total"
+    yield from _indented(_record({n.column for n in record_numbers()}, _stored))
+    yield "    total += np.int64(count)"
+    yield from _indented(_done())
     yield "batch_at[code.size] = total"
     yield "return odds"
 
 
-def _unpacked(names: list[str], packed: str) -> Iterator[str]:
+def _position_body() -> Iterator[str]:
+    """Read a few numbers, and of the batches only whether one ends before it begins."""
+    yield from _unpacked(POSITION_NUMBERS, "numbers")
+    yield "odds = 0"
+    yield "for i in range(code.size):"
+    yield "    turned[i] = 0"
+    yield from _indented(_record(set(POSITION_NUMBERS), _compared))
+    yield "    turned[i] = back"
+    yield from _indented(_done())
+    yield "return odds"
+
+
+def _unpacked(names: Iterable[str], packed: str) -> Iterator[str]:
     yield "("
     yield from (f"    {name}," for name in names)
     yield f") = {packed}"
 
 
-def _record() -> Iterator[str]:
-    yield "batch_at[i] = total"
+def _record(wanted: set[str], element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
     yield "odd[i] = 1"
     yield "odds += 1"
     for number in record_numbers():
-        yield f"{number.column}[i] = {number.absent}"
+        if number.column in wanted:
+            yield f"{number.column}[i] = {number.absent}"
     yield "if code[i] < 0:"
     yield "    continue"
     yield "if value_null[i]:"
-    yield "    odd[i] = 0"
-    yield "    odds -= 1"
+    yield from _indented(_done())
     yield "    continue"
     yield "p, end = u(value_at[i]), u(value_at[i + 1])"
     for kind in STATE_KINDS:
         yield f"{'if' if kind is STATE_KINDS[0] else 'elif'} record_type[i] == {kind.type}:"
-        yield from _indented(_fixed(kind))
+        yield from _indented(_fixed(kind, wanted))
     yield "else:"
     yield "    continue"
-    yield from _array()
+    yield from _array(element)
     yield "left = values[q]"
     yield "q += u(1)"
     if len({_tagged(kind) for kind in STATE_KINDS}) == 1:
-        yield from _tags(STATE_KINDS[0])
+        yield from _tags(STATE_KINDS[0], wanted)
     else:
         for kind in STATE_KINDS:
             yield f"if record_type[i] == {kind.type}:"
-            yield from _indented(_tags(kind))
+            yield from _indented(_tags(kind, wanted))
     yield "if left != 0:"
     yield "    continue"
-    yield "total += np.int64(count)"
+
+
+def _done() -> Iterator[str]:
     yield "odd[i] = 0"
     yield "odds -= 1"
 
 
-def _fixed(kind: RecordKind) -> Iterator[str]:
+def _fixed(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
     """Read the fields before the array; leave ``q`` at the array's length."""
     plain = [field for field in kind.value if field.tag is None]
     if [field.column for field in plain if field.type not in INT_SIZES] != [BATCHES] or plain[
@@ -128,12 +169,13 @@ def _fixed(kind: RecordKind) -> Iterator[str]:
     yield "    continue"
     at = 2
     for field in plain[:-1]:
-        yield f"{field.column}[i] = {field.type}(values, p + u({at}))"
+        if field.column in wanted:
+            yield f"{field.column}[i] = {field.type}(values, p + u({at}))"
         at += INT_SIZES[field.type]
     yield f"q = p + u({at})"
 
 
-def _array() -> Iterator[str]:
+def _array(element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
     """Read the array at ``q``, whose length has one byte or two; leave ``q`` after it."""
     (array,) = {f for kind in STATE_KINDS for f in kind.value if f.column == BATCHES}
     size = 1 + sum(INT_SIZES[field.type] for field in array.fields)
@@ -150,23 +192,38 @@ def _array() -> Iterator[str]:
     yield f"if q + u({size}) * count >= end:"
     yield "    continue"
     yield "tagged = np.uint8(0)"
-    yield "for k in range(total, total + np.int64(count)):"
-    at = 0
-    for field in array.fields:
-        where = f"q + u({at})" if at else "q"
-        yield f"    {field.column}[u(k)] = {field.type}(values, {where})"
-        at += INT_SIZES[field.type]
-    yield f"    tagged |= values[q + u({at})]"
+    yield from element(array)
+    yield f"    tagged |= values[q + u({size - 1})]"
     yield f"    q += u({size})"
     yield "if tagged != 0:"
     yield "    continue"
+
+
+def _places(array: Field) -> Iterator[tuple[Field, str]]:
+    at = 0
+    for field in array.fields:
+        yield field, f"q + u({at})" if at else "q"
+        at += INT_SIZES[field.type]
+
+
+def _stored(array: Field) -> Iterator[str]:
+    yield "for k in range(total, total + np.int64(count)):"
+    for field, place in _places(array):
+        yield f"    {field.column}[u(k)] = {field.type}(values, {place})"
+
+
+def _compared(array: Field) -> Iterator[str]:
+    (first, begin), (last, end), *_ = _places(array)
+    yield "back = np.uint8(0)"
+    yield "for _ in range(np.int64(count)):"
+    yield f"    back |= np.uint8({first.type}(values, {begin}) > {last.type}(values, {end}))"
 
 
 def _tagged(kind: RecordKind) -> tuple[Field, ...]:
     return tuple(field for field in kind.value if field.tag is not None)
 
 
-def _tags(kind: RecordKind) -> Iterator[str]:
+def _tags(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
     """Read the known tags at ``q``; leave in ``left`` how many others there are."""
     for field in sorted(_tagged(kind), key=lambda field: field.tag or 0):
         size = INT_SIZES[field.type]
@@ -174,7 +231,8 @@ def _tags(kind: RecordKind) -> Iterator[str]:
         if field.tag is None or field.tag > 127:
             raise ValueError(f"{field.name}: its tag has more than one byte")
         yield f"if left != 0 and q + u({size + 2}) <= end and {known}:"
-        yield f"    {field.column}[i] = {field.type}(values, q + u(2))"
+        if field.column in wanted:
+            yield f"    {field.column}[i] = {field.type}(values, q + u(2))"
         yield f"    q += u({size + 2})"
         yield "    left -= np.uint8(1)"
 

@@ -146,8 +146,7 @@ def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
     """
     keys = ShareKeys() if keys is None else keys
     chosen = of_topic(batch, STATE_TOPIC)
-    octets, key_at, key_null = binary(chosen.column("key"))
-    code, record_type, partition = keys.codes(octets, key_at, key_null)
+    code, record_type, partition = keys.codes(*binary(chosen.column("key")))
     found = StateColumns(
         keys=keys,
         position={},
@@ -200,10 +199,7 @@ def _interpret_odd(found: StateColumns, batch: Arrow, odd: NDArray[np.int64]) ->
     kept[odd] = False
     kept[good] = True
     values = ~rows.value_null[rows.good]
-    for number in record_numbers():
-        has = values & np.isin(rows.kind[rows.good], number.kinds)
-        column = rows.slot(rows.program.slots[number.column], rows.good)
-        found.numbers[number.column][good] = np.where(has, column, number.absent)
+    fill_numbers(found.numbers, rows, good)
     _insert_batches(found, rows, good, values)
     tags = np.zeros(len(kept), np.int64)
     tags[odd] = rows.tag_counts
@@ -213,6 +209,16 @@ def _interpret_odd(found: StateColumns, batch: Arrow, odd: NDArray[np.int64]) ->
     found.numbers = {name: column[kept] for name, column in found.numbers.items()}
     found.batch_at = np.append(found.batch_at[:-1][kept], found.batch_at[-1])
     found.position = position(batch, np.flatnonzero(kept))
+
+
+def fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
+    """Put the numbers of interpreted rows in their places."""
+    values = ~rows.value_null[rows.good]
+    for number in record_numbers():
+        if number.column in numbers:
+            has = values & np.isin(rows.kind[rows.good], number.kinds)
+            column = rows.slot(rows.program.slots[number.column], rows.good)
+            numbers[number.column][good] = np.where(has, column, number.absent)
 
 
 def _insert_batches(

@@ -50,12 +50,12 @@ def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
 def of_topic(batch: Arrow, topic: str) -> Arrow:
     """Return the rows of a topic; a batch that has no others is not copied."""
     column = flat(batch.column("topic"))
-    if len(column) and column.null_count == 0 and _all_equal(column.cast(pa.string())):
+    if len(column) and column.null_count == 0 and all_equal(column.cast(pa.string())):
         return batch if column[0].as_py().endswith(topic) else batch.slice(0, 0)
     return batch.filter(topic_mask(batch, topic))
 
 
-def _all_equal(texts: pa.Array) -> bool:
+def all_equal(texts: pa.Array) -> bool:
     """Whether texts without nulls are equal, for sure: most batches are of one topic."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]

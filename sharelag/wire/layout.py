@@ -11,6 +11,8 @@ from sharelag.wire.fields import INT_SIZES, STATE_KINDS, Field
 
 #: The array of every state record; its fields are columns with a row a state batch.
 BATCHES = "state_batches"
+#: What Kafka's lag needs of a record.
+POSITION_NUMBERS = ("leader_epoch", "start_offset", "delivery_complete_count")
 
 
 class Number(NamedTuple):

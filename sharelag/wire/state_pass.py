@@ -119,3 +119,87 @@ def state_pass(
         odds -= 1
     batch_at[code.size] = total
     return odds
+
+
+@numba.njit(cache=True, nogil=True)
+def position_pass(
+    values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
+    numbers: Any,
+) -> int:  # fmt: skip
+    """Decode where share partitions stand, and no state batch; return how many rows are odd.
+
+    Parameters
+    ----------
+    values, value_at, value_null, record_type, code, odd
+        As for `state_pass`.
+    turned : uint8[records]
+        Becomes 1 for a record with a state batch that ends before it begins.
+    numbers
+        Columns to fill, in the order of `sharelag.wire.layout.POSITION_NUMBERS`.
+    """
+    (
+        leader_epoch,
+        start_offset,
+        delivery_complete_count,
+    ) = numbers
+    odds = 0
+    for i in range(code.size):
+        turned[i] = 0
+        odd[i] = 1
+        odds += 1
+        leader_epoch[i] = 0
+        start_offset[i] = -1
+        delivery_complete_count[i] = -1
+        if code[i] < 0:
+            continue
+        if value_null[i]:
+            odd[i] = 0
+            odds -= 1
+            continue
+        p, end = u(value_at[i]), u(value_at[i + 1])
+        if record_type[i] == 0:
+            if end < p + u(40) or int16(values, p) != 0:
+                continue
+            leader_epoch[i] = int32(values, p + u(10))
+            start_offset[i] = int64(values, p + u(14))
+            q = p + u(38)
+        elif record_type[i] == 1:
+            if end < p + u(20) or int16(values, p) != 0:
+                continue
+            leader_epoch[i] = int32(values, p + u(6))
+            start_offset[i] = int64(values, p + u(10))
+            q = p + u(18)
+        else:
+            continue
+        count = u(values[q])
+        q += u(1)
+        if count > u(127):
+            if q >= end or values[q] > 127:
+                continue
+            count = (count & u(127)) | (u(values[q]) << u(7))
+            q += u(1)
+        if count == u(0):
+            continue
+        count -= u(1)
+        if q + u(20) * count >= end:
+            continue
+        tagged = np.uint8(0)
+        back = np.uint8(0)
+        for _ in range(np.int64(count)):
+            back |= np.uint8(int64(values, q) > int64(values, q + u(8)))
+            tagged |= values[q + u(19)]
+            q += u(20)
+        if tagged != 0:
+            continue
+        left = values[q]
+        q += u(1)
+        if left != 0 and q + u(6) <= end and values[q] == 0 and values[q + u(1)] == 4:
+            delivery_complete_count[i] = int32(values, q + u(2))
+            q += u(6)
+            left -= np.uint8(1)
+        if left != 0:
+            continue
+        turned[i] = back
+        odd[i] = 0
+        odds -= 1
+    return odds

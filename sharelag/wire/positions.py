@@ -1,0 +1,82 @@
+"""Decode where share partitions stand, and nothing else: all that Kafka's lag is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharelag.schemas import Arrow
+from sharelag.wire.columns import fill_numbers
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.interpreter import Rows, binary
+from sharelag.wire.keys import ShareKeys
+from sharelag.wire.layout import BATCHES, POSITION_NUMBERS, batch_numbers, record_numbers
+from sharelag.wire.program import program_for
+
+
+@dataclass(slots=True)
+class PositionColumns:
+    """Decoded records of the state topic without their batches: see `StateColumns`."""
+
+    row: NDArray[np.int64] | None
+    """Which of the rows they are; None: all."""
+    key: NDArray[np.int32]
+    record_type: NDArray[np.int16]
+    tombstone: NDArray[np.bool_]
+    numbers: dict[str, NDArray[Any]]
+    """``leader_epoch start_offset delivery_complete_count``."""
+    turned: NDArray[np.uint8]
+    """Not 0: the record has a state batch that ends before it begins."""
+
+
+def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
+    """Decode raw records of the state topic; what is not a state record is left out.
+
+    Parameters
+    ----------
+    chosen : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RAW`, of the state topic alone.
+    keys : ShareKeys
+        Numbers the share partitions.
+    """
+    from sharelag.wire.state_pass import position_pass
+
+    code, record_type, _ = keys.codes(*binary(chosen.column("key")))
+    values, value_at, value_null = binary(chosen.column("value"))
+    dtypes = {n.column: n.dtype for n in record_numbers()}
+    numbers = {name: np.empty(len(code), dtypes[name]) for name in POSITION_NUMBERS}
+    odd, turned = np.empty(len(code), np.uint8), np.empty(len(code), np.uint8)
+    odds = position_pass(
+        values, value_at, value_null, record_type, code, odd, turned, tuple(numbers.values())
+    )
+    if odds == 0:
+        return PositionColumns(None, code, record_type, value_null, numbers, turned)
+    places = np.flatnonzero(odd)
+    rows = Rows(program_for(STATE_TOPIC), chosen.take(places), STATE_TOPIC)
+    good = places[rows.good]
+    fill_numbers(numbers, rows, good)
+    turned[good] = _turned(rows)
+    odd[good] = 0
+    kept = np.flatnonzero(odd == 0)
+    return PositionColumns(
+        kept,
+        code[kept],
+        record_type[kept],
+        value_null[kept],
+        {name: column[kept] for name, column in numbers.items()},
+        turned[kept],
+    )
+
+
+def _turned(rows: Rows) -> NDArray[np.bool_]:
+    """Return which interpreted records have a batch that ends before it begins."""
+    slots = rows.program.slots
+    first, last, *_ = (slots[f"{BATCHES}.{number.column}"] for number in batch_numbers())
+    counts = np.where(rows.value_null[rows.good], 0, rows.slot(slots[BATCHES], rows.good))
+    every = slice(0, int(counts.sum()))
+    backward = rows.slot(first, every) > rows.slot(last, every)
+    record = np.repeat(np.arange(len(rows.good)), counts)[backward]
+    return np.asarray(np.bincount(record, minlength=len(rows.good)) > 0)

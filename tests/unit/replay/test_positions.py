@@ -1,0 +1,91 @@
+"""Do share partitions stand where the replay of all their batches says?"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sharelag.replay import positions, replay_arrow
+from sharelag.replay.positions import POSITIONS, latest_positions
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
+from tests.support import generators
+from tests.support.records import raw
+
+
+def replayed(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the same columns of the windows."""
+    records = decode_arrow(pa.Table.from_batches(batches)).records
+    return replay_arrow(records).select(POSITIONS.names)
+
+
+def spread(batch: pa.RecordBatch, random: Random) -> pa.RecordBatch:
+    """Let each share partition's records lie in a state partition of its own."""
+    places = {key: random.randrange(4) for key in set(batch.column("key").to_pylist())}
+    # Snapshots and updates differ in the first two bytes of their keys.
+    by_name = {key[2:]: place for key, place in places.items()}
+    column = [by_name[key[2:]] for key in batch.column("key").to_pylist()]
+    return batch.set_column(3, "partition", pa.array(column, pa.int32()))
+
+
+def odd(random: Random, key: bytes, value: bytes | None) -> generators.Record:
+    """Return a record that the compiled pass cannot read, or the same record."""
+    if value is None or random.random() < 0.6:
+        return key, value
+    cut = value[: random.randrange(len(value))]
+    known, size = (1, 7) if value[-7:-4] == b"\1\0\4" else (0, 1)
+    tagged = value[:-size] + bytes([known + 1]) + value[len(value) - size + 1 :] + b"\7\1x"
+    return key, random.choice([cut, tagged, b"\0\1" + value[2:], value + b"!"])
+
+
+@pytest.fixture
+def scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where the batches are replayed after all."""
+
+    def refuse(_: pa.RecordBatch) -> pa.RecordBatch:
+        raise AssertionError("replayed")
+
+    monkeypatch.setattr(positions, "replay_arrow", refuse)
+
+
+@pytest.mark.usefixtures("scanned")
+def test_random_records_stand_where_their_replay_says() -> None:
+    for seed in range(60):
+        random = Random(seed)
+        batch = spread(raw(generators.sequence(random, keys=5, length=80)), random)
+        cut = random.randrange(batch.num_rows + 1)
+        batches = [batch.slice(0, cut), batch.slice(cut)]
+        for threads in (1, 3):
+            assert latest_positions(batches, threads).equals(replayed(batches))
+
+
+@pytest.mark.usefixtures("scanned")
+def test_odd_records_and_rejects_are_read_as_by_the_interpreter() -> None:
+    random = Random(1)
+    records = generators.sequence(random, keys=4, length=400)
+    records = [odd(random, key, value) for key, value in records]
+    records += [(b"", None), (b"\0\1", b""), (b"\0\7", b"")]
+    batch = raw(records)
+    assert latest_positions([batch], 1).equals(replayed([batch]))
+
+
+def test_what_needs_the_batches_is_replayed() -> None:
+    random = Random(2)
+    batch = raw([generators.record(random, STATE_KINDS[n % 2]) for n in range(300)])
+    assert latest_positions([batch]).equals(replayed([batch])), "batches that end before they begin"
+    ordered = raw(generators.sequence(random, keys=2, length=200))
+    backward = ordered.take(pa.array(np.arange(len(ordered))[::-1]))
+    assert latest_positions([backward]).equals(replayed([ordered])), "another order"
+    moved = ordered.set_column(3, "partition", pa.array([n % 2 for n in range(len(ordered))], "i4"))
+    assert latest_positions([moved], 1).equals(replayed([moved])), "in two state partitions"
+    topics = pa.array([("eu." if n % 2 else "") + STATE_TOPIC for n in range(len(ordered))])
+    mixed = ordered.set_column(2, "topic", topics)
+    assert latest_positions([mixed]).equals(replayed([mixed])), "of two topics"
+
+
+def test_no_records_no_positions() -> None:
+    assert latest_positions([]).num_rows == 0
+    assert latest_positions([raw([(b"", b"")], GROUP_TOPIC)]).num_rows == 0
