@@ -98,8 +98,7 @@ class Loop(ABC, Generic[L]):
         """Let it run to its end, and give what happened."""
         scenario, clock = self.scenario, self.clock
         clock.run(scenario.duration_ms * MS)
-        for life in self.lives:
-            life.finish()
+        self._settle()
         timeline = self._timeline()
         members = tables.members(self.tally, self.lives, clock.now)
         assigned = tables.assignments(self._assigned())
@@ -158,6 +157,11 @@ class Loop(ABC, Generic[L]):
     @abstractmethod
     def _held(self) -> int:
         """Records that members work on."""
+
+    def _settle(self) -> None:
+        """Count what is going on when it ends."""
+        for life in self.lives:
+            life.finish()
 
     def _schedule_upkeep(self) -> None:
         """Schedule what else the brokers do now and then."""

@@ -306,6 +306,11 @@ class SharePartition:
         return in_flight(self._state)
 
     @property
+    def epochs(self) -> tuple[int, int]:
+        """The leader epoch and the state epoch."""
+        return self._state.leader_epoch, self._state.state_epoch
+
+    @property
     def acquired_count(self) -> int:
         """Acquired offsets from the start offset on."""
         return acquired_count(self._state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -185,3 +186,47 @@ def _accident(random: Random, members: tuple[Member, ...]) -> Fault:
 def _poison(random: Random) -> Poison:
     how: Any = random.choice(["release", "reject", "silent", "crash"])
     return Poison("a", 0, random.randrange(90), how, random.choice([1, 3, 9]))
+
+
+def calm_scenario(random: Random) -> Scenario:
+    """A scenario without faults, several brokers and vanishing records, whatever else it has."""
+    scenario = random_scenario(random, plain=True)
+    members = tuple(
+        replace(
+            member,
+            count=random.choice([1, 1, 3]),
+            behaviour=replace(
+                member.behaviour,
+                crash=0.0,
+                hang=0.0,
+                renew_ms=None,
+                commit=random.choice(["poll", "record"]),
+            ),
+            service=random.choice(
+                [member.service, Service(3), Service(2, "lognormal", poll_ms=1, slow_share=0.1)]
+            ),
+            fetch_max_wait_ms=random.choice([500, 40]),
+        )
+        for member in scenario.members
+    )
+    return replace(
+        scenario,
+        topics=(*scenario.topics, Topic("c", 2, backlog=(0, 5000), batch_records=3))
+        if random.random() < 0.3
+        else scenario.topics,
+        members=members,
+        producers=(
+            *(replace(one, transaction_batches=0) for one in scenario.producers),
+            Producer("a", random.choice([0, 5, 700]), batch_records=random.choice([1, 30])),
+        ),
+        settings=replace(
+            scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
+        ),
+        costs=random.choice([scenario.costs, Costs(0, 0, 0), Costs(5, 20, 400)]),
+        poison=(),
+        faults=(),
+        brokers=1,
+        settled=random.random() < 0.5,
+        assignor=random.choice([scenario.assignor, "simple-4.1", "lag-proportional"]),
+        step_ms=random.choice([500, 77]),
+    )

@@ -76,7 +76,7 @@ class Client(Life):
         ]
         self._count_unassigned()
         self._beat(self._beats)  # it says what it has, or joins again
-        if self.places and not self._active:
+        if self.places and not self._is_at_work():
             self._poll()
 
     def _depart(self) -> None:
@@ -195,16 +195,21 @@ class Client(Life):
         self._clock.after(self._network, self._world.brokers.fetch, fetch, sent, self._wait)
 
     def _close(self) -> None:
-        sent = self._take_pending()
-        self._acknowledge(sent)
-        for broker in sorted(self._sessions):
-            if self._world.requests is not None:
-                self._world.requests.append((self._clock.now, self.number, broker, -1, "close"))
+        sent = self._send_last()
         # A moment later, so that what it has acknowledged is written when its sessions end.
         written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number, self.id)
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._end("left")
+
+    def _send_last(self) -> bool:
+        """Acknowledge what is left and close the sessions; whether anything was left."""
+        sent = self._take_pending()
+        self._acknowledge(sent)
+        for broker in sorted(self._sessions):
+            if self._world.requests is not None:
+                self._world.requests.append((self._clock.now, self.number, broker, -1, "close"))
+        return bool(sent)
 
     def _is_still_led(self, place: int, given: list[Acknowledgement]) -> bool:
         """Whether the leader is the one that delivered; else the client fails them already."""

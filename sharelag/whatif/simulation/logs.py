@@ -96,6 +96,15 @@ class Log:
         """The end offset at the last time that was asked about."""
         return self.bases[self._at]
 
+    @property
+    def asked(self) -> tuple[int, int]:
+        """How many record batches there were, and could be read, at the last times asked about."""
+        return self._at, self._readable_at
+
+    def seen(self, batches: int) -> None:
+        """Take over how many record batches somebody else has seen."""
+        self._at = max(self._at, batches)
+
     def end_then(self, time: int) -> int:
         """The end offset at an earlier time."""
         return self.bases[bisect_right(self.times, time)]
@@ -252,7 +261,7 @@ def _appended(
 
 def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
     """When a producer appends record batches, in microseconds."""
-    edges, passed = _expected(producer, scenario)
+    edges, passed = expected(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":
         counts = np.arange(1, int(total) + 1, dtype=np.float64)
@@ -264,7 +273,7 @@ def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) 
     )
 
 
-def _expected(
+def expected(
     producer: Producer, scenario: Scenario
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How many records are to be expected until the bounds (ms) of spans of an even rate."""

@@ -20,7 +20,7 @@ _N = TypeVar("_N", np.int64, np.float64)
 #: Which question; part of what makes the numbers, so never renumber.
 ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
 #: Records drawn together.
-_CHUNK = 4096
+CHUNK = 4096
 #: What `Outcomes` answers: types of acknowledgements, and what has none.
 ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
 
@@ -31,44 +31,51 @@ def generator(seed: int, *about: int) -> np.random.Generator:
 
 
 class Work:
-    """Times that the records of a partition take, in whole microseconds on all machines."""
+    """Times that the records of a partition take, in whole microseconds on all machines.
+
+    Attributes
+    ----------
+    is_fixed, fixed
+        Whether all records take one time, and which.
+    """
 
     def __init__(self, seed: int, place: int, service: Service, factor: float) -> None:
         self._seed, self._place, self._service, self._factor = seed, place, service, factor
-        self._fixed = round(service.mean_ms * factor * 1000)
-        self._is_fixed = service.kind == "fixed" and not service.slow_share
+        self.fixed = round(service.mean_ms * factor * 1000)
+        self.is_fixed = service.kind == "fixed" and not service.slow_share
         self._chunks: dict[int, Longs] = {}
 
     def of(self, first: int, last: int) -> Longs:
         """Microseconds for each of the records ``first..last``."""
-        if self._is_fixed:
-            return np.full(last - first + 1, self._fixed, np.int64)
-        return _slice(self._chunks, self._draw, first, last)
+        if self.is_fixed:
+            return np.full(last - first + 1, self.fixed, np.int64)
+        return _slice(self._chunks, self.draw, first, last)
 
     def total(self, first: int, last: int) -> int:
         """Microseconds for all of them."""
-        if self._is_fixed:
-            return self._fixed * (last - first + 1)
+        if self.is_fixed:
+            return self.fixed * (last - first + 1)
         return int(self.of(first, last).sum())
 
-    def _draw(self, chunk: int) -> Longs:
+    def draw(self, chunk: int) -> Longs:
+        """Microseconds for each record of a chunk."""
         service = self._service
         chance = generator(self._seed, SERVICE, self._place, chunk)
         if service.kind == "exponential":
-            times = chance.standard_exponential(_CHUNK) * service.mean_ms
+            times = chance.standard_exponential(CHUNK) * service.mean_ms
         elif service.kind == "lognormal":
             # The mean of a log-normal value lies above the one at the mean logarithm.
             middle = service.mean_ms / np.exp(service.sigma**2 / 2)
-            times = np.exp(chance.standard_normal(_CHUNK) * service.sigma) * middle
+            times = np.exp(chance.standard_normal(CHUNK) * service.sigma) * middle
         elif service.kind == "measured":
             times = np.array(service.samples_ms)[
-                chance.integers(len(service.samples_ms), size=_CHUNK)
+                chance.integers(len(service.samples_ms), size=CHUNK)
             ]
         else:
-            times = np.full(_CHUNK, service.mean_ms)
+            times = np.full(CHUNK, service.mean_ms)
         if service.slow_share:
             slow = (
-                generator(self._seed, SLOW, self._place, chunk).random(_CHUNK) < service.slow_share
+                generator(self._seed, SLOW, self._place, chunk).random(CHUNK) < service.slow_share
             )
             times = np.where(slow, times * service.slow_factor, times)
         return np.rint(times * self._factor * 1000).astype(np.int64)
@@ -94,7 +101,7 @@ class Outcomes:
         if behaviour.accept < 1:
             chance = _slice(
                 self._chunks.setdefault(attempt, {}),
-                lambda chunk: self._draw(attempt, chunk),
+                lambda chunk: self.draw(attempt, chunk),
                 first,
                 last,
             )
@@ -106,8 +113,9 @@ class Outcomes:
             outcome[offset - first] = self._poison[offset][0]
         return outcome
 
-    def _draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
-        return generator(self._seed, OUTCOME, self._place, attempt, chunk).random(_CHUNK)
+    def draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
+        """A number below 1 for that delivery of each record of a chunk."""
+        return generator(self._seed, OUTCOME, self._place, attempt, chunk).random(CHUNK)
 
 
 def _slice(
@@ -115,9 +123,9 @@ def _slice(
 ) -> NDArray[_N]:
     """The values of the records ``first..last``, chunk by chunk."""
     parts = []
-    for chunk in range(first // _CHUNK, last // _CHUNK + 1):
+    for chunk in range(first // CHUNK, last // CHUNK + 1):
         if chunk not in chunks:
             chunks[chunk] = draw(chunk)
-        begin = chunk * _CHUNK
+        begin = chunk * CHUNK
         parts.append(chunks[chunk][max(first - begin, 0) : last - begin + 1])
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -86,11 +86,9 @@ def summary(
             strict=True,
         )
     )
-    archived, finished = (
-        sum(tally.archived),
-        sum(last - first + 1 for _, first, last, _ in tally.finished),
-    )
-    latency = _latency(tally, logs)
+    rows = tally.finished_rows()
+    archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
+    latency = _latency(rows, logs)
     useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
     busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
     alive += busy
@@ -159,11 +157,11 @@ def _fairness(members: pa.Table) -> float | None:
     return float(np.sum(shares)) ** 2 / (len(shares) * squares) if squares else None
 
 
-def _latency(tally: Tally, logs: Sequence[Log]) -> tuple[float | None, float | None]:
+def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | None]:
     """Median and 95th percentile of the time from append to finish, by record."""
-    if not tally.finished:
+    if not len(rows):
         return None, None
-    places, firsts, lasts, times = np.array(tally.finished, np.int64).T
+    places, firsts, lasts, times = rows.T
     waited, weights = [], []
     for place in np.unique(places):
         mine, log = places == place, logs[place]

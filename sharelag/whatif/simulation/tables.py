@@ -178,7 +178,10 @@ def finished(tally: Tally, scenario: Scenario) -> pa.Table:
         (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
     ]
     return table(
-        [(time / MS, *names[place], first, last) for place, first, last, time in tally.finished],
+        [
+            (time / MS, *names[place], first, last)
+            for place, first, last, time in tally.finished_rows().tolist()
+        ],
         FINISHED,
     )
 

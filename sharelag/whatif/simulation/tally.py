@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from sharelag.model import DeliveryState
 from sharelag.whatif.partition.values import Acknowledgement, AcknowledgeType, Write
 from sharelag.whatif.simulation.served import Delivered
+from sharelag.whatif.simulation.streams import Longs
 
 #: The number of no member.
 NOBODY = -1
@@ -82,6 +85,10 @@ class Tally:
                     counts[_REJECTED if self._cause == "acknowledged" else _RELEASED] += size
             elif state == _ACKED and counts:
                 counts[_ACKNOWLEDGED] += size
+
+    def finished_rows(self) -> Longs:
+        """What was finished, as rows of `finished`."""
+        return np.array(self.finished, np.int64).reshape(-1, 4)
 
     def refused(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
         """Acknowledgements came too late, and the work was wasted; renewals do not count."""

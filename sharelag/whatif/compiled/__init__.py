@@ -1,0 +1,1 @@
+"""The event loop of a simulation over arrays, compiled: what `sharelag.whatif.simulation` does."""

@@ -1,0 +1,228 @@
+"""What members acknowledge: the rows of a request, and what they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from sharelag.whatif.compiled.layout import (
+    ACCEPT,
+    ACCEPTS_ALL,
+    BATCH,
+    BATCH_LAST,
+    BELOW_ACCEPT,
+    BELOW_REJECT,
+    BELOW_RELEASE,
+    CHANCES_AT,
+    CHUNK,
+    CHUNK_AT,
+    CHUNKS,
+    COUNT,
+    E_COUNT,
+    E_FIRST,
+    E_LAST,
+    E_PLACE,
+    END,
+    ENTRIES,
+    ENTRY_SIZE,
+    FIRST_CHUNK,
+    IN_MEMORY,
+    OF,
+    OWNER,
+    R_FIRST,
+    R_LAST,
+    R_TYPE,
+    R_TYPES,
+    REJECT,
+    RELEASE,
+    ROW,
+    ROWS,
+    ROWS_AT,
+    S_ACKNOWLEDGED,
+    S_ACQUIRED,
+    S_ARCHIVED,
+    SAYS_OFFSET,
+    SAYS_RECORD,
+    SAYS_TYPE,
+    SILENT,
+    SLOT_HEAD,
+    SPLIT,
+    START,
+    STATE,
+    TYPES_AT,
+)
+from sharelag.whatif.compiled.locks import batch_of, slot_of, split
+from sharelag.whatif.compiled.states import change, finish, given_back
+
+#: A run of one type that is longer is acknowledged apart from its neighbours.
+_SAME_TYPE = 10
+
+
+@numba.njit(cache=True)
+def type_of(c: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """What a member says of a record in its so many-th delivery."""
+    a = c.a
+    if a[m + ACCEPTS_ALL]:
+        return ACCEPT
+    chunk = a[p + CHUNK_AT] + offset // CHUNK - a[p + FIRST_CHUNK]
+    drawn = c.chunks[a[a[CHANCES_AT] + (attempt - 1) * a[CHUNKS] + chunk], offset % CHUNK]
+    if drawn < a[m + BELOW_ACCEPT]:
+        return ACCEPT
+    if drawn < a[m + BELOW_RELEASE]:
+        return RELEASE
+    return REJECT if drawn < a[m + BELOW_REJECT] else SILENT
+
+
+@numba.njit(cache=True)
+def _row(a: Any, first: Any, last: Any, type_: Any, types: Any) -> None:
+    at = a[ROWS_AT] + a[ROWS] * ROW
+    a[ROWS] += 1
+    a[at + R_FIRST], a[at + R_LAST], a[at + R_TYPE], a[at + R_TYPES] = first, last, type_, types
+
+
+@numba.njit(cache=True)
+def _of_neighbours(a: Any, first: Any, begin: Any, end: Any) -> None:
+    """Rows without silent records: long runs of one type, the rest one by one."""
+    types, at = a[TYPES_AT], begin
+    mixed, groups = begin, 0  # where what is one by one begins, and how many types follow
+    while at < end:
+        one, after = a[types + at], at + 1
+        while after < end and a[types + after] == one:
+            after += 1
+        if one == SILENT or after - at > _SAME_TYPE:
+            if at > mixed:
+                type_ = a[types + mixed] if groups == 1 else -1
+                _row(a, first + mixed - begin, first + at - begin - 1, type_, types + mixed)
+            if one != SILENT:
+                _row(a, first + at - begin, first + after - begin - 1, one, 0)
+            mixed, groups = after, 0
+        else:
+            groups += 1
+        at = after
+    if end > mixed:
+        type_ = a[types + mixed] if groups == 1 else -1
+        _row(a, first + mixed - begin, first + end - begin - 1, type_, types + mixed)
+
+
+@numba.njit(cache=True)
+def rows_of(c: Any, slot: Any, entry: Any) -> Any:
+    """Fill in the rows of one place, from an entry on; where the next place begins."""
+    a, slots = c.a, c.slots
+    a[ROWS] = 0
+    m, count = slots[slot, OF], slots[slot, ENTRIES]
+    if slots[slot, SAYS_RECORD]:
+        offset = slots[slot, SAYS_OFFSET]
+        _row(a, offset, offset, slots[slot, SAYS_TYPE], 0)
+        return count
+    p, filled = slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0
+    while entry < count and slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
+        first, begin = slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST], filled
+        last = first - 1
+        while entry < count:
+            at = SLOT_HEAD + entry * ENTRY_SIZE
+            if slots[slot, at + E_PLACE] != p or slots[slot, at + E_FIRST] != last + 1:
+                break
+            last = slots[slot, at + E_LAST]
+            if not a[m + ACCEPTS_ALL]:
+                for offset in range(slots[slot, at + E_FIRST], last + 1):
+                    one = type_of(c, m, p, slots[slot, at + E_COUNT], offset)
+                    a[a[TYPES_AT] + filled] = one
+                    filled += 1
+            entry += 1
+        if a[m + ACCEPTS_ALL]:
+            _row(a, first, last, ACCEPT, 0)
+        else:
+            _of_neighbours(a, first, begin, filled)
+    return entry
+
+
+@numba.njit(cache=True)
+def said(a: Any) -> Any:
+    """How many records the rows are about."""
+    total = 0
+    for row in range(a[ROWS]):
+        at = a[ROWS_AT] + row * ROW
+        total += a[at + R_LAST] - a[at + R_FIRST] + 1
+    return total
+
+
+@numba.njit(cache=True)
+def are_held(a: Any, p: Any, member: Any, splits: Any) -> bool:
+    """Whether all that the rows are about is the member's; ``splits`` batches as needed."""
+    for row in range(a[ROWS]):
+        at = a[ROWS_AT] + row * ROW
+        last, type_ = a[at + R_LAST], a[at + R_TYPE]
+        offset = max(a[at + R_FIRST], a[p + START])
+        while offset <= last:
+            if not a[p + IN_MEMORY] or offset > a[p + END]:
+                return False
+            batch = batch_of(a, p, offset)
+            first, end = a[batch + BATCH], a[batch + BATCH_LAST]
+            if not a[batch + SPLIT]:
+                if a[batch + STATE] != S_ACQUIRED or a[batch + OWNER] != member:
+                    return False
+                if splits and (type_ < 0 or offset > first or last < end):
+                    split(a, p, batch)
+            else:
+                for one in range(offset, min(last, end) + 1):
+                    record = slot_of(a, p, one)
+                    if a[record + STATE] != S_ACQUIRED or a[record + OWNER] != member:
+                        return False
+            offset = end + 1
+    return True
+
+
+@numba.njit(cache=True)
+def _becomes(a: Any, type_: Any, count: Any) -> Any:
+    if type_ == ACCEPT:
+        return S_ACKNOWLEDGED
+    return given_back(a, count) if type_ == RELEASE else S_ARCHIVED
+
+
+@numba.njit(cache=True)
+def acknowledge(c: Any, p: Any, member: Any) -> bool:
+    """Take the rows of a request: all of them, or nothing when one offset is not the member's."""
+    a = c.a
+    if not are_held(a, p, member, True):
+        return False
+    for row in range(a[ROWS]):
+        at = a[ROWS_AT] + row * ROW
+        low, last, type_ = a[at + R_FIRST], a[at + R_LAST], a[at + R_TYPE]
+        offset = max(low, a[p + START])
+        while offset <= last:
+            batch = batch_of(a, p, offset)
+            end = a[batch + BATCH_LAST]
+            if not a[batch + SPLIT]:
+                state = _becomes(a, type_, a[batch + COUNT])
+                change(c, p, batch, a[batch + BATCH], end, state, 0)
+            else:
+                for one in range(offset, min(last, end) + 1):
+                    record = slot_of(a, p, one)
+                    mine = type_ if type_ >= 0 else a[a[at + R_TYPES] + one - low]
+                    change(c, p, record, one, one, _becomes(a, mine, a[record + COUNT]), 1)
+            offset = end + 1
+    finish(c, p)
+    return True
+
+
+@numba.njit(cache=True)
+def release_all(c: Any, p: Any, member: Any) -> None:
+    """End a share session: give back all that a member has acquired."""
+    a = c.a
+    if not a[p + IN_MEMORY]:
+        return
+    offset = a[p + START]
+    while offset <= a[p + END]:
+        batch = batch_of(a, p, offset)
+        end = a[batch + BATCH_LAST]
+        if not a[batch + SPLIT]:
+            if a[batch + STATE] == S_ACQUIRED and a[batch + OWNER] == member:
+                change(c, p, batch, a[batch + BATCH], end, given_back(a, a[batch + COUNT]), 0)
+        else:
+            for one in range(offset, end + 1):
+                record = slot_of(a, p, one)
+                if a[record + STATE] == S_ACQUIRED and a[record + OWNER] == member:
+                    change(c, p, record, one, one, given_back(a, a[record + COUNT]), 1)
+        offset = end + 1
+    finish(c, p)

@@ -1,0 +1,194 @@
+"""Where everything lies in the memory of a compiled simulation.
+
+Kernels share one array of 64-bit integers. A place (a share partition) and a member are addresses
+in it, and what follows are the offsets of their fields, named as in the readable loop. Times are
+microseconds from the begin unless they end in ``MS``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Memory(NamedTuple):
+    """The arrays of one run; all but the first grow between two events."""
+
+    a: Any  # globals, places, members, logs, windows
+    events: Any  # a heap: time, number, kind and subject, what else
+    slots: Any  # deliveries on their way: a header, then entries
+    writes: Any  # place, time, time in ms, start offset, delivery complete count, end of its runs
+    runs: Any  # first, last, state, delivery count, per offset
+    chunks: Any  # random numbers, `CHUNK` to a row
+    asked: Any  # requests: time, member, session epoch, what
+
+
+#: Random numbers drawn together; as in `sharelag.whatif.simulation.streams`.
+CHUNK = 4096
+
+# ---- globals ----
+(
+    NOW,
+    NUMBER,
+    EVENTS,
+    WRITES,
+    RUNS,
+    OPEN,
+    ASKED,
+    PLACES,
+    PLACES_AT,
+    MEMBERS,
+    MEMBERS_AT,
+    NETWORK,
+    FETCH,
+    WRITE,
+    RECORDS_A_FETCH,
+    BEGINS_MS,
+    LOCKS,
+    ATTEMPTS,
+    LOCK_MS,
+    THROTTLED,
+    MASK,
+    LOCK_ROOM,
+    CAUSE,
+    CAUSE_NUMBER,
+    GIVEN_BACK,
+    STEP,
+    DRAINS,
+    DRAINED_AT,
+    FREE,
+    FREE_SLOTS,
+    READY_AT,
+    TAKEN,
+    SLOT,
+    ROWS,
+    ROWS_AT,
+    TYPES_AT,
+    COUNTS_AT,
+    NODES_AT,
+    CHANCES_AT,
+    CHUNKS,
+    HELD_BY_ALL,
+    CLOSES,
+    NOTES_REQUESTS,
+    MISSING_KIND,
+    MISSING_PLACE,
+    MISSING_OF,
+    MISSING_CHUNK,
+    GLOBALS,
+) = range(48)
+
+# ---- a place ----
+(
+    INDEX,
+    START,
+    END,
+    FIRST,
+    IN_MEMORY,
+    COMPLETE,
+    FIND,
+    AVAILABLE_FROM,
+    STATE_MS,
+    LOCK_NUMBER,
+    LOCK_COUNT,
+    LOCKS_AT,
+    WINDOW_AT,
+    HELD,
+    LOCKED_UNTIL,
+    UNLOCK_DUE,
+    APPEND_DUE,
+    EXPIRY_DUE,
+    HEAD,
+    TAIL,
+    BASES_AT,
+    TIMES_AT,
+    BATCHES,
+    AT,
+    READABLE,
+    ARCHIVES,
+    EXPIRED,
+    CHUNK_AT,
+    FIRST_CHUNK,
+    PLACE,
+) = range(30)
+
+# ---- an offset in the window of a place; of a batch that is not split, at its first one ----
+STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
+OFFSET_BITS = 3
+# ---- a lock: the two last are -1 and the first offset of a whole batch ----
+LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
+
+# ---- a member ----
+(
+    ACTIVE,
+    LEAVING,
+    ENDED,
+    MAX_POLL,
+    RECORD_LIMIT,
+    WAIT,
+    POLL,
+    PER_RECORD,
+    ACCEPTS_ALL,
+    BELOW_ACCEPT,
+    BELOW_RELEASE,
+    BELOW_REJECT,
+    WORK_AT,
+    IS_FIXED,
+    EPOCH,
+    HAS_SESSION,
+    WANTED,
+    WANTED_AT,
+    SESSION,
+    SESSION_AT,
+    FETCHED,
+    FETCHED_AT,
+    CHANGED,
+    PENDING,
+    TODO,
+    ENTRY,
+    RECORD,
+    FETCH_NUMBER,
+    FETCH_DONE,
+    ANSWER_FROM,
+    POLLS,
+    BUSY,
+    BUSY_SINCE,
+    MEMBER_INDEX,
+    MEMBER,
+) = range(35)
+
+# ---- a slot: what was delivered to a member, or is acknowledged by it ----
+NEXT_FREE, ENTRIES, OF, SAYS_RECORD, SAYS_PLACE, SAYS_OFFSET, SAYS_TYPE, IS_LAST, SLOT_HEAD = range(
+    9
+)
+E_PLACE, E_FIRST, E_LAST, E_COUNT, E_ACCEPTED, ENTRY_SIZE = range(6)
+# ---- a row of acknowledgements: a type, or -1 and where the types of its offsets are ----
+R_FIRST, R_LAST, R_TYPE, R_TYPES, ROW = range(5)
+# ---- counts of a place and a member, as `tally.COUNTS`, and whether there are any ----
+DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = range(8)
+
+# ---- kinds of events; a subject below 1 << KIND_BITS ----
+KIND_BITS = 40
+(
+    PYTHON,
+    FETCHES,
+    SAYS,
+    SAYS_AND_WAITS,
+    ANSWERED,
+    RESUMES,
+    WORKED,
+    GIVES_UP,
+    ACKNOWLEDGED_NOW,
+    UNLOCKED,
+    APPENDED,
+    LOCKS_END,
+) = range(12)
+# ---- what is asked of Python ----
+ENDED_RUN, CALL, CLOSE, GROW, DRAW_WORK, DRAW_CHANCE = range(6)
+# ---- why something is written; requests ----
+EXPIRES, ACKNOWLEDGES, CLOSES_SESSION = 1, 2, 3
+ASKS_FETCH, ASKS_ACKNOWLEDGE, ASKS_CLOSE = 0, 1, 2
+
+NOBODY = -1
+# Delivery states and acknowledgement types, as Kafka numbers them.
+S_AVAILABLE, S_ACQUIRED, S_ACKNOWLEDGED, S_ARCHIVED = 0, 1, 2, 4
+ACCEPT, RELEASE, REJECT, SILENT = 1, 2, 3, 99

@@ -1,0 +1,87 @@
+"""What a compiled run leaves: counters, what was finished, and what the coordinator was told."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sharelag.model import SharePartition
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.partition.values import Write, WrittenRun
+from sharelag.whatif.records import StateTopic
+from sharelag.whatif.simulation.state_log import StateLog
+from sharelag.whatif.simulation.streams import Longs
+from sharelag.whatif.simulation.tally import COUNTS, Tally
+
+
+class CompiledTally(Tally):
+    """Counters of a run, read from its memory when it is over."""
+
+    _finished: Longs
+
+    def read(self, core: Core) -> None:
+        """Take over what was counted."""
+        a, members = core.memory.a, core[at.MEMBERS]
+        begin = core[at.COUNTS_AT]
+        counts = a[begin : begin + len(core.places) * members * at.COUNTS]
+        rows = counts.reshape(len(core.places), members, at.COUNTS)
+        for number, member in np.argwhere(rows[:, :, at.COUNTED] > 0).tolist():
+            self.counts[number, member] = rows[number, member, : len(COUNTS)].tolist()
+        self.archived = [core[p + at.ARCHIVES] for p in core.places]
+        self.expired = [core[p + at.EXPIRED] for p in core.places]
+        self.given_back = core[at.GIVEN_BACK]
+        self.drained_at = a[core[at.DRAINED_AT] :][: core[at.DRAINS]].tolist()
+        writes, runs = core.memory.writes[: core[at.WRITES]], core.memory.runs[: core[at.RUNS]]
+        sizes = np.diff(writes[:, 5], prepend=0)
+        place, time = np.repeat(writes[:, 0], sizes), np.repeat(writes[:, 1], sizes)
+        done = runs[:, 2] != at.S_AVAILABLE
+        self._finished = np.column_stack([place, runs[:, 0], runs[:, 1], time])[done]
+
+    def finished_rows(self) -> Longs:
+        """As of the class above, without a list of them."""
+        return self._finished
+
+
+class CompiledStates(StateLog):
+    """The writes of a run, made when their outcome is needed."""
+
+    def __init__(self, keys: list[SharePartition], core: Core) -> None:
+        super().__init__(keys)
+        self._core = core
+        self.epochs: list[tuple[int, int]] = []  # of leader and state, by place
+        self._snapshots: list[tuple[int, int]] = []
+        self._done = 0
+        self._writes = self._runs = np.zeros((0, 6), np.int64)
+
+    def keep(self) -> None:
+        """Keep what was written, and let go of the memory of the run."""
+        self._writes = self._core.memory.writes[: self._core[at.WRITES]].copy()
+        self._runs = self._core.memory.runs[: self._core[at.RUNS]].copy()
+        del self._core
+
+    def snapshot_cold(self, now: int) -> None:
+        """The share coordinator's timer."""
+        self._snapshots.append((self._core[at.WRITES], now))
+
+    def _made(self) -> StateTopic:
+        topic, writes, runs = super()._made(), self._writes, self._runs
+        count, ends = len(writes), [0, *writes[:, 5].tolist()]
+        for number, (place, _, time_ms, start, complete, _) in enumerate(writes.tolist()):
+            if number < self._done:
+                continue
+            self._snapshot_until(number, topic)
+            rows = runs[ends[number] : ends[number + 1]].tolist()
+            made = tuple(
+                WrittenRun(first, last, state, count, bool(split))
+                for first, last, state, count, split in rows
+            )
+            leader_epoch, state_epoch = self.epochs[place]
+            write = Write(time_ms, start, complete, leader_epoch, state_epoch, made)
+            topic.write(self.keys[place], write)
+        self._done = count
+        self._snapshot_until(count, topic)
+        return topic
+
+    def _snapshot_until(self, number: int, topic: StateTopic) -> None:
+        while self._snapshots and self._snapshots[0][0] <= number:
+            topic.snapshot_cold(self._snapshots.pop(0)[1])

@@ -1,0 +1,292 @@
+"""One simulation whose hot events are compiled: polls, fetches, acknowledgements and locks.
+
+Members join, are assigned and leave in Python, as in the readable loop, between the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sharelag.model import SharePartition
+from sharelag.whatif.compiled import kernel, queue, serving, working
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
+from sharelag.whatif.loop import Loop, Progress, Works
+from sharelag.whatif.scenario import Fault, Member, Scenario, Service
+from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.simulation.clients import Client
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Coordinator
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.run import Run
+from sharelag.whatif.simulation.served import Served
+from sharelag.whatif.simulation.streams import Work
+from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.world import World
+
+_WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
+
+
+class CompiledClock(Clock):
+    """Virtual time that compiled events and actions of Python share."""
+
+    __slots__ = ("_core", "_due", "_next", "close", "draw")
+
+    def __init__(self, begins_ms: int, core: Core) -> None:
+        super().__init__(begins_ms)
+        self._core = core
+        self._due: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
+        self._next = 0
+        self.close: Callable[[int], None]
+        self.draw: Callable[[int], None]
+
+    def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
+        """Do something at a time, in microseconds; what is past already is done next."""
+        core = self._core
+        self._due[self._next] = action, arguments
+        if core[at.EVENTS] + 4 * len(core.members) + 4 * len(core.places) + 16 > len(
+            core.memory.events
+        ):
+            core.grow()
+        queue.push(core.memory, time, at.PYTHON, self._next, 0)
+        self._next += 1
+
+    def run(self, until: int) -> None:
+        """Let time pass, that moment included."""
+        core, code = self._core, at.CALL
+        while code != at.ENDED_RUN:
+            code, subject = kernel.run(core.memory, until)
+            self.now = core[at.NOW]
+            if code == at.CALL:
+                action, arguments = self._due.pop(subject)
+                action(*arguments)
+            elif code == at.CLOSE:
+                self.close(subject)
+            elif code == at.GROW:
+                core.grow()
+            elif code != at.ENDED_RUN:
+                self.draw(code)
+
+
+class CompiledServed(Served):
+    """A share partition that lies in the memory of a compiled run."""
+
+    __slots__ = ("core", "p")
+
+    core: Core
+    p: int
+
+    @property
+    def lag(self) -> int:
+        """Unfinished offsets, by what is in memory."""
+        core, p = self.core, self.p
+        return self.log.known_end - core[p + at.START] - core[p + at.COMPLETE]
+
+
+class CompiledBrokers(Brokers):
+    """The brokers' side of a compiled run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        logs: Sequence[Log],
+        states: CompiledStates,
+        tally: Tally,
+        core: Core,
+    ) -> None:
+        super().__init__(scenario, clock, logs, states, tally)
+        self._core = core
+        self.served = [self._moved(served) for served in self.served]
+        states.epochs = [served.share.epochs for served in self.served]
+
+    def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
+        """End the share sessions of a member: release what it holds, forget what it waits for."""
+        serving.closes(self._core.memory, self._core.members[number])
+
+    def _moved(self, served: Served) -> Served:
+        """The same share partition, its state in the memory."""
+        moved = CompiledServed(served.place, served.log, served.share, served.leader)
+        core, p = self._core, self._core.places[served.place]
+        moved.core, moved.p = core, p
+        core[p + at.START] = core[p + at.END] = served.share.start_offset
+        core[p + at.STATE_MS] = self._clock.now_ms
+        core[p + at.AT], core[p + at.READABLE] = served.log.asked
+        return moved
+
+
+class CompiledClient(Client):
+    """One life of a share consumer whose polls and work are compiled."""
+
+    def __init__(
+        self,
+        world: World,
+        member: Member,
+        number: int,
+        life: int,
+        which: int,
+        work: dict[int, Work],
+        core: Core,
+        work_at: int,
+    ) -> None:
+        self._core, self._m = core, core.members[number]
+        fields = {
+            at.MAX_POLL: member.max_poll_records,
+            at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
+            at.WAIT: member.fetch_max_wait_ms * MS,
+            at.POLL: round(member.service.poll_ms * MS),
+            at.WORK_AT: work_at,
+            at.IS_FIXED: int(work[0].is_fixed),
+        }
+        for field, value in fields.items():
+            core[self._m + field] = value
+        core.behave(self._m, member.behaviour)
+        super().__init__(world, member, number, life, which, work)
+
+    @property
+    def places(self) -> list[int]:
+        """The places that it has."""
+        return self._places
+
+    @places.setter
+    def places(self, places: list[int]) -> None:
+        core, m = self._core, self._m
+        self._places = places
+        begin = core[m + at.WANTED_AT]
+        core.memory.a[begin : begin + len(places)] = [core.places[place] for place in places]
+        core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
+
+    def leave(self) -> None:
+        """Close the consumer when the records at hand are done."""
+        self._core[self._m + at.LEAVING] = 1
+        super().leave()
+
+    def close(self) -> None:
+        """Close the consumer instead of polling again."""
+        self._close()
+
+    def finish(self) -> None:
+        """Count what is going on when the simulation ends."""
+        core, m = self._core, self._m
+        since = core[m + at.BUSY_SINCE]
+        self.busy, self.polls = core[m + at.BUSY], core[m + at.POLLS]
+        self._busy_since = None if since < 0 else since
+        super().finish()
+
+    def _is_at_work(self) -> bool:
+        return bool(self._core[self._m + at.ACTIVE])
+
+    def _poll(self) -> None:
+        working.poll(self._core.memory, self._m)
+
+    def _end(self, how: str) -> None:
+        super()._end(how)
+        self._core[self._m + at.ENDED] = 1
+
+    def _send_last(self) -> bool:
+        memory, m = self._core.memory, self._m
+        sent = working.send_pending(memory, m)
+        if self._core[m + at.HAS_SESSION]:
+            self._core[m + at.EPOCH] = -1
+            working.note_request(memory, m, at.ASKS_CLOSE)
+        return bool(sent)
+
+
+class CompiledRun(Run):
+    """One simulation of a share group, compiled; see `sharelag.whatif.compiled.support`."""
+
+    def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
+        Loop.__init__(self, scenario, seed)
+        self.core = Core(scenario, self.logs, requests)
+        self.clock = self._clock = CompiledClock(scenario.begins_ms, self.core)
+        self._clock.close, self._clock.draw = self._close, self._draw
+        self.tally = self._counts = CompiledTally(len(self.names), scenario.step_ms * MS)
+        ids = {topic.name: topic.id for topic in scenario.topics}
+        self.states = self._written = CompiledStates(
+            [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names],
+            self.core,
+        )
+        self.brokers = CompiledBrokers(
+            scenario, self.clock, self.logs, self.states, self.tally, self.core
+        )
+        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
+        self.requests = [] if requests else None
+        self.world = World(
+            scenario,
+            seed,
+            self.clock,
+            self.brokers,
+            self.coordinator,
+            self.first,
+            self.logs,
+            self.outcomes,
+            self._spawn,
+            None,
+        )
+        self._work_at: dict[Service, int] = {}
+        self._clients: dict[int, CompiledClient] = {}
+        self._begin()
+
+    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
+        service = member.service
+        if service not in self._work_at:
+            fixed = [work[place].fixed for place in range(len(self.names))]
+            self._work_at[service] = self.core.works(fixed)
+        client = CompiledClient(
+            self.world, member, number, life, which, work, self.core, self._work_at[service]
+        )
+        self._clients[self.core.members[number]] = client
+        return client
+
+    def _fail(self, fault: Fault) -> None:
+        raise NotImplementedError(f"compiled runs have no faults: {fault.kind}")
+
+    def _progress(self, place: int, end: int) -> Progress:
+        core, p = self.core, self.core.places[place]
+        start, complete, window_end, in_memory, held = core.memory.a[
+            [p + at.START, p + at.COMPLETE, p + at.END, p + at.IN_MEMORY, p + at.HELD]
+        ].tolist()
+        return Progress(start, window_end + in_memory, complete, held, end - start - complete)
+
+    def _note_drained(self) -> None:
+        serving.note_drained(self.core.memory.a, self.core.places[-1])
+
+    def _held(self) -> int:
+        return self.core[at.HELD_BY_ALL]
+
+    def _settle(self) -> None:
+        core = self.core
+        for log, p in zip(self.logs, core.places, strict=True):
+            log.seen(core[p + at.AT])
+        self._counts.read(core)
+        self._written.keep()
+        if self.requests is not None:
+            rows = core.memory.asked[: core[at.ASKED]].tolist()
+            self.requests += [
+                (time, number, 0, epoch, _WHAT[what]) for time, number, epoch, what in rows
+            ]
+        super()._settle()
+
+    def _close(self, m: int) -> None:
+        self._clients[m].close()
+
+    def _draw(self, code: int) -> None:
+        """Draw random numbers that a member is about to need."""
+        core = self.core
+        place, chunk, of = (
+            core[at.MISSING_PLACE],
+            core[at.MISSING_CHUNK],
+            core[at.MISSING_OF],
+        )
+        p = core.places[place]
+        number = core[p + at.CHUNK_AT] + chunk - core[p + at.FIRST_CHUNK]
+        if code == at.DRAW_WORK:
+            life = self.lives[core[of + at.MEMBER_INDEX]]
+            address = core[of + at.WORK_AT] + len(core.places) + number
+            core.put_chunk(address, life.work[place].draw(chunk))
+        else:
+            address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
+            drawn = self.outcomes[place].draw(of, chunk) * 2.0**53
+            core.put_chunk(address, drawn.astype("int64"))
