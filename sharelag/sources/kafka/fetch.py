@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -95,13 +96,14 @@ class _Reading:
 
     def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
         """Make columns of the records, and handle the errors among them."""
-        # Calls into the client dominate the cost: call each accessor once per message.
-        records, told = [], []
-        for message in messages:
-            if (error := message.error()) is None:
-                records.append(message)
-            else:
-                told.append((error, message))
+        # Calls into the client dominate the cost: each accessor is mapped once over all messages.
+        errors = list(map(Message.error, messages))
+        told: list[tuple[KafkaError, Message]] = []
+        records = messages
+        if errors.count(None) < len(errors):
+            both = list(zip(errors, messages, strict=True))
+            records = [message for error, message in both if error is None]
+            told = [(error, message) for error, message in both if error is not None]
         batches = [self._rows(client, records)] if records else []
         # Handle errors of a partition after its records: they tell where the records end.
         for error, message in told:
@@ -121,8 +123,8 @@ class _Reading:
         self.open_ends.clear()
 
     def _rows(self, client: Any, records: Sequence[Message]) -> pa.RecordBatch:
-        partitions = np.array([m.partition() for m in records], np.int32)
-        offsets = np.array([m.offset() for m in records], np.int64)
+        partitions = np.fromiter(map(Message.partition, records), np.int32, len(records))
+        offsets = np.fromiter(map(Message.offset, records), np.int64, len(records))
         batch = _columns(self.topic, records, partitions, offsets)
         wanted = np.zeros(len(records), np.bool_)
         for p in np.unique(partitions).tolist():
@@ -180,11 +182,12 @@ def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
 def _columns(
     topic: str, records: Sequence[Message], partitions: Any, offsets: Any
 ) -> pa.RecordBatch:
-    times = np.array([m.timestamp() for m in records], np.int64)  # kind, milliseconds
+    pairs = chain.from_iterable(map(Message.timestamp, records))  # kind, milliseconds
+    times = np.fromiter(pairs, np.int64, 2 * len(records)).reshape(-1, 2)
     unknown = times[:, 0] == 0
     columns = [
-        pa.array([m.key() for m in records], pa.binary()),
-        pa.array([m.value() for m in records], pa.binary()),
+        pa.array(list(map(Message.key, records)), pa.binary()),
+        pa.array(list(map(Message.value, records)), pa.binary()),
         pa.repeat(pa.scalar(topic, pa.string()), len(records)),
         pa.array(partitions),
         pa.array(offsets),
