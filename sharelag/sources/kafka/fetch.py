@@ -30,6 +30,7 @@ _ASKED = 2_000  # messages; more at once are slower, as they exceed the CPU cach
 # Batches are larger, since decoding has a cost per batch.
 _BATCH_ROWS = 20_000
 _BATCH_BYTES = 32 << 20
+_NO_ERROR = frozenset([type(None)])
 _WAIT = 0.1  # seconds; a batch that is not full is yielded after that
 
 
@@ -100,7 +101,8 @@ class _Reading:
         errors = list(map(Message.error, messages))
         told: list[tuple[KafkaError, Message]] = []
         records = messages
-        if errors.count(None) < len(errors):
+        # By their types: the client's errors refuse to be compared with None.
+        if not _NO_ERROR.issuperset(map(type, errors)):
             both = list(zip(errors, messages, strict=True))
             records = [message for error, message in both if error is None]
             told = [(error, message) for error, message in both if error is not None]
