@@ -35,6 +35,20 @@ PHRASES = {
     r"\bthereof\b": "of it",
     r"(?<!there )\bis no (?!longer\b|more\b)": "is not a ...",
     r"(?<!there )\bare no (?!longer\b|more\b)": "are not ...",
+    r"\bcrowds?\b": "is concentrated",
+    r"\bcannot tell\b": "is not known",
+    r"\b(goes|go) on to\b": "continues to, keeps",
+    r"\b(surely|% sure)\b": "with 95 % confidence",
+    r"\b(is|are) of (?!type|another|different|others)\b": "belongs to, describes",
+    r"(?<!{{ )(?<!for )(?<!`)\btold\b": "reported, shown, written",
+    r"\ba name of its own\b": "its own name",
+    r"\bnobody is\b": "there are no members",
+    r"\bat the (least|most)\b": "at least, at most; lower bound, upper bound",
+    r"\b(ran|run|runs) out\b": "expired, expires",
+    r"\bwhose lock ends?\b": "whose lock expires",
+    r"\btaken for granted\b": "assumed",
+    r"\bso far as\b": "as far as",
+    r"\bthe same at the\b": "name it",
 }
 
 
@@ -46,10 +60,10 @@ class Text(NamedTuple):
 
 
 def texts() -> Iterator[Text]:
-    """Everything that people read but results: pages, help, errors, notebooks."""
+    """Everything that people read but results: pages, help, strings of the code, notebooks."""
     yield from _pages()
     yield from _help()
-    yield from _errors()
+    yield from _strings()
     yield from _notebooks()
 
 
@@ -64,7 +78,9 @@ def found() -> Iterator[tuple[str, str, str]]:
 
 
 def _pages() -> Iterator[Text]:
-    for page in sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}):
+    for page in sorted(
+        {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/**/*.md")}
+    ):
         name = str(page.relative_to(ROOT))
         if name in ("CHANGELOG.md", "DECISIONS.md"):  # what was said then
             continue
@@ -85,34 +101,51 @@ def _help() -> Iterator[Text]:
             todo += [(f"{name} {one}", child) for one, child in command.commands.items()]
 
 
-def _errors() -> Iterator[Text]:
+def _strings() -> Iterator[Text]:
+    """Texts in code: messages, meanings of columns, causes, titles; docstrings are not among them.
+
+    What is put into a text is read as ``x``.
+    """
     for path in sorted(
         {*ROOT.glob("sharelag/**/*.py"), *ROOT.glob("widgets/sharelag_widgets/**/*.py")}
     ):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Raise) and node.exc is not None:
-                words = "".join(
-                    part.value if isinstance(part, ast.Constant) else "x"
-                    for part in _parts(node.exc)
-                    if isinstance(getattr(part, "value", None), str | ast.AST)
-                )
-                yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", words)
+        place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
+        for node, words in _texts_of(tree):
+            yield Text(f"{place}:{node.lineno}", words)
 
 
-def _parts(node: ast.AST) -> Iterator[ast.expr]:
-    """Constants and placeholders of the texts in an expression, in their order."""
-    for one in ast.iter_child_nodes(node):
-        if isinstance(one, ast.FormattedValue | ast.Constant):
-            yield one
-        else:
-            yield from _parts(one)
+def _texts_of(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Every string in a tree with its words; those in the statements of a tree's bodies alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield node, "".join(_part(part) for part in node.values)
+            # What is put into it may hold texts of its own.
+            for value in (one for one in node.values if isinstance(one, ast.FormattedValue)):
+                yield from _texts_of(value)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and " " in node.value:
+                yield node, node.value
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            yield from _texts_of(node)
+
+
+def _part(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else "x"
 
 
 def _notebooks() -> Iterator[Text]:
     for path in sorted(ROOT.glob("notebooks/**/*.ipynb")):
+        place = str(path.relative_to(ROOT))
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
-                yield Text(str(path.relative_to(ROOT)), "".join(cell["source"]))
+                yield Text(place, source)
+                continue
+            comments = (line.partition("#")[2] for line in source.splitlines())
+            yield from (Text(place, comment) for comment in comments if comment)
+            for output in cell.get("outputs", ()):
+                shown = output.get("text") or output.get("data", {}).get("text/plain") or ()
+                yield from (Text(place, line) for line in shown)
 
 
 def main() -> int:

@@ -45,8 +45,7 @@ def require_one_question(options: dict[str, Any]) -> None:
     ):
         are = "are" if len(of_input) > 1 else "is"
         raise click.UsageError(
-            f"{_flags(of_input)} {are} for an input and cannot be used with --scenario: remove "
-            "one of them."
+            f"{_flags(of_input)} {are} for an input and cannot be used with --scenario: remove one."
         )
     _require_one(options)
     for name, questions in _OF.items():

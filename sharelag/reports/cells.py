@@ -260,7 +260,7 @@ def reclaimable(case: Case) -> Block:
     rows = [row for row in retention.reclaimable(case) if row["reclaimable"] != 0]
     caption = (
         "Offsets from the log start to the lowest start offset of the share groups, and the group "
-        "that has it; unknown if one of them has fetched nothing yet. Kafka deletes by retention "
+        "that has it; unknown if one has fetched nothing yet. Kafka deletes by retention "
         "only. Consumer groups and other readers are not considered: use this for topics that only "
         "share groups read."
     )

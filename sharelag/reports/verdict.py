@@ -37,7 +37,7 @@ _OWN_RULE = {
     "is_own": True,
 }
 #: Drains without a forecast, and why.
-_NO_FORECAST = {"nobody is there": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
+_NO_FORECAST = {"the group is empty": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _FINE = "No problems found."
 
 
@@ -224,7 +224,7 @@ def drain(rows: list[dict[str, Any]]) -> str:
     if kinds <= {DRAINED}:
         return "no lag" if rows else "unknown"
     if NOBODY in kinds:
-        return "nobody is there"
+        return "the group is empty"
     if STALLED in kinds:
         return "stalled"
     if any(row["drain"] == NEVER and row["drain_low_ms"] is None for row in rows):

@@ -169,7 +169,7 @@ EVIDENCE = view(
     "by value",
     meanings={
         "by": "attribute of the evidence, a pyarrow table",
-        "value": "of it; 0: could not be had, or nothing there",
+        "value": "of it; 0: could not be read, or nothing there",
     },
     by="TABLE",
     value="ROWS",

@@ -135,7 +135,7 @@ def check_group(
     for topic, partition in numbers.starved:
         found.append(
             Finding(
-                STARVED, None, topic, partition, f"nobody serves partition {partition} of {topic!r}"
+                STARVED, None, topic, partition, f"no member has partition {partition} of {topic!r}"
             )
         )
     if count_spread is not None and (

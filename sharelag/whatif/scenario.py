@@ -165,12 +165,12 @@ class Scenario(Displayable):
     def __post_init__(self) -> None:
         known = {topic.name: topic.partitions for topic in self.topics}
         if len(known) != len(self.topics) or not known:
-            raise InputError("a scenario needs topics, each by a name of its own")
+            raise InputError("a scenario needs topics with different names")
         self._require_topics(known)
         names = [member.name for member in self.each_member()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(
-                f"two members are called {twice[0]!r}: give each a name of its own, or use count"
+                f"two members are called {twice[0]!r}: give them different names, or use count"
             )
         for fault in self.faults:
             if fault.kind in ("crash", "hang", "mute", "subscribe") and fault.member not in names:

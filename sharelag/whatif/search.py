@@ -245,7 +245,9 @@ def fewest_members(
             f"the range of {least} to {most} members is empty: give the smaller number first"
         )
     if len(seeds) < 2:
-        raise InputError("one run cannot tell a difference from luck: give at least two seeds")
+        raise InputError(
+            "one run cannot show whether a difference is chance: give at least two seeds"
+        )
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
             f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "

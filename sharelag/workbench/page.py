@@ -18,7 +18,7 @@ from sharelag.tables.words import MISSING, THIN_SPACE
 #: Column, words, and what it means; the order of a bar's parts. Colours and patterns are in the
 #: template.
 PARTS = (
-    ("unread", "unread", "beyond the window: never delivered as far as the topic tells"),
+    ("unread", "unread", "beyond the window: never delivered as far as the topic shows"),
     ("window_available", "available", "released or timed out, waiting for another delivery"),
     (
         "window_unknown",

@@ -190,7 +190,7 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
         "all => all.filter(one => !one.disabled).map(one => one.innerText)"
     ) == ["Cancel"]
     board.get_by_role("button", name="Cancel", exact=True).click()
-    expect(board).to_contain_text("Cancelled; what is shown is of the run before")
+    expect(board).to_contain_text("Cancelled; the previous run is shown")
     expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
     expect(board.get_by_role("button", name="Run", exact=True)).to_be_enabled()
     assert board.locator(".sl-table tbody").inner_text() == rows

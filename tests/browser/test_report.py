@@ -294,7 +294,7 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
         for output in cell.get("outputs", [])
         if DARK_MIME in output.get("data", {})
     ]
-    long = " ".join(["nobody is there to finish anything in shipping"] * 9)
+    long = " ".join(["there are no members in shipping"] * 9)
     for form in (PLOTLY_MIME, DARK_MIME):
         charts[-1][form]["layout"]["meta"] = {"title": long, "facts": [long, "8\u202f582 offsets"]}
         charts[-1][form]["layout"]["title"]["text"] = long

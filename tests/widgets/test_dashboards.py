@@ -287,7 +287,7 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     assert "group_id" not in view.table.view.names
     assert view.table.view.hints["lag"] == dict(view.table.header.help)["lag"]
     assert "KIP-1226" in view.table.view.hints["lag"]
-    assert view.members.header.notes == ["Nobody is in the group."]
+    assert view.members.header.notes == ["The group has no members."]
     told = GroupView(Workbench(WrittenInput([Write(5, 10)]), engine="local"))
     assert told.members.header.notes == []
     assert "members of the groups" in told.members.header.unknown
@@ -358,7 +358,7 @@ def test_a_failed_refresh_keeps_what_was_there_and_says_so() -> None:
     source.gone = True
     board.refresh()
     assert board.header.failure.startswith(
-        "Not refreshed, what is shown is of before: no broker answered"
+        "Not refreshed; the earlier state is shown: no broker answered"
     )
     assert board.table.view.rows.equals(before)
     assert board.body.layout.display is None
@@ -420,7 +420,7 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> 
 def test_an_unknown_group_is_told_with_those_there_are(kind: Any, poison: Workbench) -> None:
     board = kind(poison, "poisn")
     assert "no state of share group 'poisn'" in board.header.failure
-    assert board.header.failure.endswith("there are poison")
+    assert board.header.failure.endswith("there are poison; did you mean 'poison'?")
     board.groups.value = "poison"
     assert (board.header.failure, board.body.layout.display) == ("", None)
 
@@ -531,7 +531,7 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
     lab.cancel()
     assert (lab.state, lab.header.busy, lab.stop.disabled) == ("cancelled", False, True)
     assert not any(field.disabled for field in lab._fields)
-    assert lab.bar.description == "Cancelled; what is shown is of the run before"
+    assert lab.bar.description == "Cancelled; the previous run is shown"
     assert rows_of(lab) == before
     go_on.set()
     assert trial is not None

@@ -140,7 +140,7 @@ def test_a_view_can_join_and_leave_a_selection() -> None:
         ),
         (
             lambda: LagTable.of(lag(), selection=Selection(columns=["member_id"])),
-            "the selection is of member_id",
+            "the selection has keys member_id",
         ),
     ],
 )

@@ -325,7 +325,7 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
     held, words = told(having(known, F=[], Z=[], o=[]))  # known: nothing
     assert held == {one: {} for one in ids}
     held, words = told(known.members.slice(0, 0))
-    assert (held, words) == ({}, "Nobody is in the group: add members, and give them partitions.")
+    assert (held, words) == ({}, "The group has no members: add members, and give them partitions.")
 
 
 def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workbench) -> None:

@@ -166,9 +166,9 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
         return Selection(columns=names)
     if selection.columns != names:
         raise InputError(
-            f"the selection is of {', '.join(selection.columns)}, the rows are named by "
+            f"the selection has keys {', '.join(selection.columns)}, and the rows have "
             f"{', '.join(names)}: "
-            "give keys=selection.columns, or a selection of its own"
+            "give keys=selection.columns, or another selection"
         )
     return selection
 

@@ -67,7 +67,7 @@ def watch(
     spark = spark or session()
     require_streams(
         spark,
-        "ask sharelag.open(...) again and again, or watch from a process with a Spark of its own",
+        "ask sharelag.open(...) repeatedly, or watch from a process with its own Spark session",
     )
     names = frozenset([groups] if isinstance(groups, str) else groups)
     live = Live(cluster, spark, names, every, heed, checkpoints)

@@ -276,7 +276,7 @@ def _open(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{path} was merged with other files meanwhile: read the archive again"
+            f"{path} was merged with other files in the meantime: read the archive again"
         ) from error
     except pa.ArrowInvalid as error:
         raise InputError(

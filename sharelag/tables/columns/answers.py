@@ -30,10 +30,10 @@ COLUMNS = {
         "paused (nothing was finished lately), nobody (the group has no members), or unknown",
     ),
     "drain_ms": Column(Format.DURATION, "time until the lag is gone at these rates", "ABOUT"),
-    "drain_low_ms": Column(Format.DURATION, "the same at the earliest (95 % confidence)", "FROM"),
+    "drain_low_ms": Column(Format.DURATION, "lower bound of drain_ms (95 % confidence)", "FROM"),
     "drain_high_ms": Column(
         Format.DURATION,
-        "the same at the latest (95 % confidence); null where it may be never",
+        "upper bound of drain_ms (95 % confidence); null where the lag may never be gone",
         "TO",
     ),
     "margin_ms": Column(

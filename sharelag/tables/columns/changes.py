@@ -22,7 +22,7 @@ COLUMNS = {
         Format.OFFSETS,
         "offsets that the record finished: acknowledged, archived, or passed by the start offset",
     ),
-    "released": Column(Format.OFFSETS, "offsets given back: released, or their lock ran out"),
+    "released": Column(Format.OFFSETS, "offsets given back: released, or their lock expired"),
     "archived": Column(
         Format.OFFSETS, "offsets archived: rejected, at the delivery limit, or gaps"
     ),

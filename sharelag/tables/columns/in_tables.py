@@ -61,7 +61,7 @@ IN_TABLES: dict[str, dict[str, str]] = {
         "as_of": "when it was asked; null: of that moment nothing is known",
     },
     "past_offsets": _OF_LOG
-    | {"leader_epoch": "of the partition's leader", "as_of": "moment that it is of"},
+    | {"leader_epoch": "of the partition's leader", "as_of": "moment that the row describes"},
     "logs": _OF_LOG | {"as_of": "when it was asked"},
     "times": _OF_LOG
     | {

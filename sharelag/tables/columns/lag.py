@@ -67,7 +67,7 @@ COLUMNS = {
         Format.OFFSETS,
         "offsets of transaction markers and of compacted records; the log does not say which",
     ),
-    "deleted": Column(Format.OFFSETS, "offsets that are below the log start by now"),
+    "deleted": Column(Format.OFFSETS, "offsets that are now below the log start"),
     "matches": Column(
         Format.FLAG, "whether Kafka's lag is the recomputed one; null where Kafka printed none"
     ),
@@ -81,7 +81,7 @@ COLUMNS = {
     ),
     "window_available": Column(
         Format.OFFSETS,
-        "offsets in the window that wait for another delivery: released, or their lock ran out",
+        "offsets in the window that wait for another delivery: released, or their lock expired",
         "AVAILABLE",
     ),
     "window_unknown": Column(

@@ -47,7 +47,7 @@ COLUMNS = {
     ),
     "prunable": Column(Format.COUNT, "records below that which are still there"),
     "pinned_by": Column(
-        Format.TEXT, "share partition that snapshot is of, as group:topic id:partition"
+        Format.TEXT, "share partition of that snapshot, as group:topic id:partition"
     ),
     "generations": Column(Format.LIST, "kinds of records seen, such as update v0 with count"),
     "first_offset": Column(Format.OFFSET, "of the first record"),

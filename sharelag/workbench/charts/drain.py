@@ -237,7 +237,7 @@ def _title(records: pa.Table) -> str:
     kinds = records.column("drain").to_pylist()
     counts = {kind: kinds.count(kind) for kind in _URGENCY}
     for kind, words in (
-        (NOBODY, "nobody is there to finish anything in"),
+        (NOBODY, "there are no members in"),
         (STALLED, "nothing is finished in"),
         (NEVER, "at these rates it never drains in"),
         (PAUSED, "nothing was finished lately in"),

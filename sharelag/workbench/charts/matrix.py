@@ -110,7 +110,8 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     groups = pc.unique(records.column("group_id")).to_pylist()
     if len(groups) > 1:
         raise InputError(
-            f"a matrix is of one group, these records are of {len(groups)}: filter them by group_id"
+            f"a matrix shows one group, and these records belong to {len(groups)}: "
+            "filter them by group_id"
         )
     as_of = rows.latest(records)
     placed = records.filter(records.column("topic_id").is_valid())
@@ -179,8 +180,8 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     story = Story(
         title=_title(records, people),
         as_of=as_of,
-        unit="Lag of each share partition in offsets, in the row of every member that was told "
-        "to fetch from it.",
+        unit="Lag of each share partition in offsets, in the row of every member that has "
+        "it assigned.",
         unknown=f"Not known: the lag of {text.counted(len(unknown), 'cell')}, hatched."
         if unknown
         else "",

@@ -71,7 +71,7 @@ KINDS = {
         "Unread",
         _fills("#F4F5F7", "#23272E"),
         "-",
-        "beyond the window: never delivered, as far as the topic tells",
+        "beyond the window: never delivered, as far as the topic shows",
         11,
         0.1,
     ),

@@ -97,8 +97,8 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
     partitions = len(rows.codes(records).dictionary)
     if partitions > 1:
         raise InputError(
-            f"one window is drawn at a time, these records are of {partitions}: filter them by "
-            "partition"
+            f"only one window can be drawn, and these records belong to {partitions}: "
+            "filter them by partition"
         )
     as_of = rows.latest(records)
     unit = (

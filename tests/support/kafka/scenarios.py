@@ -64,7 +64,7 @@ def quiet(stage: Stage) -> None:
 
 
 def no_members(stage: Stage) -> None:
-    """Both members leave; records go on to arrive."""
+    """Both members leave; records keep arriving."""
     stage.open(4)
     stage.join(2)
     for step in steps(20):

@@ -377,7 +377,7 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--show-scenario", "--seeds", "2"), "remove --seed and --seeds"),
         (
             ("--capture", SLOW),
-            "--capture is for an input and cannot be used with --scenario: remove one of them",
+            "--capture is for an input and cannot be used with --scenario: remove one",
         ),
         (
             ("--group", "x", "--topic", "t"),

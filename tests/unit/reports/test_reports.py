@@ -275,7 +275,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
         {"billing", "clickstream", "fraud-check", "notifications", "shipping"},
     )
     assert {
-        name for name, group in groups(told).items() if group["drain"] == "nobody is there"
+        name for name, group in groups(told).items() if group["drain"] == "the group is empty"
     } == alone
     rows = [
         row
@@ -291,7 +291,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
         cells.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
     )
     figure = cells.drain(case).light
-    assert "nobody is there to finish anything in 23 of 32" in figure.layout.title.text
+    assert "there are no members in 23 of 32" in figure.layout.title.text
     assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
     assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
     assert figure.layout.annotations[0].text.startswith("nobody: the group has no members")

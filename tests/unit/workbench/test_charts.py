@@ -538,7 +538,7 @@ def test_window_states_cover_the_window_without_a_hole() -> None:
     assert first == [(10, 12, 0), (13, 19, None), (20, 24, 2), (25, 27, None), (28, 29, 9)]
     assert [(r["first_offset"], r["last_offset"]) for r in made if r["partition"] == 1] == [(5, 5)]
     assert all(r["until"] - r["as_of"] == timedelta(seconds=1) for r in made)
-    with pytest.raises(InputError, match="of 2: filter them"):
+    with pytest.raises(InputError, match="belong to 2: filter them"):
         charts.window_state_figure(charts.window_state_records(WINDOW_TABLE))
 
 
@@ -661,7 +661,7 @@ def test_members_stand_beside_their_share_partitions() -> None:
     assert figure.layout.meta["title"] == "g: 1 share partition with lag and no member"
     assert figure.layout.meta["facts"][1] == "Not known: the lag of 1 cell, hatched."
     two_groups = pa.concat_tables([made, renamed(made, "other")])
-    with pytest.raises(InputError, match="these records are of 2"):
+    with pytest.raises(InputError, match="these records belong to 2"):
         charts.assigned_figure(two_groups)
 
 

@@ -73,7 +73,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
     known = set(members.filter(told).column("member_id").to_pylist())
     unknown = [member.name for member in each if member.name not in known]
     if not each:
-        return {}, "Nobody is in the group: add members, and give them partitions."
+        return {}, "The group has no members: add members, and give them partitions."
     if len(unknown) == len(each):
         held = assignment_of(scenario, scenario.assignor)
         words = (

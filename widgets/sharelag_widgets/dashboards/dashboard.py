@@ -229,7 +229,7 @@ class Dashboard(Deaf, W.VBox):
                 return
             self.header.busy = self._is_busy()
             if fresh is None:
-                self._trouble = f"Not refreshed, what is shown is of before: {words_of(error)}"
+                self._trouble = f"Not refreshed; the earlier state is shown: {words_of(error)}"
                 self.header.failure = self._trouble
             else:
                 self._trouble = ""

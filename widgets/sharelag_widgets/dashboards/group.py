@@ -78,7 +78,9 @@ class GroupView(GroupDashboard):
         self.table.fill(self.bench.lag(group))
         members = self.bench.members(group)
         nobody = (
-            ("Nobody is in the group.",) if not len(members.table) and self._is_told(group) else ()
+            ("The group has no members.",)
+            if not len(members.table) and self._is_told(group)
+            else ()
         )
         self.members.fill(replace(members, notes=members.notes + nobody))
 

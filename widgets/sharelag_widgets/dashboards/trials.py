@@ -53,7 +53,7 @@ OF_MEASURES = {
     "latency": "from append to finish, over the records",
     **meanings_of(["completed"]),
     "lost": "offsets deleted before they were finished",
-    "expired": "deliveries whose lock ran out",
+    "expired": "deliveries whose lock expired",
     **meanings_of(["wasted", "moves"]),
     "idle members": "members without a single record",
     "fairness": "Jain's index of how long members were busy: 1 is even",

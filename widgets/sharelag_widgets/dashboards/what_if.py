@@ -95,7 +95,7 @@ class WhatIfLab(GroupDashboard):
         self.results = W.VBox([W.HBox([self.measure]), self.chart, self.table])
         self.results.layout.display = "none"
         self.assumed = Part(
-            "What is assumed", {"assumed": "what the cluster's state does not tell"}, W.HTML()
+            "What is assumed", {"assumed": "what the cluster's state does not show"}, W.HTML()
         )
         self.editor = Part(
             "An assignment by hand",
@@ -225,7 +225,7 @@ class WhatIfLab(GroupDashboard):
             if run is not None and run is not self._trial:
                 return  # somebody cancelled it before
             self._busy(False)
-            before = "; what is shown is of the run before" if self._is_of_this_group() else ""
+            before = "; the previous run is shown" if self._is_of_this_group() else ""
             if isinstance(error, CancelledError):
                 self.state, self.bar.description = "cancelled", f"Cancelled{before}"
             elif error is not None:
