@@ -105,7 +105,7 @@ def test_spark_connect_is_refused_in_a_sentence(
             InputError, match=r"Spark Connect .* without access to this process: do otherwise$"
         ):
             require_streams(session, "do otherwise")
-    with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) again and again"):
+    with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) repeatedly"):
         stream.watch("127.0.0.1:1", spark=Session())
     monkeypatch.setattr(follow, "session", Session)
     with pytest.raises(
