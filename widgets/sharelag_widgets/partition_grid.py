@@ -162,16 +162,17 @@ def _measured(values: pa.ChunkedArray, name: str) -> Column:
     There are as many looks as `MOST_VERDICTS`; of more verdicts the rarest share the last one.
     """
     column = column_of(values, name)
-    if column.texts is None:
+    words = column.texts
+    if words is None:
         return column
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.texts))
-    often = sorted(range(len(column.texts)), key=lambda code: (-counts[code], column.texts[code]))
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(words))
+    often = sorted(range(len(words)), key=lambda code: (-counts[code], words[code]))
     alone = often if len(often) <= MOST_VERDICTS else often[: MOST_VERDICTS - 1]
-    texts = sorted(column.texts[code] for code in alone)
+    texts = sorted(words[code] for code in alone)
     place = {text: number for number, text in enumerate(texts)}
     if rest := len(often) - len(alone):
         texts.append(f"one of {rest} others")
-    codes = np.array([place.get(text, len(texts) - 1) for text in column.texts] + [-1], np.int32)
+    codes = np.array([place.get(text, len(texts) - 1) for text in words] + [-1], np.int32)
     return Column(codes[column.values], "text", tuple(texts))
 
 

@@ -38,7 +38,8 @@ class RunView(RowsView):
     failure = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, *args: Any, on_run: Callable[..., Any] | None, **traits: Any) -> None:
-        self._on_run, self._run, self._lock = on_run, None, threading.RLock()
+        self._on_run, self._lock = on_run, threading.RLock()
+        self._run: Run | None = None
         self._begun = 0  # how often there was another thing to begin with
         self._to_tell: list[dict[str, Any]] | None = None  # picks of the message at hand
         self.difference: Difference | None = None

@@ -31,7 +31,7 @@ _PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
 EVERY, STALE_AFTER = 30.0, 120.0
 
 
-class Dashboard(Deaf, W.VBox):
+class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """Controls, charts and tables over a workbench.
 
     A subclass says its title and help, makes its controls and parts (`_make`), and fills them
@@ -62,7 +62,8 @@ class Dashboard(Deaf, W.VBox):
         live: bool | None = None,
         stale_after: float = STALE_AFTER,
     ) -> None:
-        self._bench, self._lock, self._run = bench, threading.RLock(), None
+        self._bench, self._lock = bench, threading.RLock()
+        self._run: Run | None = None
         self._trouble = ""  # what went wrong beside what is shown
         self._is_filled = False
         self._selection = Selection() if selection is None else selection

@@ -28,7 +28,9 @@ class Header(anywidget.AnyWidget):
     as_of = traitlets.Float(None, allow_none=True).tag(sync=True)  # milliseconds
     units = traitlets.Unicode("").tag(sync=True)
     source = traitlets.Unicode("").tag(sync=True)
-    help = traitlets.List().tag(sync=True)  # pairs of a term and its meaning
+    help: traitlets.List[list[str]] = traitlets.List().tag(
+        sync=True
+    )  # pairs of a term and its meaning
     unknown = traitlets.List(traitlets.Unicode()).tag(sync=True)
     finding = traitlets.Unicode("").tag(sync=True)  # what a chart shows, as a sentence
     facts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # and how it is to be read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
@@ -49,8 +50,8 @@ class StateTopicHealth(Dashboard):
         "pruning back",
     } | meanings_of(_MEASURES)
 
-    def __init__(self, bench: Workbench, **options: object) -> None:
-        super().__init__(bench, **({"selection": Selection(columns=_KEY)} | options))
+    def __init__(self, bench: Workbench, **options: Any) -> None:
+        super().__init__(bench, **{"selection": Selection(columns=_KEY), **options})
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.grid = PartitionGrid.of(

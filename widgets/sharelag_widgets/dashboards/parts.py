@@ -42,7 +42,7 @@ _AXIS = {
 }
 
 
-class Part(W.VBox):
+class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """One chart or table, with a heading and its definition."""
 
     def __init__(self, title: str, meanings: Mapping[str, str], *views: W.Widget) -> None:
@@ -106,7 +106,8 @@ class TablePart(Part):
         meanings: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
     ) -> None:
-        self._selection, self._without, self.view = selection, without, None
+        self._selection, self._without = selection, without
+        self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
 
@@ -136,7 +137,7 @@ class TablePart(Part):
             self.view.rows = rows
             self.view.hints = self._hints()
             return
-        self.view = LagTable.of(
+        view = LagTable.of(
             rows,
             columns=names,
             keys=self._selection.columns,
@@ -144,8 +145,9 @@ class TablePart(Part):
             selection=self._selection,
             title="",
         )
-        self.view.hints = self._hints()
-        put(self._slot, self.view)
+        view.hints = self._hints()
+        self.view = view
+        put(self._slot, view)
 
     def _hints(self) -> dict[str, str]:
         """The meanings in the heading's help, for who points at a column."""

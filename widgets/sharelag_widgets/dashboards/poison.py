@@ -153,7 +153,7 @@ class PoisonHunt(GroupDashboard):
 
     def _touched(self) -> pa.Table:
         """The rows that have an offset which is picked."""
-        if self.found is None or not self.selection.keys or self.selection.offsets is None:
+        if not self.selection.keys or self.selection.offsets is None:
             return SUSPECTS.empty_table()
         first, last = self.selection.offsets
         mine = self.selection.of(self.found)
@@ -163,7 +163,7 @@ class PoisonHunt(GroupDashboard):
         )
         return mine.filter(pc.and_(begun, ended))
 
-    found: pa.Table | None = None
+    found: pa.Table = SUSPECTS.empty_table()
 
 
 def _offsets(rows: pa.Table) -> tuple[int, int]:

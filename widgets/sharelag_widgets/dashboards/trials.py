@@ -94,7 +94,7 @@ def simulate_options(
     """
     locks, limits = list(locks), list(limits)
     settings: dict[str, dict[str, object]] = {
-        " ".join(filter(None, (lock and f"lock {lock:g} s", limit and f"{limit} deliveries"))): {
+        " ".join([f"lock {lock:g} s"] * bool(lock) + [f"{limit} deliveries"] * bool(limit)): {
             **({_LOCK: round(lock * 1000)} if lock else {}),
             **({_LIMIT: limit} if limit else {}),
         }
