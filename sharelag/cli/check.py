@@ -83,7 +83,7 @@ def _unknown(ctx: click.Context, error: click.ClickException) -> click.ClickExce
 
 
 def _tell(ctx: click.Context, reason: str) -> None:
-    from sharelag.workbench.show import terminal
+    from sharelag.tables.words import terminal
 
     if ctx.params.get("output") == "json":
         write(
@@ -113,20 +113,18 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
     from sharelag.monitoring.check import check as judge
     from sharelag.monitoring.checks.judge import CODES
     from sharelag.monitoring.checks.rules import read_rules
-    from sharelag.workbench import show
+    from sharelag.tables.lines import lines, plain_rows
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         found = judge(read, rules, start(engine, source), moment, choice, over)
-    rows = show.plain_rows(found.table)
+    rows = plain_rows(found.table)
     if output == "json":
-        write(show.lines(rows, "json"))
+        write(lines(rows, "json"))
     else:
         write([_heading(found.level, rows)])
-        write(
-            show.lines([row for row in rows if row["level"] != "ok"], "human", views.CHECKS.columns)
-        )
+        write(lines([row for row in rows if row["level"] != "ok"], "human", views.CHECKS.columns))
     read_by(found.evidence, source, options["as_of"] is not None)
     return CODES[found.level]
 

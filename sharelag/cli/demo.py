@@ -57,14 +57,14 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
     from sharelag.model import iso
     from sharelag.sources.inputs import CaptureInput
     from sharelag.tables import views
+    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
-    from sharelag.workbench import show
     from sharelag.workbench.page import lag_page
 
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
-    rows = show.plain_rows(answer.table)
-    yield from show.lines(rows, "human", views.LAG.columns)
+    rows = plain_rows(answer.table)
+    yield from lines(rows, "human", views.LAG.columns)
     facts = {
         "as of": iso(source.as_of()),
         "cluster": source.describe(),
@@ -73,7 +73,7 @@ def run_demo(out: Path, engine: str = "spark", with_report: bool = False) -> Ite
         "records not decoded": str(answer.rejected),
         "computed by": f"the {answer.engine} engine",
     }
-    groups = show.plain_rows(rollup_arrow(answer.table, "group"))
+    groups = plain_rows(rollup_arrow(answer.table, "group"))
     out.mkdir(parents=True, exist_ok=True)
     page = out / "lag.html"
     page.write_text(

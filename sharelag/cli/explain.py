@@ -48,7 +48,7 @@ def explain(
 ) -> None:
     """Show why each group lags: causes with their evidence, the most severe first."""
     from sharelag.metrics.explain import explain as causes
-    from sharelag.workbench import show
+    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench.explained import explained
 
     evidence, source = _gather(engine, over, options)
@@ -56,7 +56,7 @@ def explain(
     if output == "human":
         write(explained(evidence, table))
     else:
-        write(show.lines(show.plain_rows(table), output))
+        write(lines(plain_rows(table), output))
     read_by(evidence, source, options["as_of"] is not None)
 
 
@@ -89,7 +89,10 @@ def imbalance(
 
     GINI and CV are 0 for an even spread; MAX/MEAN and JAIN are 1.
     """
-    from sharelag.workbench import investigate, show
+    from sharelag.metrics.skew import verdict_words
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.workbench import investigate
 
     if every is not None:
         if by == "member":
@@ -100,22 +103,22 @@ def imbalance(
         engine = start(engine, source)
         with reading_bar(source) as read:
             answer = investigate.trend(read, every, engine, moment, choice, by, over)
-        rows = show.plain_rows(answer.table)
+        rows = plain_rows(answer.table)
         require_rows(choice, moment, groups_in(answer.table), source)
-        write(show.lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
+        write(lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
         summarise(answer, source, options["as_of"], "row")
         return
     with reading_of(engine, over, options) as (begun, source):
         evidence, skew = begun.evidence, begun.skew()
-        rows = [] if verdict else show.plain_rows(begun.imbalance(by))
+        rows = [] if verdict else plain_rows(begun.imbalance(by))
     if verdict:
-        write(show.lines(show.plain_rows(skew), output, views.SKEW.columns))
+        write(lines(plain_rows(skew), output, views.SKEW.columns))
         read_by(evidence, source, options["as_of"] is not None)
         return
-    write(show.lines(rows, output, views.IMBALANCE.columns))
+    write(lines(rows, output, views.IMBALANCE.columns))
     if output == "human":
         for row in skew.to_pylist():
-            write([show.terminal(f"{row['group_id']}: {show.verdict(row)}")])
+            write([terminal(f"{row['group_id']}: {verdict_words(row)}")])
     read_by(evidence, source, options["as_of"] is not None)
 
 
@@ -128,10 +131,10 @@ def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     DRAIN is the estimated time until the lag is gone, with its bounds; MARGIN is the time until
     unread records are deleted.
     """
-    from sharelag.workbench import show
+    from sharelag.tables.lines import lines, plain_rows
 
     evidence, source = _gather(engine, over, options)
-    write(show.lines(show.plain_rows(evidence.progress), output, views.PROGRESS.columns))
+    write(lines(plain_rows(evidence.progress), output, views.PROGRESS.columns))
     read_by(evidence, source, options["as_of"] is not None)
 
 

@@ -48,15 +48,16 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     NAIVE is end - start, EFFECTIVE counts unfinished offsets of the state batches, TRUE counts
     records that exist and are not aborted.
     """
-    from sharelag.workbench import investigate, show
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     text = described.read() if described else None
     with reading_bar(source) as read:
         answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
-    rows = show.plain_rows(answer.table)
+    rows = plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table), source)
-    write(show.lines(rows, output, views.reconciled(described is not None, true).columns))
+    write(lines(rows, output, views.reconciled(described is not None, true).columns))
     summarise(answer, source, options["as_of"], "share partition")
 
 
@@ -67,19 +68,21 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 )
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
-    from sharelag.workbench import investigate, show
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.workbench import investigate
 
     source = source_of(options | {"as_of": None})
     engine = start(engine, source)
     with reading_bar(source) as read:
         answer, findings = investigate.health(read, engine)
     if only_findings:
-        write(show.lines(show.plain_rows(findings), output, views.FINDINGS.columns))
+        write(lines(plain_rows(findings), output, views.FINDINGS.columns))
         summarise(answer, source, None, "state partition")
         return
-    write(show.lines(show.plain_rows(answer.table), output, views.HEALTH.columns))
+    write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
     for finding in findings.column("summary").to_pylist():
-        click.echo(f"sharelag: {show.terminal(finding)}", err=True)
+        click.echo(f"sharelag: {terminal(finding)}", err=True)
     summarise(answer, source, None, "state partition")
 
 

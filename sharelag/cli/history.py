@@ -55,8 +55,9 @@ def history(
     because earlier records may be missing. PARTIAL marks states without a complete snapshot.
     """
     from sharelag.replay.moment import parse_since, parse_time
+    from sharelag.tables.lines import each_row, lines
     from sharelag.workbench import engine as engines
-    from sharelag.workbench import investigate, show
+    from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
@@ -76,12 +77,12 @@ def history(
             columns, unit = views.HISTORY.columns, "record"
         else:
             require_rows(choice, moment or begin, groups_in(begun.table("windows")), source)
-            rows = (row for table in begun.history_tables(begin) for row in show.each_row(table))
-            write(show.lines(rows, output))
+            rows = (row for table in begun.history_tables(begin) for row in each_row(table))
+            write(lines(rows, output))
             read_by(begun.evidence, source, options["as_of"] is not None)
             return
     require_rows(choice, moment or begin, groups_in(answer.table), source)
-    write(show.lines(show.each_row(answer.table), output, columns))
+    write(lines(each_row(answer.table), output, columns))
     if answer.left_out:
         click.echo(
             f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all",

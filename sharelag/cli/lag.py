@@ -73,8 +73,8 @@ def _lag(
     before: dict[Any, int | None] | None = None,
 ) -> dict[Any, int | None]:
     """Print the lag, with its change since ``before``; return it by share partition."""
+    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
-    from sharelag.workbench import show
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
@@ -84,7 +84,7 @@ def _lag(
     view = views.LAG if by == "partition" else views.ROLLUP
     if by == "group":
         view = view.without("topic")
-    rows = show.plain_rows(answer.table)
+    rows = plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table), source)
     now = {
         tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"]
@@ -98,7 +98,7 @@ def _lag(
         ]
         if output == "human" and sys.stdout.isatty():
             click.clear()
-    write(show.lines(rows, output, view.columns))
+    write(lines(rows, output, view.columns))
     summarise(answer, source, options["as_of"], "share partition" if by == "partition" else by)
     return now
 

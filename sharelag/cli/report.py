@@ -131,7 +131,7 @@ def make(
 
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
-    from sharelag.workbench.show import terminal
+    from sharelag.tables.words import terminal
 
     parameters = _parameters(file, pairs, options, engine)
     _require_valid(name, parameters, options)
@@ -161,17 +161,17 @@ def list_(out: Path, output: str) -> None:
     from dataclasses import asdict
 
     from sharelag.reports import ledger, notebooks
-    from sharelag.workbench import show
+    from sharelag.tables.lines import lines
 
     if output == "human":
         known = [
             {"report": name, "about": about, "notebook": str(notebooks.notebook(name))}
             for name, about in notebooks.names().items()
         ]
-        write(show.lines(known, output))
+        write(lines(known, output))
         write([""])
     rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in ledger.rows(out)]
-    write(show.lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
+    write(lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
 
 
 @report.command("index")

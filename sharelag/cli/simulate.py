@@ -47,8 +47,9 @@ def simulate(output: str, **options: Any) -> None:
     tried in every combination, with the same seeds. AT-LEAST and AT-MOST bound a difference;
     without a VERDICT the runs do not show which is better.
     """
+    from sharelag.tables.lines import lines
+    from sharelag.tables.words import terminal
     from sharelag.whatif.scenario_json import to_json
-    from sharelag.workbench import show
 
     require_one_question(options)
     if options["scenario"] == "list":
@@ -68,7 +69,7 @@ def simulate(output: str, **options: Any) -> None:
     elif options["compare"]:
         _compare(tried, output, options)
     elif options["timeline"]:
-        write(show.lines(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns))
+        write(lines(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns))
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
@@ -77,22 +78,22 @@ def simulate(output: str, **options: Any) -> None:
             err=True,
         )
     for sentence in scenario.assumed:
-        click.echo(f"sharelag: assumed: {show.terminal(sentence)}", err=True)
+        click.echo(f"sharelag: assumed: {terminal(sentence)}", err=True)
 
 
 # ---- answers -------------------------------------------------------------------------------------
 
 
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag.tables.lines import lines, plain_rows
     from sharelag.whatif.comparison import rows as trials
-    from sharelag.workbench import show
 
-    rows = show.plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
+    rows = plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
     view = views.summary(bool(options["setting"] or options["autoscale"]), failed)
     if output == "human":
         rows = [trials.run_for_people(row) for row in rows]
-    write(show.lines(rows, output, view.columns))
+    write(lines(rows, output, view.columns))
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
@@ -117,14 +118,14 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa
 
 
 def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from sharelag.tables.lines import each_row, plain_rows
     from sharelag.whatif.simulate import simulate as run
-    from sharelag.workbench import show
 
     for name, scenario in tried.items():
         for seed in seeds_of(options, 1):
             result = run(scenario, seed)
-            (of,) = show.plain_rows(result.summary.select(["assignor", "members", "seed"]))
-            for row in show.each_row(result.timeline):
+            (of,) = plain_rows(result.summary.select(["assignor", "members", "seed"]))
+            for row in each_row(result.timeline):
                 fetching = row.pop(
                     "members"
                 )  # the partition; the run has a column of that name, too
@@ -132,25 +133,27 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
 
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+    from sharelag.tables.lines import lines
+    from sharelag.tables.words import terminal
     from sharelag.whatif.compare import compared
     from sharelag.whatif.comparison import rows as trials
-    from sharelag.workbench import show
 
     comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
     rows = list(trials.compared_rows(comparison, chosen))
     if output == "human":
         rows = [trials.for_people(row) for row in rows]
-    write(show.lines(rows, output, views.COMPARED.columns))
+    write(lines(rows, output, views.COMPARED.columns))
     for sentence in trials.sentences(comparison):
-        click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
+        click.echo(f"sharelag: {terminal(sentence)}", err=True)
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.tables.lines import lines
+    from sharelag.tables.words import terminal
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.search import Goal, fewest_members
-    from sharelag.workbench import show
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
@@ -165,16 +168,16 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
         told.append(f"{name}: {found}")
     if output == "human":
         rows = [trials.probe_for_people(row) for row in rows]
-    write(show.lines(rows, output, views.PROBES.columns))
+    write(lines(rows, output, views.PROBES.columns))
     for sentence in told:
-        click.echo(f"sharelag: {show.terminal(sentence)}", err=True)
+        click.echo(f"sharelag: {terminal(sentence)}", err=True)
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.tables.lines import lines
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.consumer_group import should_move
-    from sharelag.workbench import show
 
     seeds = seeds_of(options, SEEDS)
     rows: list[dict[str, Any]] = []
@@ -185,7 +188,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
             )
         rows += trials.moving_rows(name, moving)
     told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
-    write(show.lines(told, output, views.MOVING.columns))
+    write(lines(told, output, views.MOVING.columns))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     click.echo(f"sharelag: {words}", err=True)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
@@ -193,12 +196,10 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _list(output: str) -> None:
+    from sharelag.tables.lines import lines
     from sharelag.whatif.named import names
-    from sharelag.workbench import show
 
-    write(
-        show.lines([{"scenario": name, "about": about} for name, about in names().items()], output)
-    )
+    write(lines([{"scenario": name, "about": about} for name, about in names().items()], output))
 
 
 COMMANDS = (simulate,)

@@ -43,19 +43,20 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
     unknown.
     """
+    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
-    from sharelag.workbench import show
+    from sharelag.workbench.show import window_rows
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         if since is None:
             answer = engines.windows(read, start(engine, source), moment, choice)
-            rows, columns = show.window_rows(answer.table), views.WINDOWS.columns
+            rows, columns = window_rows(answer.table), views.WINDOWS.columns
         else:
             answer = engines.diff(read, since, start(engine, source), moment, choice)
-            rows, columns = show.plain_rows(answer.table), views.DIFF.columns
+            rows, columns = plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table), source)
-    write(show.lines(rows, output, columns))
+    write(lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 
 
@@ -75,8 +76,9 @@ def decode(output: str, records: str, **options: Any) -> None:
     --topic takes ids here, and applies to state records.
     """
     from sharelag.quick.reading import decoded
+    from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-    from sharelag.workbench import show
+    from sharelag.workbench.show import decoded_rows
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)
@@ -90,9 +92,9 @@ def decode(output: str, records: str, **options: Any) -> None:
         for topic in topics:
             for batch in decoded(source, topic, moment, choice):
                 skipped += batch.skipped
-                yield from show.decoded_rows(batch, columns=output == "csv")
+                yield from decoded_rows(batch, columns=output == "csv")
 
-    write(show.lines(rows(), "json" if output == "human" else output))
+    write(lines(rows(), "json" if output == "human" else output))
     click.echo(f"sharelag: {skipped} records of other kinds were skipped", err=True)
 
 

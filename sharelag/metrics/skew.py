@@ -14,6 +14,9 @@ partitions and at what blocks their start offset.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,6 +92,11 @@ SKEW = pa.schema(
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
+
+
+def verdict_words(row: Mapping[str, Any]) -> str:
+    """Return what the lag of a group crowds around, of a row of `SKEW`, in words."""
+    return VERDICTS.get(row["verdict"], "no lag is known")
 
 
 def skew_arrow(

@@ -15,7 +15,8 @@ import jinja2
 from sharelag.durations import duration
 from sharelag.reports.findings import merge_findings, ranges
 from sharelag.tables.level import LEVELS
-from sharelag.workbench.show import MISSING, THIN_SPACE, cell, lines, terminal
+from sharelag.tables.lines import cell, lines
+from sharelag.tables.words import MISSING, THIN_SPACE, terminal
 
 #: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
@@ -71,7 +72,7 @@ def table(
     Parameters
     ----------
     rows : sequence of mappings
-        As `sharelag.workbench.show.plain_rows` returns them; times, in UTC, are shown to the
+        As `sharelag.tables.lines.plain_rows` returns them; times, in UTC, are shown to the
         second.
     columns : mapping of heading to column
     caption : str

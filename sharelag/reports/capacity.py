@@ -14,13 +14,13 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
+from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
 from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.charts.text import number
-from sharelag.workbench.show import verdict
 
 #: The measure that decides which variant is better.
 _DECISIVE = "age_p95_ms"
@@ -61,7 +61,7 @@ def headroom(case: Case) -> list[dict[str, Any]]:
                 "falls_behind": _falls_behind(arrival, completion, mine),
                 "per_member": completion / count if count and completion is not None else None,
                 "lag": row["lag"],
-                "skew": verdict(skew[group]) if group in skew else None,
+                "skew": verdict_words(skew[group]) if group in skew else None,
             }
         )
     return sorted(rows, key=lambda row: (-(row["arrival_rate"] or 0), row["group_id"]))

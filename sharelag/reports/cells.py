@@ -25,7 +25,9 @@ from sharelag.reports.findings import group_findings
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables import report_views
-from sharelag.workbench import charts, show
+from sharelag.tables.lines import plain_rows
+from sharelag.tables.words import terminal
+from sharelag.workbench import charts
 from sharelag.workbench.answers import delivery_limit, of_group
 
 __all__ = [
@@ -67,7 +69,7 @@ MOST_WINDOWS = 8
 
 def headline(told: Mapping[str, Any]) -> Block:
     """Show the verdict in a sentence; carries the verdict to `sharelag report`."""
-    words = f"{told['level'].upper()}: {show.terminal(told['headline'])}"
+    words = f"{told['level'].upper()}: {terminal(told['headline'])}"
     return block("headline", words, {VERDICT_MIME: told}, verdict=told)
 
 
@@ -101,7 +103,7 @@ def unknown(told: Mapping[str, Any]) -> Block:
 def progress(case: Case) -> Block:
     """Show age, rates and time to drain of each share partition, the oldest first."""
     rows = sorted(
-        show.plain_rows(case.evidence.progress),
+        plain_rows(case.evidence.progress),
         key=lambda row: (
             -(row["age_ms"] or 0),
             row["group_id"],
@@ -214,7 +216,7 @@ def assignments(case: Case) -> Chart | Block:
 def signs(case: Case) -> Block:
     """Show what happened to each share partition, the earliest sign of trouble first."""
     found = history.signs(case)
-    rows, is_whole = show.plain_rows(found), history.is_whole(case, found)
+    rows, is_whole = plain_rows(found), history.is_whole(case, found)
     shown = [row for row in rows if any(row[name] for name in history.FIRST)]
     caption = (
         "The first time of each, and how many offsets were released, archived or finished since "
@@ -231,7 +233,7 @@ def signs(case: Case) -> Block:
 
 def moved(case: Case) -> Block:
     """Show the share partitions then and now."""
-    rows = show.plain_rows(case.bench.diff(case.evidence.as_of - case.known_span).table)
+    rows = plain_rows(case.bench.diff(case.evidence.as_of - case.known_span).table)
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):

@@ -16,8 +16,8 @@ from sharelag.replay.moment import parse_time
 from sharelag.reports import history
 from sharelag.reports.findings import group_findings
 from sharelag.reports.inputs import Case
+from sharelag.tables.lines import plain_rows
 from sharelag.workbench.charts import text
-from sharelag.workbench.show import plain_rows
 
 _SIGNS = {
     "first_released": "{group} released offsets of {place}",

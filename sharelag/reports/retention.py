@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 from sharelag.metrics.reclaim import reclaimable_arrow
 from sharelag.metrics.ttl import archived_by_ttl
 from sharelag.reports.inputs import Case
-from sharelag.workbench import show
+from sharelag.tables.lines import plain_rows
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 
 
 def reclaimable(case: Case) -> list[dict[str, Any]]:
     """List topic partitions by the offsets that all share groups have passed; unknown ones last."""
-    rows = show.plain_rows(pa.Table.from_batches([reclaimable_arrow(case.evidence.lag)]))
+    rows = plain_rows(pa.Table.from_batches([reclaimable_arrow(case.evidence.lag)]))
     return sorted(rows, key=lambda row: (row["reclaimable"] is None, -(row["reclaimable"] or 0)))
 
 

@@ -14,6 +14,7 @@ from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.skew import verdict_words
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
@@ -23,7 +24,6 @@ from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.result import Result
-from sharelag.workbench.show import verdict
 
 _KEY = ("group_id", "topic_id", "partition")
 _LIMIT = "share.delivery.count.limit"
@@ -251,7 +251,7 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
         columns=views.IMBALANCE.columns,
         means=views.IMBALANCE.means,
         order="gini",
-        notes=tuple(f"{row['group_id']}: {verdict(row)}" for row in verdicts),
+        notes=tuple(f"{row['group_id']}: {verdict_words(row)}" for row in verdicts),
         charts=_spread(evidence),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.columns import numbers
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.placement import findings
@@ -262,24 +263,20 @@ def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
 
 
 def known_moments(
-    past_offsets: pa.Table, moments: Sequence[datetime], every: timedelta
+    past_offsets: pa.Table, moments: Sequence[datetime], within: timedelta | None = None
 ) -> list[datetime]:
-    """The moments; for an input that noted the ends at others, the last of those before each."""
-    noted = np.sort(
-        np.array(
-            [
-                milliseconds(at)
-                for at in pc.unique(past_offsets.column("as_of").drop_null()).to_pylist()
-            ],
-            np.int64,
-        )
-    )
+    """The moments; for an input that noted the ends at others, the last of those before each.
+
+    Ascending, each once. With ``within``, what was noted longer ago than that is not taken.
+    """
+    times, is_noted = numbers(past_offsets, "as_of")
+    noted = np.unique(times[is_noted])
     asked = np.array([milliseconds(at) for at in moments], np.int64)
     place = np.searchsorted(noted, asked, side="right") - 1
-    near = (
-        (place >= 0) & (asked - noted[place] < every / timedelta(milliseconds=1))
-        if len(noted)
-        else asked < 0
-    )
-    kept = np.where(near, noted[place] if len(noted) else asked, asked)
-    return pa.array(np.unique(kept)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]
+    chosen = asked
+    if len(noted):
+        near = place >= 0
+        if within is not None:
+            near &= asked - noted[place] < within / timedelta(milliseconds=1)
+        chosen = np.where(near, noted[place], asked)
+    return pa.array(np.unique(chosen)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]

@@ -1,31 +1,15 @@
-"""What the command line prints: rows of windows and records, and how tables become text."""
+"""What the command line prints of windows and records, as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import without_timestamps
-from sharelag.tables.lines import cell, each_row, lines, plain_rows
-from sharelag.tables.words import MISSING, THIN_SPACE, number, terminal
 from sharelag.wire.decode import Decoded
 from sharelag.wire.formatter import kafka_json, reject_json
-
-__all__ = [
-    "MISSING",
-    "THIN_SPACE",
-    "cell",
-    "decoded_rows",
-    "each_row",
-    "lines",
-    "number",
-    "plain_rows",
-    "terminal",
-    "verdict",
-    "window_rows",
-]
 
 
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
@@ -67,10 +51,3 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
     )
     for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
         yield empty | row
-
-
-def verdict(row: Mapping[str, Any]) -> str:
-    """Say where the lag of a group is concentrated (a row of `sharelag.metrics.skew.SKEW`)."""
-    from sharelag.metrics.skew import VERDICTS
-
-    return VERDICTS.get(row["verdict"], "no lag is known")

@@ -19,8 +19,9 @@ from sharelag.sources.inputs import CaptureInput, KafkaInput
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
+from sharelag.tables.lines import plain_rows
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from sharelag.workbench import engine, show
+from sharelag.workbench import engine
 from sharelag.workbench.capture import capture_kafka
 from tests.support import java_names
 from tests.support.kafka.broker import KafkaBroker
@@ -114,7 +115,7 @@ def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(
     config: ClientConfig, capture: Path
 ) -> None:
     def rows(source: KafkaInput | CaptureInput) -> list[dict[str, object]]:
-        found = show.plain_rows(engine.lag(source, "local").table)
+        found = plain_rows(engine.lag(source, "local").table)
         return [
             {n: v for n, v in row.items() if n != "as_of"}
             for row in found

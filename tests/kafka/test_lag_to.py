@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from sharelag.workbench import show
+from sharelag.tables.lines import plain_rows
 from tests.support.command import sharelag_process as sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
@@ -117,7 +117,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
     before = [DeltaTable(str(place / name)).version() for name in ("windows", "lag")]
     with _following(broker, archive, place):
         wait_until(lambda: _lags(place, group) == [3] * PARTITIONS, "it has gone on", timeout=120)
-        now = _without_as_of(show.plain_rows(_read(place, "lag", group)))
+        now = _without_as_of(plain_rows(_read(place, "lag", group)))
         wait_until(
             lambda: _without_as_of(_told("lag", archive, group)) == now, "the archive says the same"
         )

@@ -26,9 +26,9 @@ from sharelag.errors import ClusterError, InputError, TopicMissingError
 from sharelag.pipeline import stream
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark.data_source import register
+from sharelag.tables.lines import plain_rows
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from sharelag.workbench import show
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.workload import (
@@ -104,7 +104,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
         share_consume(servers, group, [group], accept, until=16)
         assert _until(live, 0)[0] == 16
         assert group in live._repr_mimebundle_()["text/html"]
-        assert _without_as_of(show.plain_rows(live.lag)) == _without_as_of(_told(servers, group))
+        assert _without_as_of(plain_rows(live.lag)) == _without_as_of(_told(servers, group))
         described = broker.share_groups_describe(group)
         assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(
             described

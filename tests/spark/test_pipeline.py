@@ -25,10 +25,11 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.tables.lines import plain_rows
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
-from sharelag.workbench import engine, show
+from sharelag.workbench import engine
 from sharelag.workbench.page import lag_page
 from tests.support import generators
 from tests.support.records import offsets, raw, row
@@ -36,14 +37,14 @@ from tests.support.records import offsets, raw, row
 
 @pytest.fixture(scope="module")
 def local_lag() -> list[dict[str, Any]]:
-    return show.plain_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
+    return plain_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
 
 
 def test_local_and_spark_give_the_same_lag(
     spark: SparkSession, local_lag: list[dict[str, Any]]
 ) -> None:
     answer = engine.lag(CaptureInput(CAPTURE), "spark")
-    assert show.plain_rows(answer.table) == local_lag
+    assert plain_rows(answer.table) == local_lag
     assert answer.engine == "spark"
     assert len(local_lag) >= 24
 
@@ -127,10 +128,7 @@ def test_the_users_own_dataframe_goes_straight_in(
     offsets = spark.read.parquet(str(CAPTURE / "offsets.parquet"))
     table = sharelag.lag(sharelag.windows(decoded.records), offsets).toArrow()
     sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-    assert (
-        show.plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort))
-        == local_lag
-    )
+    assert plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
     raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
     named = engine.windows(
         CaptureInput(CAPTURE), "local"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from sharelag.model import milliseconds
 from sharelag.reading import Reading
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 from sharelag.tables.reasons import NO_END_OFFSET_THEN
-from sharelag.workbench.investigate import lags_at
+from sharelag.workbench.investigate import known_moments, lags_at
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 _STATE = (
@@ -88,7 +88,7 @@ def past(
     if not moments or not ids:
         return []
     ends = begun.source.past_offsets(ids, [min(moments) - over, *moments])
-    chosen = _noted(ends, moments)
+    chosen = known_moments(ends, moments)
     observed = schemas.OBSERVED.empty_table()
     if rates:
         observed = begun.over_history(
@@ -106,15 +106,6 @@ def past(
 def _observed(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
     """Observe the spans before several moments; the column ``end`` names the moment."""
     return pa.Table.from_batches([observe(history, at, over) for at in moments], schemas.OBSERVED)
-
-
-def _noted(ends: pa.Table, moments: Sequence[datetime]) -> list[datetime]:
-    """Return the last recorded moment at or before each, or the moment itself if there is none."""
-    noted = np.unique(numbers(ends, "as_of")[0])
-    asked = np.unique([milliseconds(at) for at in moments])
-    place = np.searchsorted(noted, asked, side="right") - 1
-    found = np.where(place >= 0, noted[place] if len(noted) else asked, asked)
-    return [datetime.fromtimestamp(at / 1000, UTC) for at in np.unique(found).tolist()]
 
 
 def _then(

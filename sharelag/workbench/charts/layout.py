@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from sharelag.errors import SetupError
+from sharelag.tables.words import THIN_SPACE
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.palette import KINDS, PAPER, Theme, checked, marker, template
-from sharelag.workbench.show import THIN_SPACE
 
 #: Options of ``Plotly.newPlot`` for every figure: no logo, nothing that sends data anywhere, no
 #: TeX.

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark import session
-from sharelag.workbench import engine, show
+from sharelag.tables.lines import plain_rows
+from sharelag.workbench import engine
 
 
 def main(capture: str) -> None:
@@ -21,7 +22,7 @@ def main(capture: str) -> None:
     both["spark_scheduler_maxRegisteredResourcesWaitingTime"] = "120s"
     spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
-        rows = show.plain_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
+        rows = plain_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
         told = (
             spark.sparkContext.parallelize(range(8), 8)
             .map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])

@@ -22,7 +22,7 @@ from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.incident import _began, _moved, happened
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
-from sharelag.workbench.show import plain_rows
+from sharelag.tables.lines import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was released or archived, and no share partition was reset. "

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.inputs import KafkaInput
-from sharelag.workbench import Workbench, show
+from sharelag.tables.words import terminal
+from sharelag.workbench import Workbench
 from sharelag.workbench.charts import text
 
 from ..run import Run
@@ -159,7 +160,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         ]
         lines += [f"{part.title}: {part.finding}" for part in parts if part.finding]
         lines += [f"not known: {one}" for one in header.unknown]
-        return "\n".join(show.terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
+        return "\n".join(terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         words = self.summary()

@@ -13,11 +13,11 @@ from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.views import view
+from sharelag.tables.words import MISSING, THIN_SPACE
 from sharelag.whatif import Comparison, Scenario, assign, variants
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.workbench.charts import text
-from sharelag.workbench.show import MISSING, THIN_SPACE
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
