@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration
+from sharelag.metrics.drift import drift_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.skew import verdict_words
+from sharelag.model import iso
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas.arrow import as_table, beside, keys
@@ -27,6 +30,8 @@ from sharelag.workbench.result import Result
 
 _KEY = ("group_id", "topic_id", "partition")
 _LIMIT = "share.delivery.count.limit"
+#: Members that notes name one by one.
+_MOST_NOTES = 10
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
@@ -281,8 +286,24 @@ def members(evidence: Evidence, base: Result) -> Result:
         columns=views.MEMBERS.columns,
         order="assigned",
         charts=_spread(evidence) if len(table) else {},
+        notes=tuple(_drifting(evidence)),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )
+
+
+def _drifting(evidence: Evidence) -> Iterator[str]:
+    """Who does not have the partitions that the assignor chose for it."""
+    rows = drift_arrow(evidence.members, evidence.groups).to_pylist()
+    for row in rows[:_MOST_NOTES]:
+        of, since = row["assignment_epoch"], row["since"]
+        yield (
+            f"{row['group_id']}: {row['member_id']} is not at its target assignment: epoch "
+            f"{row['member_epoch']}{'' if of is None else f' of {of}'}, topic partitions to come: "
+            f"{row['missing']}, to give up: {row['surplus']}"
+            + (f", since {iso(since)}" if since else "")
+        )
+    if (left := len(rows) - _MOST_NOTES) > 0:
+        yield f"and {left:,} more members that are not at their target assignment"
 
 
 def _assigned(evidence: Evidence) -> list[Any]:
