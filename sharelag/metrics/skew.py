@@ -95,7 +95,7 @@ _Bools = NDArray[np.bool_]
 
 
 def verdict_words(row: Mapping[str, Any]) -> str:
-    """Return what the lag of a group crowds around, of a row of `SKEW`, in words."""
+    """Say where the lag of a group is concentrated (a row of `SKEW`)."""
     return VERDICTS.get(row["verdict"], "no lag is known")
 
 
