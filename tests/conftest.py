@@ -92,10 +92,11 @@ def remote() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     from tests.support.browser.chromium import FLAGS, find_chromium
 
+    expect.set_options(timeout=60_000)  # a busy machine takes its time
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield running

@@ -36,8 +36,6 @@ CELLS = [
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
-# A kernel on a busy machine takes its time.
-expect.set_options(timeout=60_000)
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 

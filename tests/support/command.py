@@ -50,7 +50,7 @@ def sharelag_process(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
         check=False,
         env=None if env is None else {**os.environ, **env},
     )

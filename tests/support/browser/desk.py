@@ -32,7 +32,7 @@ class Watched:
         self.complaints: list[str] = []
         self.context.route("**/*", self._guard)
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("console", self._note_error)
         self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))

@@ -21,7 +21,7 @@ _DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
 # On a busy machine, whose Spark has just started, it takes minutes.
-_PATIENCE = 240_000
+_PATIENCE = 480_000
 
 
 @dataclass
