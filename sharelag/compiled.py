@@ -18,9 +18,9 @@ Compiling happens in a copy of the module's globals in which every kernel is its
 numba's cache on disk works as with its own decorators: it goes by the file and the line.
 
 A kernel must mean the same in both forms. Numbers read from arrays are numpy scalars in plain
-Python, which keep their type where numba widens it. A kernel that only indexes its arrays takes
-``views=True``: in plain Python they come as memoryviews, of which Python's own numbers are read,
-and twice as fast.
+Python, which keep their type where numba widens them to 64 bits. A kernel that only indexes its
+arrays takes ``views=True``: in plain Python they come as memoryviews, of which Python's own numbers
+are read, and twice as fast.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WORTH_IT = 500_000
 
 _lock = threading.RLock()
 _options: dict[Any, dict[str, Any]] = {}
-_with_views: dict[Any, Any] = {}
+_plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
 _globals: dict[int, dict[str, Any]] = {}
 _steps = 0  # of all work so far
@@ -67,8 +67,7 @@ def kernel(function: Any = None, /, *, views: bool = False, **options: Any) -> A
     """
     if function is None:
         return partial(kernel, views=views, **options)
-    if views:
-        _with_views[function] = _given_views(function)
+    _plain[function] = _in_python(function, views)
     _options[function] = {"cache": True, "nogil": True} | options
     return function
 
@@ -85,7 +84,7 @@ def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
     """
     if is_worth_it(work):
         return compiled(function)
-    plain: Callable[_P, _T] = _with_views.get(function, function)
+    plain: Callable[_P, _T] = _plain[function]
     return plain
 
 
@@ -134,12 +133,16 @@ def _has_kernels(module: ModuleType) -> bool:
     return any(isinstance(value, FunctionType) and value in _options for value in values)
 
 
-def _given_views(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gets memoryviews of the arrays that it is called with."""
+def _in_python(function: Callable[..., Any], views: bool) -> Callable[..., Any]:
+    """Return the plain form: sums beyond 64 bits wrap round silently, as they do compiled."""
 
     def run(*arguments: Any) -> Any:
-        return function(
-            *(memoryview(one) if hasattr(one, "__array__") else one for one in arguments)
-        )
+        import numpy as np
+
+        given = list(arguments)
+        if views:
+            given = [memoryview(x) if isinstance(x, np.ndarray) else x for x in given]  # type: ignore[arg-type]
+        with np.errstate(over="ignore"):
+            return function(*given)
 
     return run

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import kernel, ready
 from sharelag.replay import layout as k
 from sharelag.replay.columns import kernel_columns, windows_table
 from sharelag.replay.gather import BLOCK, gather, room
 from sharelag.replay.kernels import apply, new_matrix, put_state
+from sharelag.replay.layout import work_of
 from sharelag.replay.moment import up_to
 from sharelag.replay.order import by_share_partition
 from sharelag.replay.state import replay_arrow
@@ -50,7 +51,9 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
     back = _going_back(steps, bounds)
     apart = np.repeat(back, np.diff(bounds))
     kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
-    states = replay_steps(order[~apart], kept, steps[~apart], len(moments), kernel_columns(table))
+    columns, count = kernel_columns(table), len(moments)
+    work = work_of(columns, len(kept) * count)
+    states = ready(replay_steps, work)(order[~apart], kept, steps[~apart], count, columns)
     there = np.flatnonzero(states[0][:, k.EXISTS])
     windows = windows_table(table, *states)
     parts = [_with_moment(windows, moments[there % len(moments)])]
@@ -81,7 +84,7 @@ def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Tabl
     return pa.Table.from_arrays([*windows.columns, at], schema=WINDOWS_AT)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def replay_steps(order: Any, bounds: Any, step: Any, count: int, c: Any) -> Any:
     """Replay each share partition's records and store its state after each of ``count`` steps.
 

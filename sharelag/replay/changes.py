@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import kernel, ready
 from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay import layout as k
 from sharelag.replay.gather import BLOCK, gather, room
 from sharelag.replay.kernels import apply, new_matrix
+from sharelag.replay.layout import work_of
 from sharelag.replay.measures import compare, measure, runs_of
 
 # What is said of a record beside the numbers: bits.
@@ -51,11 +52,11 @@ def history_rows(order: NDArray[np.int64], bounds: NDArray[np.int64], c: k.Colum
         for name in History._fields[1:]
     }
     history = History(np.zeros(len(order), np.uint8), **columns)
-    fill_history(order, bounds, c, history)
+    ready(fill_history, work_of(c))(order, bounds, c, history)
     return history
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_history(order: Any, bounds: Any, c: Any, history: Any) -> None:
     """Replay each share partition's records and write what `History` has of each."""
     rows, old, own = new_matrix(), np.empty((3, 512), np.int64), np.empty((3, 512), np.int64)
@@ -105,7 +106,7 @@ def fill_history(order: Any, bounds: Any, c: Any, history: Any) -> None:
                 was_empty = empty
 
 
-@numba.njit(cache=True)
+@kernel
 def _finished(before: Any, now: Any, was_empty: bool, x: int, history: Any) -> int:
     """Store how many offsets were finished, and return the flag that it is known, or 0."""
     done = now[k.START_OFFSET] + now[k.COMPLETE] - before[k.START_OFFSET] - before[k.COMPLETE]
@@ -119,7 +120,7 @@ def _finished(before: Any, now: Any, was_empty: bool, x: int, history: Any) -> i
     return CHANGE_KNOWN if has_start and done >= 0 else 0
 
 
-@numba.njit(cache=True)
+@kernel
 def _write(now: Any, x: int, history: Any) -> None:
     history.snapshot_epoch[x] = now[k.SNAPSHOT_EPOCH]
     history.state_epoch[x] = now[k.STATE_EPOCH]
@@ -135,7 +136,7 @@ def _write(now: Any, x: int, history: Any) -> None:
     history.head_delivery_count[x] = now[k.HEAD_COUNT]
 
 
-@numba.njit(cache=True)
+@kernel
 def _is_another(before: Any, now: Any) -> bool:
     """Whether a snapshot replaces the state: initialised again, or its start offset altered.
 

@@ -22,8 +22,7 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.model import StateBatch
 
 # Columns of the matrix that `combine_rows` works on, in the order of comparison.
@@ -98,7 +97,7 @@ def _merge(a: _Row, b: _Row) -> list[_Row]:
     return pieces
 
 
-@numba.njit(cache=True)
+@kernel
 def _merges_allowed(n: int) -> int:
     """Return an upper bound of merges for n valid batches; only an inverted batch exceeds it."""
     return 1000 + 8 * n
@@ -107,7 +106,7 @@ def _merges_allowed(n: int) -> int:
 # ---- compiled ------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True)
+@kernel
 def combine_rows(rows: Any, n: int, start: int) -> int:
     """Combine ``rows[:n]`` in place and return the new number of rows; -1 where `combine` raises.
 
@@ -161,14 +160,14 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     return done + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _move(rows: Any, to: int, at: int) -> None:
     """Copy a row number by number: copying it as an array costs several times that."""
     rows[to, FIRST], rows[to, LAST] = rows[at, FIRST], rows[at, LAST]
     rows[to, COUNT], rows[to, STATE] = rows[at, COUNT], rows[at, STATE]
 
 
-@numba.njit(cache=True)
+@kernel
 def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -> int:
     if rows[i, FIRST] != first:
         return -1 if rows[i, FIRST] < first else 1
@@ -181,7 +180,7 @@ def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -
     return 0
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int, state: int) -> int:
     """Insert a piece into sorted ``rows[head:end]`` unless it is there; return the new head."""
     at = head
@@ -203,7 +202,7 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
     return head - 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _sort(rows: Any, n: int) -> int:
     """Sort and remove duplicates. Kafka's lists are two sorted ones, old and new: merge them."""
     second = 1
@@ -237,12 +236,12 @@ def _sort(rows: Any, n: int) -> int:
     return n if second >= n else _sort_any(rows, n)
 
 
-@numba.njit(cache=True)
+@kernel
 def _ascends(rows: Any, i: int) -> bool:
     return _compare(rows, i - 1, rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]) < 0
 
 
-@numba.njit(cache=True)
+@kernel
 def _sort_any(rows: Any, n: int) -> int:
     """Insertion sort, for lists that Kafka itself does not write."""
     size = 0

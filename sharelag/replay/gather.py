@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from sharelag.compiled import kernel
 from sharelag.replay.layout import (
     BATCHES,
     BATCHES_END,
@@ -30,13 +30,13 @@ from sharelag.replay.merge import FIRST, LAST, RANK, rank_of
 BLOCK = 128
 
 
-@numba.njit(cache=True)
+@kernel
 def room() -> Any:
     """Return the two arrays that `gather` fills; it returns a larger second one when needed."""
     return np.empty((BLOCK, RECORD_COLUMNS), np.int64), np.empty((3, 4096), np.int64)
 
 
-@numba.njit(cache=True)
+@kernel
 def gather(order: Any, begin: int, end: int, c: Any, records: Any, batches: Any) -> Any:
     """Copy records ``order[begin:end]``, at most `BLOCK` of them.
 

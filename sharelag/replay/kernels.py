@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from sharelag.compiled import kernel
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.replay.gather import BLOCK, gather, room
 from sharelag.replay.layout import (
@@ -54,13 +54,13 @@ from sharelag.replay.merge import (
 )
 
 
-@numba.njit(cache=True)
+@kernel
 def new_matrix() -> Any:
     """Return the matrix that `apply` works on; it returns a larger one when that is needed."""
     return np.empty((12, 512), np.int64)
 
 
-@numba.njit(cache=True)
+@kernel
 def apply(
     record: Any, batches: Any, now: Any, rows: Any, count: bool, changes: Any, old: Any
 ) -> Any:
@@ -114,7 +114,7 @@ def apply(
     return rows, old, n_old
 
 
-@numba.njit(cache=True)
+@kernel
 def _with_room(rows: Any, now: Any, fresh: int) -> Any:
     """Return the matrix with room for the pieces of all batches; moves those of the state."""
     begin, size = now[BEGIN], now[END] - now[BEGIN]
@@ -134,7 +134,7 @@ def _with_room(rows: Any, now: Any, fresh: int) -> Any:
     return larger
 
 
-@numba.njit(cache=True)
+@kernel
 def _load(batches: Any, begin: int, end: int, rows: Any, at: int) -> None:
     """Write batches as they are."""
     for part in range(3):
@@ -142,7 +142,7 @@ def _load(batches: Any, begin: int, end: int, rows: Any, at: int) -> None:
             rows[part, at + b - begin] = batches[part, b]
 
 
-@numba.njit(cache=True)
+@kernel
 def _replace(record: Any, batches: Any, now: Any, rows: Any) -> None:
     """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
     from_snapshot = record[KIND] == SNAPSHOT
@@ -159,7 +159,7 @@ def _replace(record: Any, batches: Any, now: Any, rows: Any) -> None:
     now[PLAIN], now[SEAM], now[SEAM_END] = seams(rows, 0, end - begin, now[START_OFFSET])
 
 
-@numba.njit(cache=True)
+@kernel
 def _load_in_order(batches: Any, begin: int, end: int, start: int, rows: Any) -> int:
     """Write new batches from the start offset on; -1 if only `combine_rows` can merge them."""
     size = 0
@@ -180,7 +180,7 @@ def _load_in_order(batches: Any, begin: int, end: int, start: int, rows: Any) ->
     return size
 
 
-@numba.njit(cache=True)
+@kernel
 def _extend(now: Any, rows: Any, size: int, start: int, count: bool, changes: Any) -> None:
     """Merge new batches into a plain list."""
     begin, end = now[BEGIN], now[END]
@@ -203,7 +203,7 @@ def _extend(now: Any, rows: Any, size: int, start: int, count: bool, changes: An
     now[SEAM], now[SEAM_END] = seam, seam_end
 
 
-@numba.njit(cache=True)
+@kernel
 def _extend_any(batches: Any, begin: int, end: int, now: Any, rows: Any, start: int) -> bool:
     """Merge lists of which one is not plain; return False if Kafka's merge would never end."""
     at = now[END]
@@ -217,7 +217,7 @@ def _extend_any(batches: Any, begin: int, end: int, now: Any, rows: Any, start: 
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def replay_rows(order: Any, bounds: Any, c: Any) -> Any:
     """Replay each share partition's records.
 
@@ -255,7 +255,7 @@ def replay_rows(order: Any, bounds: Any, c: Any) -> Any:
     return state, raw, raw_at, runs, runs_at
 
 
-@numba.njit(cache=True)
+@kernel
 def put_state(
     at: int, now: Any, rows: Any, own: Any, raw: Any, raw_at: Any, runs: Any, runs_at: Any
 ) -> Any:
@@ -277,7 +277,7 @@ def put_state(
     return raw, runs, own
 
 
-@numba.njit(cache=True)
+@kernel
 def _appended(to: Any, used: int, rows: Any, begin: int, end: int) -> Any:
     size = used + end - begin
     if to.shape[1] < size:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from sharelag.compiled import kernel
 from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay.layout import (
     ARCHIVED,
@@ -36,7 +36,7 @@ from sharelag.replay.merge import (
 )
 
 
-@numba.njit(cache=True)
+@kernel
 def compare(old: Any, o: int, old_end: int, new: Any, size: int, changes: Any) -> None:
     """Walk along ``old[o:old_end]`` and ``new[:size]`` and sum what happened to each offset."""
     for r in range(size):
@@ -60,7 +60,7 @@ def compare(old: Any, o: int, old_end: int, new: Any, size: int, changes: Any) -
             at = stop + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def runs_of(rows: Any, now: Any, runs: Any) -> Any:
     """Write the batches of a state sorted, disjoint, merged and clipped to the start offset.
 
@@ -77,7 +77,7 @@ def runs_of(rows: Any, now: Any, runs: Any) -> Any:
     return runs, _joined(rows, begin, end, runs)
 
 
-@numba.njit(cache=True)
+@kernel
 def _runs_of_any(rows: Any, now: Any, runs: Any) -> Any:
     begin, end = now[BEGIN], now[END]
     kept = np.empty((3, end - begin), np.int64)
@@ -95,7 +95,7 @@ def _runs_of_any(rows: Any, now: Any, runs: Any) -> Any:
     return runs, _joined(apart, 0, n, runs)
 
 
-@numba.njit(cache=True)
+@kernel
 def _joined(rows: Any, begin: int, end: int, runs: Any) -> int:
     n = 0
     for i in range(begin, end):
@@ -108,7 +108,7 @@ def _joined(rows: Any, begin: int, end: int, runs: Any) -> int:
     return n
 
 
-@numba.njit(cache=True)
+@kernel
 def measure(rows: Any, begin: int, end: int, now: Any) -> int:
     """Store what follows from sorted, disjoint batches: both ends of the window, and sums.
 
@@ -146,7 +146,7 @@ def measure(rows: Any, begin: int, end: int, now: Any) -> int:
     return skipped
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def is_terminal(state: int) -> bool:
     """Whether a state is acknowledged or archived."""
     return state == 2 or state == 4

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from sharelag.compiled import kernel
 from sharelag.replay.combine import COUNT, STATE, combine_rows
 
 FIRST, LAST, RANK = range(3)
@@ -30,25 +30,25 @@ FRESH, OUT, PENDING = 3, 6, 9
 GREATEST = np.iinfo(np.int64).max
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def rank_of(state: Any, count: Any) -> Any:
     """Order batches as Kafka does: by delivery count, then delivery state."""
     return (np.int64(count) << 8) + np.int64(state) + 128
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def count_of(rank: Any) -> Any:
     """Return the delivery count of a rank."""
     return rank >> 8
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def state_of(rank: Any) -> Any:
     """Return the delivery state of a rank."""
     return (rank & 255) - 128
 
 
-@numba.njit(cache=True)
+@kernel
 def seams(rows: Any, begin: int, end: int, start: int) -> Any:
     """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
 
@@ -71,7 +71,7 @@ def seams(rows: Any, begin: int, end: int, start: int) -> Any:
     return True, seam, seam_end
 
 
-@numba.njit(cache=True)
+@kernel
 def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: int) -> Any:
     """Merge the new batches ``rows[FRESH:, :size]`` into ``rows[:, begin:end]``.
 
@@ -162,7 +162,7 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
             a0, a1, ar = b0, b1, br
 
 
-@numba.njit(cache=True)
+@kernel
 def _first_reaching(last: Any, begin: int, end: int, offset: int) -> int:
     while begin < end:
         middle = (begin + end) >> 1
@@ -173,7 +173,7 @@ def _first_reaching(last: Any, begin: int, end: int, offset: int) -> int:
     return begin
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_back(rows: Any, p: int, first: Any, last: Any, rank: Any) -> int:
     """Insert a piece into the pending ones, of which the least is the last; return how many."""
     pending = rows[PENDING : PENDING + 3]
@@ -192,7 +192,7 @@ def _put_back(rows: Any, p: int, first: Any, last: Any, rank: Any) -> int:
     return p + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def splice(rows: Any, changed: int, unchanged: int, end: int, size: int) -> int:
     """Replace what `merge_rows` says is changed; return where the list then ends."""
     shift = changed + size - unchanged
@@ -209,7 +209,7 @@ def splice(rows: Any, changed: int, unchanged: int, end: int, size: int) -> int:
     return end + shift
 
 
-@numba.njit(cache=True)
+@kernel
 def combine_any(rows: Any, begin: int, end: int, start: int) -> Any:
     """Combine lists of any kind by `combine_rows`; return them as it does, and how many; or -1."""
     matrix = np.empty((2 * (end - begin) + 2, 4), np.int64)
@@ -220,7 +220,7 @@ def combine_any(rows: Any, begin: int, end: int, start: int) -> Any:
     return matrix, combine_rows(matrix, end - begin, start)
 
 
-@numba.njit(cache=True)
+@kernel
 def from_matrix(matrix: Any, n: int, rows: Any) -> None:
     """Write batches of the form that `combine_rows` works on."""
     for i in range(n):

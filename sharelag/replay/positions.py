@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import compiled, kernel
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
-from sharelag.replay.kernels import SNAPSHOT
+from sharelag.replay.layout import SNAPSHOT
 from sharelag.replay.state import replay_arrow
 from sharelag.schemas.arrow import flat
 from sharelag.wire.decode import decode_arrow

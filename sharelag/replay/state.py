@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.compiled import ready
 from sharelag.errors import ReplayError
 from sharelag.model import (
     NO_TIMESTAMP,
@@ -25,6 +26,7 @@ from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, kernel_columns, kinds_of, windows_table
 from sharelag.replay.kernels import replay_rows
+from sharelag.replay.layout import work_of
 from sharelag.replay.order import by_share_partition, codes_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch, without_timestamps
@@ -104,7 +106,9 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = by_share_partition(table)
-    windows = windows_table(table, *replay_rows(order, bounds, kernel_columns(table)))
+    columns = kernel_columns(table)
+    states = ready(replay_rows, work_of(columns))(order, bounds, columns)
+    windows = windows_table(table, *states)
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 

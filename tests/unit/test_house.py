@@ -50,6 +50,30 @@ def test_importing_sharelag_pulls_in_nothing_heavy() -> None:
     }
 
 
+def test_a_small_answer_loads_neither_a_compiler_nor_pandas() -> None:
+    code = f"""
+import sys
+from sharelag.cli import main, output
+import sharelag.cli
+def told(status):
+    print("\\n", *sys.modules)
+    sys.exit(status)
+sharelag.cli.leave = output.leave = told
+sys.argv[1:] = ["lag", "--capture", {str(ROOT / "data" / "captures" / "demo")!r}]
+sys.argv += ["--engine", "local"]
+main()
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    rows, loaded = answer.stdout.rsplit("\n", 2)[0], answer.stdout.splitlines()[-1].split()
+    assert len(rows.splitlines()) > 30
+    assert "pyarrow" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & {
+        *("numba", "llvmlite", "pandas", "scipy", "pyspark", "plotly"),
+    }
+
+
 def test_submodules_are_there_without_being_imported() -> None:
     code = (
         "import sharelag; print(sharelag.replay.replay([]), sharelag.wire.state_partition.__name__)"
