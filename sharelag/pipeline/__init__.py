@@ -26,7 +26,6 @@ from sharelag.pipeline.ends import offsets
 from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
 from sharelag.pipeline.states import (
-    counts_of,
     history,
     observed,
     replayed,
@@ -39,7 +38,6 @@ from sharelag.pipeline.states import (
 __all__ = [
     "Decoded",
     "chosen",
-    "counts_of",
     "decode",
     "diff",
     "groups",

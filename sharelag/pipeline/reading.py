@@ -27,7 +27,7 @@ from sharelag.pipeline import answers, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
 from sharelag.pipeline.frames import Frames
 from sharelag.pipeline.tables import TABLES
-from sharelag.pipeline.tasks import FileRecords
+from sharelag.pipeline.tasks import FileRecords, unpacked
 from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows, rows_of
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import Choice, Moment, filter_groups
@@ -104,10 +104,13 @@ class SparkReading(Reading):
     @property
     def counted(self) -> Counted:
         """The records in numbers."""
-        rows = self.once(
-            "counted", lambda: states.counts_of(self.frames.states).toArrow().to_pylist()
+        rows = self._states.filter(self._states.column("counted_records").is_valid())
+        return Counted(
+            pc.sum(rows.column("counted_records")).as_py() or 0,
+            pc.sum(rows.column("rejected")).as_py() or 0,
+            pc.min(rows.column("first")).as_py(),
+            pc.max(rows.column("last")).as_py(),
         )
-        return Counted(**rows[0])
 
     def rollup(self, by: str) -> pa.Table:
         """The lag summed up."""
@@ -233,10 +236,17 @@ class SparkReading(Reading):
                 f"the records are a stream, which has no {name} as of one moment: use "
                 "frames.windows and frames.lag with writeStream, or open a table of the records"
             )
+        if name == "windows":
+            return pa.Table.from_batches(unpacked(self._states.to_batches()), schemas.WINDOWS)
         if name == "lag":  # both of its tables are here, a row a share partition
             lag = lag_arrow(self.table("windows"), self.table("offsets"))
             return self.choice.of(as_table(lag))
         return collected(self.frames[name], TABLES[name].schema)
+
+    @property
+    def _states(self) -> pa.Table:
+        """Windows and counts, which one job finds."""
+        return self.once("states", lambda: collected(self.frames.states, states.STATES))
 
     def _session(self) -> SparkSession:
         if self._spark is None and isinstance(self.source, FrameInput):

@@ -8,7 +8,6 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.metrics.observed import observe
@@ -20,6 +19,7 @@ from sharelag.pipeline.tasks import (
     Counter,
     FileRecords,
     Files,
+    as_bytes,
     gathered,
     map_raw,
     packed,
@@ -32,8 +32,8 @@ from sharelag.replay.moment import Moment
 from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
 from sharelag.schemas.arrow import for_spark, one_batch
 
-#: What `replayed` gives: windows, and rows that count.
-STATES = pa.schema([*schemas.WINDOWS, *COUNTED])
+#: What `replayed` gives: windows as Arrow's bytes, and rows that count.
+STATES = pa.schema([("rows", pa.binary()), *COUNTED])
 
 
 def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
@@ -84,9 +84,7 @@ def replayed(
     Returns
     -------
     pyspark.sql.DataFrame
-        `STATES`: the windows, and a row a task that counts what it read, whose ``group_id`` is
-        null. Persist it before asking both `windows_of` and `counts_of`, or the records are read
-        twice.
+        `STATES`, of which `windows_of` makes rows.
     """
     if isinstance(raw, DataFrame):
         schemas.require(raw, schemas.RAW, "raw records")
@@ -94,7 +92,7 @@ def replayed(
     def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counter = Counter()
         records = gathered(counter.decode(batches, as_of, groups))
-        yield for_spark(replay_arrow(records), STATES)
+        yield from as_bytes(replay_arrow(records), STATES)
         yield from counter.rows(STATES)
 
     def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,17 +107,13 @@ def replayed(
 
 def windows_of(states: DataFrame) -> DataFrame:
     """The windows among what `replayed` gave."""
-    return states.where("counted_records is null").select(schemas.WINDOWS.names)
 
+    def unpack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for windows in unpacked(batches):
+            yield for_spark(windows, schemas.WINDOWS)
 
-def counts_of(states: DataFrame) -> DataFrame:
-    """Return one row that counts what `replayed` read: ``records rejected first last``."""
-    return states.agg(
-        F.coalesce(F.sum("counted_records"), F.lit(0)).alias("records"),
-        F.coalesce(F.sum("rejected"), F.lit(0)).alias("rejected"),
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
-    )
+    packed = states.where("rows is not null").select("rows")
+    return packed.mapInArrow(unpack_task, schemas.spark_schema(schemas.WINDOWS))
 
 
 def history(records: DataFrame | FileRecords, gaps: pa.Table | None = None) -> DataFrame:
@@ -245,7 +239,7 @@ def _replayed(rows: DataFrame) -> DataFrame:
                 counts.append(batch.filter(batch.column("rows").is_null()))
                 yield batch
 
-        yield for_spark(replay_arrow(gathered(unpacked(rest()))), STATES)
+        yield from as_bytes(replay_arrow(gathered(unpacked(rest()))), STATES)
         for batch in counts:
             yield for_spark(batch, STATES)
 

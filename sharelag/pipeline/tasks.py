@@ -182,15 +182,20 @@ def packed(records: pa.RecordBatch) -> Batches:
     bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
     together = records.take(pa.array(order))
     for begin, end in pairwise(bounds):
-        for first in range(begin, end, _PACKED_ROWS):
-            part = together.slice(first, min(_PACKED_ROWS, end - first))
-            place = part.slice(0, 1).select(PACKED.names[:2])
-            rows = pa.array([_to_bytes(part)], pa.binary())
-            yield for_spark(place.append_column("rows", rows), PACKED)
+        yield from as_bytes(together.slice(begin, end - begin), PACKED)
+
+
+def as_bytes(table: pa.RecordBatch, schema: pa.Schema) -> Batches:
+    """Yield some rows at a time as one row, with their bytes and with the first one's columns."""
+    for first in range(0, table.num_rows, _PACKED_ROWS):
+        part = table.slice(first, _PACKED_ROWS)
+        beside = [name for name in schema.names if name in part.schema.names]
+        rows = pa.array([_to_bytes(part)], pa.binary())
+        yield for_spark(part.slice(0, 1).select(beside).append_column("rows", rows), schema)
 
 
 def unpacked(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Yield the records that `packed` packed."""
+    """Yield the rows that `as_bytes` made bytes of."""
     for batch in batches:
         for rows in batch.column("rows").drop_null():
             yield from pa.ipc.open_stream(rows.as_buffer())
