@@ -93,12 +93,12 @@ def replayed(
         counter = Counter()
         records = gathered(counter.decode(batches, as_of, groups))
         yield from as_bytes(replay_arrow(records), STATES)
-        yield from counter.rows(STATES)
+        yield from counter.row(STATES)
 
     def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counter = Counter()
         yield from packed(drop_superseded(gathered(counter.decode(batches, as_of, groups))))
-        yield from counter.rows(PACKED)
+        yield from counter.row(PACKED)
 
     if isinstance(raw, Files) and raw.plan.whole:
         return map_raw(raw, whole_task, STATES)

@@ -123,7 +123,7 @@ class Counter:
     """Count what is decoded."""
 
     def __init__(self) -> None:
-        self._rows: list[pa.RecordBatch] = []
+        self._rows: list[tuple[int, int, int | None, int | None]] = []
 
     def decode(
         self, raw: Iterable[pa.RecordBatch], as_of: Moment, groups: frozenset[str]
@@ -132,19 +132,24 @@ class Counter:
         for batch in raw:
             decoded = decode_arrow(batch)
             records = up_to(filter_groups(decoded.records, groups), as_of)
-            span = pc.min_max(records.column("timestamp"))
-            times = [
-                pa.array([span[name].value], pa.int64()).view(schemas.TIMESTAMP)
-                for name in ("min", "max")
-            ]
-            numbers = [pa.array([n]) for n in (records.num_rows, decoded.rejects.num_rows)]
-            self._rows.append(pa.RecordBatch.from_arrays([*numbers, *times], schema=COUNTED))
+            span = pc.min_max(records.column("timestamp").view(pa.int64())).as_py()
+            self._rows.append(
+                (records.num_rows, decoded.rejects.num_rows, span["min"], span["max"])
+            )
             yield records.select(REPLAYED.names)
 
-    def rows(self, schema: pa.Schema) -> Batches:
-        """Yield what was counted, as rows of a schema with the columns of `COUNTED`."""
-        if self._rows:
-            yield for_spark(one_batch(pa.Table.from_batches(self._rows)), schema)
+    def row(self, schema: pa.Schema) -> Batches:
+        """Yield what was counted, as a row of a schema with the columns of `COUNTED`."""
+        if not self._rows:
+            return
+        records, rejected, first, last = zip(*self._rows, strict=True)
+        known = [time for time in (*first, *last) if time is not None]
+        times = [min(known, default=None), max(known, default=None)]
+        columns = [
+            *(pa.array([sum(numbers)]) for numbers in (records, rejected)),
+            *(pa.array([time], pa.int64()).view(schemas.TIMESTAMP) for time in times),
+        ]
+        yield for_spark(pa.RecordBatch.from_arrays(columns, schema=COUNTED), schema)
 
 
 def gathered(records: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

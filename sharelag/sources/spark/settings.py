@@ -19,6 +19,8 @@ RUNTIME = {
     "spark.sql.session.timeZone": "UTC",
     # toArrow and createDataFrame move columns, not rows.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A row can hold many records as bytes: rows alone would not bound a batch.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
 }
 #: Settings that must be set when Spark starts, also on a cluster.
 STARTED = {
