@@ -43,12 +43,12 @@ class Run:
     cluster_id: str | None = None  # of the data; None: unknown, or the run failed before
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def comparable_parameters(self) -> dict[str, Any]:
         """What makes runs comparable: the parameters that do not differ from run to run."""
-        return asked(self.parameters)
+        return comparable_parameters(self.parameters)
 
 
-def asked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def comparable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters without those that differ from run to run."""
     return {name: value for name, value in parameters.items() if name not in _PASSING}
 

@@ -19,7 +19,7 @@ from sharelag.model import iso
 from sharelag.reports import notebooks, store
 from sharelag.reports.cluster import cluster_in
 from sharelag.reports.execute import Executed, execute
-from sharelag.reports.ledger import Run, asked, write_index
+from sharelag.reports.ledger import Run, comparable_parameters, write_index
 from sharelag.reports.secrets import scrubbed, secrets_of
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
@@ -131,7 +131,9 @@ def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
     comparable = [
         run
         for run in store.runs_of(folder)
-        if run.error is None and run.asked == asked(given) and cluster in (None, run.cluster_id)
+        if run.error is None
+        and run.comparable_parameters == comparable_parameters(given)
+        and cluster in (None, run.cluster_id)
     ]
     if not comparable:
         return None

@@ -158,7 +158,7 @@ def _comparable(runs: list[Run]) -> Iterable[list[Run]]:
     kinds: dict[tuple[str, str | None], list[Run]] = {}
     last: dict[str, str | None] = {}
     for run in runs:
-        words = json.dumps(run.asked, sort_keys=True)
+        words = json.dumps(run.comparable_parameters, sort_keys=True)
         last[words] = run.cluster_id if run.cluster_id or run.error is None else last.get(words)
         kinds.setdefault((words, last[words]), []).append(run)
     return kinds.values()

@@ -169,7 +169,7 @@ class Found(Displayable):
         return tuple(row["members"] for row in self.probes.to_pylist() if row["met"] is None)
 
     @property
-    def alike(self) -> tuple[int, ...]:
+    def identical(self) -> tuple[int, ...]:
         """Those whose runs are all the same, but too few to rule out luck."""
         return tuple(
             row["members"]
@@ -189,10 +189,10 @@ class Found(Displayable):
             said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
             said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
-        if self.alike:
+        if self.identical:
             least = fewest_equal(2 * self.goal.confidence - 1)
             said += (
-                f" (all runs with {', '.join(map(str, self.alike))} are equal; "
+                f" (all runs with {', '.join(map(str, self.identical))} are equal; "
                 f"a verdict needs {least} seeds then)"
             )
         if not self.monotone:

@@ -50,7 +50,7 @@ def sticky(group: Group) -> Assignment:
     assignment that is even already comes back as it was. How many members a partition has is left
     as it comes.
     """
-    pairs = Pairs.kept(group)
+    pairs = Pairs.current(group)
     cover(pairs)
     even_loads(pairs)
     join_fewest(pairs)
@@ -70,7 +70,7 @@ def balanced(group: Group) -> Assignment:
     It ends: trimming and untangling each leave a pair less, evening the loads lowers the sum of
     their squares, and evening the counts that of the counts, without changing a load.
     """
-    pairs = Pairs.kept(group)
+    pairs = Pairs.current(group)
     cover(pairs)
     _trim(pairs)
     _employ(pairs)

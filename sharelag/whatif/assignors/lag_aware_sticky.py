@@ -138,7 +138,7 @@ class _Loads:
     """Pairs and the loads that they make."""
 
     def __init__(self, group: Group, weights: dict[Place, float]) -> None:
-        self.pairs = Pairs.kept(group)
+        self.pairs = Pairs.current(group)
         self.weights = weights
         self.load = {member: self._sum(member) for member in self.pairs.places_of}
         self._subscribers = {topic: frozenset(ids) for topic, ids in group.subscribers.items()}

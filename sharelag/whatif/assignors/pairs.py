@@ -1,7 +1,7 @@
 """Pairs of member and place while an assignment is being made, looked up from either side.
 
-The assignors of our own start from `Pairs.kept` and change it; `as_assignment` turns the pairs into
-the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the same
+The assignors of our own start from `Pairs.current` and change it; `as_assignment` turns the pairs
+into the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the same
 group gets the same answer.
 """
 
@@ -21,7 +21,7 @@ class Pairs:
         self.members_of: dict[Place, set[str]] = {place: set() for place in group.places}
 
     @classmethod
-    def kept(cls, group: Group) -> Pairs:
+    def current(cls, group: Group) -> Pairs:
         """What the members have now and may keep."""
         pairs = cls(group)
         for member, places in group.current.items():

@@ -123,12 +123,12 @@ def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
     """Student's t has no spread to judge by there, and would be sure of anything after two runs."""
     goal = Goal("redeliveries", 0, confidence=confidence)
     found = told(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))
-    assert (found.members, found.undecided, found.alike) == (1, (), ())
+    assert (found.members, found.undecided, found.identical) == (1, (), ())
     assert f"with {100 * confidence:g} % confidence" in str(found)
     if enough == 2:
         return
     found = told(lambda *_: 0, goal, seeds=range(enough - 1), between=(1, 4))
-    assert (found.members, found.undecided, found.alike) == (None, (1, 2, 4), (1, 2, 4))
+    assert (found.members, found.undecided, found.identical) == (None, (1, 2, 4), (1, 2, 4))
     assert "% confidence" not in str(found)
     assert f"all runs with 1, 2, 4 are equal; a verdict needs {enough} seeds then" in str(found)
     row = found.probes.to_pylist()[0]
