@@ -1,8 +1,8 @@
 """Pairs of member and place while an assignment is being made, looked up from either side.
 
 The assignors of our own start from `Pairs.current` and change it; `as_assignment` turns the pairs
-into the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the same
-group gets the same answer.
+into the answer. Whatever could be chosen in two ways is chosen by load, then by name, so that the
+same group gets the same answer.
 """
 
 from __future__ import annotations
