@@ -9,6 +9,7 @@ what they do not know; a column that goes or changes its type makes a new versio
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,15 @@ from sharelag.metrics.placement import FINDINGS
 from sharelag.metrics.settings_in_force import IN_FORCE, LINT
 from sharelag.metrics.skew import SKEW
 from sharelag.monitoring.check import CHECKED
+from sharelag.reports.ledger import Run
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.schemas.comparisons import RECONCILED
 from sharelag.tables.columns import meaning_of
+from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
+from sharelag.whatif.consumer_group import ANSWERS
+from sharelag.whatif.search import PROBES
+from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.simulation.tables import TIMELINE
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _TOPIC = pa.field("topic", pa.string())
@@ -73,7 +80,54 @@ def rows() -> dict[str, dict[str, Any]]:
         "settings": properties(IN_FORCE),
         "settings-lint": properties(LINT),
         "check": properties(CHECKED),
+        **_simulated(),
+        "report-list": _reports(),
     }
+
+
+def _simulated() -> dict[str, dict[str, Any]]:
+    """The properties of a row of each answer of ``simulate``."""
+    variant, text = pa.field("variant", pa.string()), pa.string()
+    differences = [
+        DIFFERENCES.field(name).with_name(shown)
+        for name, shown in {
+            "baseline": "baseline",
+            "difference": "difference",
+            "low": "difference_low",
+            "high": "difference_high",
+            "ratio": "ratio",
+            "ratio_low": "ratio_low",
+            "ratio_high": "ratio_high",
+            "better": "better",
+        }.items()
+    ]
+    verdict = [pa.field("winner", pa.bool_()), pa.field("confidence", pa.float64())]
+    of_run = [SUMMARY.field(name) for name in ("assignor", "members", "seed")]
+    steps = [field for field in TIMELINE if field.name != "members"]
+    fetching = TIMELINE.field("members").with_name("fetching")
+    goal, answer = pa.field("goal", text), pa.field("answer", pa.bool_())
+    about = [pa.field("scenario", text), pa.field("about", text)]
+    tables = {
+        "simulate": [field for field in RUNS if field.name != "run"],
+        "simulate-compare": [*MEASURES, *differences, *verdict],
+        "simulate-fewest-members": [variant, goal, *PROBES, answer],
+        "simulate-timeline": [variant, *of_run, *steps, fetching],
+        "simulate-against": [variant, *ANSWERS],
+        "simulate-scenarios": about,
+    }
+    return {name: properties(pa.schema(fields)) for name, fields in tables.items()}
+
+
+def _reports() -> dict[str, dict[str, Any]]:
+    """The properties of a row of ``report list``."""
+    kinds: dict[object, dict[str, Any]] = {
+        "str": {"type": "string"},
+        "str | None": {"type": ["string", "null"]},
+        "float": {"type": "number"},
+        "dict[str, Any]": {"type": "object"},
+    }
+    found = {one.name: _described(one.name) | kinds[one.type] for one in fields(Run)}
+    return found | {"kept": _described("kept") | {"type": "boolean"}}
 
 
 def properties(schema: pa.Schema) -> dict[str, Any]:

@@ -171,7 +171,8 @@ def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
-    measure = row["goal"].split()[0]
+    written = row["goal"].split()[0]
+    measure = written if written in MEASURED else f"{written}_ms"
     amounts = {name: amount(measure, row[name]) for name in ("mean", "low", "high")}
     amounts |= _in_every_run(row, amounts, "mean", "low", "high")
     if row["unknown"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,8 @@ def test_the_fewest_members_are_searched() -> None:
         f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
         in told.stderr
     )
+    of_time = run(*given[:-4], "--seeds", "2", "--between", "1,1", "--fewest-members", "age_p95<1m")
+    assert re.search(r"as it is 1 +[\d.]+ s", of_time.stdout)  # a time has its unit
 
 
 def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from jsonschema import Draft202012Validator
 from sharelag.cli import cli
 from sharelag.cli.demo import CAPTURE
 from sharelag.cli.examples import example
+from sharelag.reports.ledger import Run, append
 from tools import json_schemas
 
 #: Properties of a consumer, which share consumers refuse.
 CONSUMER = Path(__file__).with_name("consumer.properties")
+IDLE = ("simulate", "--scenario", "idle-members", "--duration", "8s")
 #: A command line for each schema.
 PRINTED = {
     "lag": ["lag"],
@@ -35,7 +38,18 @@ PRINTED = {
     "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
     "check": ["check", "--rules", str(example("rules.yaml"))],
     "decode": ["decode"],
-}
+    "simulate": [*IDLE, "--members", "2,6"],
+    "simulate-compare": [*IDLE, "--members", "2,6", "--seeds", "2", "--compare"],
+    "simulate-fewest-members": [
+        *IDLE, "--seeds", "2", "--between", "1,3", "--fewest-members", "lag_end<18000",
+    ],
+    "simulate-timeline": [*IDLE, "--timeline"],
+    "simulate-against": [*IDLE, "--seeds", "2", "--against", "consumer-group"],
+    "simulate-scenarios": ["simulate", "--scenario", "list"],
+    "report-list": ["report", "list"],
+}  # fmt: skip
+#: What needs no input.
+ALONE = {"--consumer-config", "--scenario"}
 
 
 def schema(name: str) -> dict[str, object]:
@@ -44,8 +58,19 @@ def schema(name: str) -> dict[str, object]:
 
 
 def printed(*arguments: str) -> list[dict[str, object]]:
-    source = [] if "--consumer-config" in arguments else ["--capture", str(CAPTURE)]
+    source = [] if ALONE & set(arguments) else ["--capture", str(CAPTURE)]
     answer = CliRunner().invoke(cli, [*arguments, *source, "-o", "json"])
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def listed(out: Path) -> list[dict[str, object]]:
+    """What ``report list`` prints of a run that failed and one that did not."""
+    good = Run(
+        "1", "daily", {"group": []}, "1", "0", "2026-11-21T03:10:00Z", 1.5, "ok", "", "", None
+    )
+    for run in (good, replace(good, as_of=None, error="no capture", cluster_id="c")):
+        append(out, run)
+    answer = CliRunner().invoke(cli, ["report", "list", "-o", "json", "--out", str(out)])
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
@@ -59,8 +84,9 @@ def test_the_files_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_what_is_printed_is_valid(name: str) -> None:
-    told, lines = schema(name), printed(*PRINTED[name])
+def test_what_is_printed_is_valid(name: str, tmp_path: Path) -> None:
+    lines = listed(tmp_path) if name == "report-list" else printed(*PRINTED[name])
+    told = schema(name)
     assert lines or name == "health-findings"  # nothing is wrong with the topic of the demo
     validator = Draft202012Validator(told)
     for line in lines:
