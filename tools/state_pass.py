@@ -124,12 +124,16 @@ def _unpacked(names: Iterable[str], packed: str) -> Iterator[str]:
 def _record(wanted: set[str], element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
     yield "odd[i] = 1"
     yield "odds += 1"
-    for number in record_numbers():
-        if number.column in wanted:
-            yield f"{number.column}[i] = {number.absent}"
     yield "if code[i] < 0:"
     yield "    continue"
+    tags = {field.column for kind in STATE_KINDS for field in _tagged(kind)}
+    for number in record_numbers():
+        if number.column in wanted & tags:
+            yield f"{number.column}[i] = {number.absent}"
     yield "if value_null[i]:"
+    for number in record_numbers():
+        if number.column in wanted - tags:
+            yield f"    {number.column}[i] = {number.absent}"
     yield from _indented(_done())
     yield "    continue"
     yield "p, end = u(value_at[i]), u(value_at[i + 1])"
@@ -172,6 +176,9 @@ def _fixed(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
         if field.column in wanted:
             yield f"{field.column}[i] = {field.type}(values, p + u({at}))"
         at += INT_SIZES[field.type]
+    for number in record_numbers():
+        if number.column in wanted and kind.type not in number.kinds:
+            yield f"{number.column}[i] = {number.absent}"
     yield f"q = p + u({at})"
 
 

@@ -121,6 +121,8 @@ def require(table: Any, schema: pa.Schema, what: str) -> None:
     InputError
         With every column that is missing or of another type: name, expected, got.
     """
+    if isinstance(table, (pa.Table, pa.RecordBatch)) and table.schema.equals(schema):
+        return
     got = _column_types(table)
     wanted = _column_types(schema) if isinstance(table, _arrow_types()) else _spark_types(schema)
     wrong = [

@@ -274,7 +274,9 @@ def binary(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
     """Return bytes, offsets (one more than rows) and null rows, without a copy where possible."""
     joined = flat(column).cast(pa.binary())
-    nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
+    nulls = np.zeros(len(joined), bool)
+    if joined.null_count:
+        nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
     _, offsets, data = joined.buffers()
     ends = np.zeros(len(joined) + 1, np.int32)
     if offsets is not None:

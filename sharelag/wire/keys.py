@@ -117,7 +117,7 @@ class ShareKeys:
             [texts.strings(groups), texts.topic_ids(tails[:, :16]), pa.array(partitions)],
             schema=_SHARE_PARTITION,
         )
-        self._table = one_batch(pa.Table.from_batches([self._table, new]))
+        self._table = one_batch(pa.Table.from_batches([self._table, new])) if named else new
         if self._first is not None or not new.column("group_id").cast(pa.binary()).equals(groups):
             self._first = _first_of_same(self._table)
 

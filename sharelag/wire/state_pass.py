@@ -51,16 +51,16 @@ def state_pass(
         batch_at[i] = total
         odd[i] = 1
         odds += 1
-        snapshot_epoch[i] = 0
-        state_epoch[i] = 0
-        leader_epoch[i] = 0
-        start_offset[i] = -1
-        create_timestamp[i] = 0
-        write_timestamp[i] = 0
-        delivery_complete_count[i] = -1
         if code[i] < 0:
             continue
+        delivery_complete_count[i] = -1
         if value_null[i]:
+            snapshot_epoch[i] = 0
+            state_epoch[i] = 0
+            leader_epoch[i] = 0
+            start_offset[i] = -1
+            create_timestamp[i] = 0
+            write_timestamp[i] = 0
             odd[i] = 0
             odds -= 1
             continue
@@ -81,6 +81,9 @@ def state_pass(
             snapshot_epoch[i] = int32(values, p + u(2))
             leader_epoch[i] = int32(values, p + u(6))
             start_offset[i] = int64(values, p + u(10))
+            state_epoch[i] = 0
+            create_timestamp[i] = 0
+            write_timestamp[i] = 0
             q = p + u(18)
         else:
             continue
@@ -147,12 +150,12 @@ def position_pass(
         turned[i] = 0
         odd[i] = 1
         odds += 1
-        leader_epoch[i] = 0
-        start_offset[i] = -1
-        delivery_complete_count[i] = -1
         if code[i] < 0:
             continue
+        delivery_complete_count[i] = -1
         if value_null[i]:
+            leader_epoch[i] = 0
+            start_offset[i] = -1
             odd[i] = 0
             odds -= 1
             continue

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 _ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
+#: The two characters of every number of twelve bits.
+_PAIRS = np.stack([np.repeat(_ALPHABET, 64), np.tile(_ALPHABET, 64)], axis=1).view(np.uint16)[:, 0]
 #: Characters of a topic id.
 TOPIC_ID = 22
 
@@ -34,12 +36,13 @@ def _replace_bad_utf8(binary: pa.Array) -> pa.Array:
 
 def base64_ids(ids: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return rows of 16 bytes as rows of 22 characters of URL-safe base64 without padding."""
-    padded = np.zeros((len(ids), 6, 3), np.uint8)
-    padded.reshape(len(ids), 18)[:, :16] = ids
-    words = padded.astype(np.uint32)
-    joined = words[:, :, 0] << 16 | words[:, :, 1] << 8 | words[:, :, 2]
-    sixes = np.stack([joined >> shift & 63 for shift in (18, 12, 6, 0)], axis=2)
-    return np.ascontiguousarray(_ALPHABET[sixes].reshape(len(ids), 24)[:, :TOPIC_ID])
+    padded = np.zeros((len(ids), 18), np.uint8)
+    padded[:, :16] = ids
+    first, second, third = (padded[:, k::3].astype(np.uint16) for k in range(3))
+    pairs = np.empty((len(ids), 6, 2), np.uint16)
+    pairs[:, :, 0] = _PAIRS[first << 4 | second >> 4]
+    pairs[:, :, 1] = _PAIRS[(second & 15) << 8 | third]
+    return np.ascontiguousarray(pairs.view(np.uint8).reshape(len(ids), 24)[:, :TOPIC_ID])
 
 
 def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
