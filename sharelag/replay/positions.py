@@ -83,7 +83,7 @@ def _lanes(raw: Sequence[pa.RecordBatch], count: int) -> list[list[pa.RecordBatc
         if not all_equal(flat(chosen.column("topic")).cast(pa.string())):
             return None
         topics.add(chosen.column("topic")[0].as_py())
-        lane = chosen.column("partition").fill_null(-1).to_numpy() % count
+        lane = _places(chosen) % count
         if (lane == lane[0]).all():
             lanes[lane[0]].append(chosen)
         else:
@@ -113,7 +113,7 @@ def _scan(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
         if len(keys) > len(states):
             more = np.tile(_NEW, (2 * len(keys) - len(states), 1))
             states = np.concatenate([states, more])
-        place = batch.column("partition").fill_null(-1).to_numpy()
+        place = _places(batch)
         offset = batch.column("offset").to_numpy()
         if found.row is not None:
             place, offset = place[found.row], offset[found.row]
@@ -124,6 +124,13 @@ def _scan(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
         ):  # fmt: skip
             return None
     return _positions(keys, states[: len(keys)])
+
+
+def _places(batch: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the state partition of each record, -1 where it is null."""
+    column = batch.column("partition")
+    known = column.fill_null(-1) if column.null_count else column
+    return np.asarray(known.to_numpy(), np.int32)
 
 
 @kernel
@@ -140,23 +147,24 @@ def fold(
         the order of one state partition.
     """
     for i in range(key.size):
-        now = states[key[i]]
-        if turned[i] or offset[i] < now[_AT] or (now[_PLACE] != place[i] and now[_PLACE] != -2):
+        k = key[i]  # a row of states would be an object of its own, whose references are counted
+        is_elsewhere = states[k, _PLACE] != place[i] and states[k, _PLACE] != -2
+        if turned[i] or is_elsewhere or offset[i] < states[k, _AT]:
             return False
-        now[_PLACE], now[_AT] = place[i], offset[i]
+        states[k, _PLACE], states[k, _AT] = place[i], offset[i]
         if tombstone[i]:
             # Kafka never writes that of an update, and cannot load it.
             if record_type[i] == SNAPSHOT:
-                now[_ALIVE] = 0
-        elif record_type[i] == SNAPSHOT or now[_ALIVE] == 0:
-            now[_ALIVE], now[_LEADER_EPOCH] = 1, leader_epoch[i]
-            now[_START_OFFSET], now[_COUNT] = start_offset[i], count[i]
+                states[k, _ALIVE] = 0
+        elif record_type[i] == SNAPSHOT or states[k, _ALIVE] == 0:
+            states[k, _ALIVE], states[k, _LEADER_EPOCH] = 1, leader_epoch[i]
+            states[k, _START_OFFSET], states[k, _COUNT] = start_offset[i], count[i]
         else:
             if start_offset[i] != UNINITIALIZED_START_OFFSET:
-                now[_START_OFFSET] = start_offset[i]
+                states[k, _START_OFFSET] = start_offset[i]
             if leader_epoch[i] != -1:
-                now[_LEADER_EPOCH] = leader_epoch[i]
-            now[_COUNT] = count[i]
+                states[k, _LEADER_EPOCH] = leader_epoch[i]
+            states[k, _COUNT] = count[i]
     return True
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from sharelag import schemas
 from sharelag.replay import positions, replay_arrow
 from sharelag.replay.positions import POSITIONS, latest_positions
 from sharelag.wire import decode_arrow
@@ -70,6 +73,18 @@ def test_odd_records_and_rejects_are_read_as_by_the_interpreter() -> None:
     records += [(b"", None), (b"\0\1", b""), (b"\0\7", b"")]
     batch = raw(records)
     assert latest_positions([batch], 1).equals(replayed([batch]))
+
+
+@pytest.mark.usefixtures("scanned")
+def test_recorded_clusters_stand_where_their_replay_says() -> None:
+    captures = Path(__file__).parents[3] / "data" / "captures"
+    found = 0
+    for path in captures.glob("**/records/*.parquet"):
+        batches = pq.read_table(path).cast(schemas.RAW).to_batches()
+        stand = latest_positions(batches)
+        assert stand.equals(replayed(batches))
+        found += stand.num_rows
+    assert found
 
 
 def test_what_needs_the_batches_is_replayed() -> None:
