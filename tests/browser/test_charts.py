@@ -1,5 +1,7 @@
 """Does a real browser draw every chart, offline, without complaint, and with every name as text?"""
 
+# mypy: disable-error-code="union-attr"
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Do amounts in words stand at the right, as numbers do?"""
 
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A plotly figure is drawn once plotly is there, is accessible, and its points can be picked."""
 
+# mypy: disable-error-code="dict-item"
+
 from __future__ import annotations
 
 from datetime import timedelta

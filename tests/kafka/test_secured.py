@@ -1,5 +1,7 @@
 """The command line against a secured cluster: what people see when it works and when not."""
 
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Our share partition acts as Kafka's class does, and our coordinator writes what it writes."""
 
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 from collections.abc import Iterator

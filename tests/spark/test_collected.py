@@ -1,5 +1,7 @@
 """Answers on Spark bring a row a share partition to this process, however many records."""
 
+# mypy: disable-error-code="arg-type, assignment"
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """All tables of an input as DataFrames, by name: contents, cost, and what is collected."""
 
+# mypy: disable-error-code="attr-defined, index, misc, union-attr"
+
 from __future__ import annotations
 
 import gc

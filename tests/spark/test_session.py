@@ -1,5 +1,7 @@
 """Whose settings hold: ours for a session that we make, the user's wherever there are any?"""
 
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """A workbench on Spark gives the same answers, with progress bars, and its DataFrames."""
 
+# mypy: disable-error-code="assignment, attr-defined"
+
 from __future__ import annotations
 
 from typing import Any, ClassVar

@@ -1,5 +1,7 @@
 """Do columns cross to the browser as they are, in whatever form people have them?"""
 
+# mypy: disable-error-code="call-overload"
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

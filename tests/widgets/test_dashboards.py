@@ -1,5 +1,7 @@
 """Dashboards follow their controls, each other and time, and say what went wrong."""
 
+# mypy: disable-error-code="assignment, index, union-attr"
+
 from __future__ import annotations
 
 import threading

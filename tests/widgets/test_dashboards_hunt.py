@@ -1,5 +1,7 @@
 """The hunt for poison lists every offset that may be stuck, and marks the picked one."""
 
+# mypy: disable-error-code="union-attr"
+
 from __future__ import annotations
 
 from typing import Any

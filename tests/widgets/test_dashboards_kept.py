@@ -1,5 +1,7 @@
 """A dashboard keeps its view when it is refreshed, drawn in another theme, or linked."""
 
+# mypy: disable-error-code="attr-defined, method-assign, union-attr"
+
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,5 +1,7 @@
 """The what-if lab stays with one group as of one moment, and keeps edits made by hand."""
 
+# mypy: disable-error-code="assignment"
+
 from __future__ import annotations
 
 import threading

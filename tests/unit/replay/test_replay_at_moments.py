@@ -1,5 +1,7 @@
 """Is one replay for many moments the same as a replay for each of them?"""
 
+# mypy: disable-error-code="assignment"
+
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,7 @@
 """An incident report: how the lag moved, the first sign, what began, what is not known."""
 
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,7 @@
 """Reports of thirty nights: ledger, retention, index, what changed; and two runs at once."""
 
+# mypy: disable-error-code="assignment, attr-defined, misc"
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """A stream starts where one can run, and again only if Spark's Python worker was too slow."""
 
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """Are the options of the Spark source understood as Spark's own Kafka source understands them?"""
 
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Do autoscalers do what KEDA and the HPA do, and is it worth it?"""
 
+# mypy: disable-error-code="assignment, call-overload, index, type-var"
+
 from __future__ import annotations
 
 import math

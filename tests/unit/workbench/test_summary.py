@@ -1,5 +1,7 @@
 """Comparisons, searches and moves as tables and charts, with what is not known."""
 
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 import re
