@@ -53,7 +53,7 @@ def keeping_up(stage: Stage) -> None:
 
 
 def quiet(stage: Stage) -> None:
-    """Hardly anything arrives; the only consumer did all of it and stopped."""
+    """Hardly anything arrives; the only consumer finished all of it and stopped."""
     stage.open(2)
     stage.join()
     for _ in steps(6, every=1):
@@ -75,7 +75,7 @@ def no_members(stage: Stage) -> None:
 
 
 def idle_members(stage: Stage) -> None:
-    """Both members stop to poll, with nothing in their hands, and send heartbeats only."""
+    """Both members stop polling, with no records acquired, and send heartbeats only."""
     stage.open(4)
     stage.join(2)
     for step in steps(30):
@@ -86,7 +86,7 @@ def idle_members(stage: Stage) -> None:
 
 
 def unassigned(stage: Stage) -> None:
-    """A new release of the service subscribes to another topic; the one that it forgot lags."""
+    """A new release of the service subscribes to another topic; the previous one lags."""
     other = f"{stage.group}-returns"
     stage.open(4)
     create_topics(stage.bootstrap, {other: 2})

@@ -145,7 +145,7 @@ def test_samples_are_named_with_what_happens_in_them() -> None:
     samples = sharelag.samples()
     assert next(iter(samples)) == "demo"
     assert len(samples) == 22
-    assert samples["burst"].startswith("Members keep up until very much arrives at once")
+    assert samples["burst"].startswith("Members keep up until a burst arrives")
 
 
 def test_no_client_setting_is_ever_shown() -> None:
