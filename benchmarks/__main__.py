@@ -58,20 +58,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(chosen: list[Row], quick: bool, is_all: bool) -> int:
+    """Measure rows; what is done is kept if a later one is interrupted."""
     bench = Bench(_OUT / "benchmarks", quick)
+    page = _ROOT / "docs" / "benchmarks.md" if is_all and not quick else _OUT / "benchmarks.md"
+    failed = 0
     try:
-        sticks = yardsticks.measured(bench)
-        found = []
+        kept = results.merged(_OUT / "benchmarks.json", [], yardsticks.measured(bench))
         for row in chosen:
-            found.append(run_row(row, bench))
-            print("\n".join(told(found[-1])), flush=True)
+            found = run_row(row, bench)
+            failed += bool(found.error)
+            print("\n".join(told(found)), flush=True)
+            kept = results.merged(_OUT / "benchmarks.json", [results.entry(found)], [])
+            page.write_text(results.page(kept))
     finally:
         bench.close()
-    kept = results.merged(_OUT / "benchmarks.json", map(results.entry, found), sticks)
-    page = _ROOT / "docs" / "benchmarks.md" if is_all and not quick else _OUT / "benchmarks.md"
-    page.write_text(results.page(kept))
     print(f"written: {page.relative_to(_ROOT)}")
-    return int(any(one.error for one in found))
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

@@ -227,13 +227,30 @@ def _same_rows(ours: str, theirs: str) -> None:
         raise GateError(f"the rows differ:\n{mine}\n{kafkas}")
 
 
+_ACCESSORS = (
+    "the client makes a Python object of each message, and six calls a message read it: two thirds "
+    "of our CPU time, where a bare fetch makes the objects alone. Tried: each accessor mapped over "
+    "all messages at once (a tenth less). Next: the client library's own batches, whose messages "
+    "lie in memory as columns can be gathered from."
+)
+_IMPORTS = (
+    "imports of numpy, pyarrow and the client are three quarters of what we do; the compiler and "
+    "pandas are no longer among them, which halved it. Next: the topic read while the ends are "
+    "asked for, over one connection."
+)
+_COMPILER = (
+    "that many records are worth the compiled kernels, of which loading numba is a third of all "
+    "we do. Next: kernels compiled ahead, so that numba is not loaded."
+)
+
 ROWS = (
     Row("P8", "live topic of 1 M records to lag", "console consumer with Kafka's formatter, "
         "steady state", 4, 10, against_console_consumer),
     Row("P9", "live topic of 1 M records to lag", "bare fetch by the same client", 0.7, 0.9,
-        against_fetch),
+        against_fetch, note=_ACCESSORS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
-        against_command, by=("wall",)),
+        against_command, by=("wall",), note=_IMPORTS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
-        partial(against_command, more=100_000), "with 100,000 state records", by=("wall",)),
+        partial(against_command, more=100_000), "with 100,000 state records", by=("wall",),
+        note=_COMPILER),
 )  # fmt: skip

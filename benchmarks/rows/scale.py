@@ -1,0 +1,99 @@
+"""Does it stay as cheap when there is more: records, share partitions, bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from benchmarks.processes import command, own_python, peak_memory
+from benchmarks.yardsticks import key_value_bytes
+from sharelag.quick import QuickReading
+from sharelag.sources.inputs import CaptureInput
+
+
+def lag_of(folder: Path) -> pa.Table:
+    """Read a capture to its lag, in this process."""
+    return QuickReading(CaptureInput(folder), history=False).table("lag")
+
+
+@contextmanager
+def more_of_it(
+    bench: Bench, more: tuple[int, int], less: tuple[int, int], quick: int
+) -> Iterator[Contest]:
+    """Compare the cost a record of two captures, each so many records of so many keys."""
+    sizes = [(bench.size(records, records // quick), keys) for records, keys in (more, less)]
+    folders = [bench.inputs.capture("light", *size) for size in sizes]
+
+    def check(ours: pa.Table, rival: pa.Table) -> None:
+        for found, (_, keys) in zip((ours, rival), sizes, strict=True):
+            if found.num_rows != keys:
+                raise GateError(f"{found.num_rows} share partitions instead of {keys}")
+
+    sides = [
+        Side(f"{records:,} records of {keys:,} share partitions", partial(lag_of, folder), records)
+        for folder, (records, keys) in zip(folders, sizes, strict=True)
+    ]
+    yield Contest(*sides, check)
+
+
+@contextmanager
+def memory(bench: Bench) -> Iterator[Contest]:
+    """Compare the most memory of `sharelag lag` to the bytes of the records that it reads."""
+    records, keys = bench.size(1_700_000, 800_000), 10_000
+    folder = bench.inputs.capture("heavy", records, keys)
+    size = sum(
+        len(data)
+        for path in sorted(folder.glob("records/*.parquet"))
+        for batch in pq.ParquetFile(path).iter_batches()
+        for data in key_value_bytes(batch)
+    )
+    line = own_python(
+        "from sharelag.cli import main; main()", "lag", "--engine", "local", "--capture",
+        str(folder),
+    )  # fmt: skip
+
+    def ours() -> Measured:
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+
+        def pid() -> int | None:
+            found = children.read_text().split()
+            return int(found[-1]) if found else None
+
+        answer, most = peak_memory(pid, lambda: command(line))
+        return Measured(answer, peak=most)
+
+    def check(answer: str, _: object) -> None:
+        if len(answer.splitlines()) != keys + 1:
+            raise GateError(f"{len(answer.splitlines()) - 1} share partitions instead of {keys}")
+
+    yield Contest(
+        Side("sharelag lag", ours, unit="runs"),
+        Side("the input", lambda: Measured(None, wall=0, cpu=0, peak=size), unit="runs"),
+        check,
+        warm=False,
+    )
+
+
+_KEYS = (
+    "superseded records are dropped batch by batch, by the strings that name share partitions, and "
+    "of ten thousand of them each batch keeps most of its records: they are sorted and copied "
+    "again. Next: the decoder's numbers of share partitions in place of the strings."
+)
+
+ROWS = (
+    Row("P13", "cost a record, 10 M records", "100,000 records", 1.2, 1.05,
+        partial(more_of_it, more=(10_000_000, 1_000), less=(100_000, 1_000), quick=10), "records",
+        by=("cpu",), within=True),
+    Row("P13", "cost a record, 10,000 share partitions", "100 share partitions", 1.2, 1.05,
+        partial(more_of_it, more=(1_000_000, 10_000), less=(1_000_000, 100), quick=1),
+        "share partitions", by=("cpu",), within=True),
+    Row("P14", "peak memory of `sharelag lag`, records of 2 GB", "the bytes of the records",
+        0.5, 0.25, memory, by=("peak",), within=True),
+)  # fmt: skip
