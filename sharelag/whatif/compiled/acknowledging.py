@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.whatif.compiled.layout import (
     ACCEPT,
     ACCEPTS_ALL,
@@ -59,14 +58,13 @@ from sharelag.whatif.compiled.states import change, finish, given_back
 _SAME_TYPE = 10
 
 
-@numba.njit(cache=True)
-def type_of(c: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
+@kernel
+def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """What a member says of a record in its so many-th delivery."""
-    a = c.a
     if a[m + ACCEPTS_ALL]:
         return ACCEPT
     chunk = a[p + CHUNK_AT] + offset // CHUNK - a[p + FIRST_CHUNK]
-    drawn = c.chunks[a[a[CHANCES_AT] + (attempt - 1) * a[CHUNKS] + chunk], offset % CHUNK]
+    drawn = a[a[a[CHANCES_AT] + (attempt - 1) * a[CHUNKS] + chunk] + offset % CHUNK]
     if drawn < a[m + BELOW_ACCEPT]:
         return ACCEPT
     if drawn < a[m + BELOW_RELEASE]:
@@ -74,14 +72,14 @@ def type_of(c: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     return REJECT if drawn < a[m + BELOW_REJECT] else SILENT
 
 
-@numba.njit(cache=True)
+@kernel
 def _row(a: Any, first: Any, last: Any, type_: Any, types: Any) -> None:
     at = a[ROWS_AT] + a[ROWS] * ROW
     a[ROWS] += 1
     a[at + R_FIRST], a[at + R_LAST], a[at + R_TYPE], a[at + R_TYPES] = first, last, type_, types
 
 
-@numba.njit(cache=True)
+@kernel
 def _of_neighbours(a: Any, first: Any, begin: Any, end: Any) -> None:
     """Rows without silent records: long runs of one type, the rest one by one."""
     types, at = a[TYPES_AT], begin
@@ -105,28 +103,27 @@ def _of_neighbours(a: Any, first: Any, begin: Any, end: Any) -> None:
         _row(a, first + mixed - begin, first + end - begin - 1, type_, types + mixed)
 
 
-@numba.njit(cache=True)
-def rows_of(c: Any, slot: Any, entry: Any) -> Any:
+@kernel
+def rows_of(a: Any, slot: Any, entry: Any) -> Any:
     """Fill in the rows of one place, from an entry on; where the next place begins."""
-    a, slots = c.a, c.slots
     a[ROWS] = 0
-    m, count = slots[slot, OF], slots[slot, ENTRIES]
-    if slots[slot, SAYS_RECORD]:
-        offset = slots[slot, SAYS_OFFSET]
-        _row(a, offset, offset, slots[slot, SAYS_TYPE], 0)
+    m, count = a[slot + OF], a[slot + ENTRIES]
+    if a[slot + SAYS_RECORD]:
+        offset = a[slot + SAYS_OFFSET]
+        _row(a, offset, offset, a[slot + SAYS_TYPE], 0)
         return count
-    p, filled = slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0
-    while entry < count and slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
-        first, begin = slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST], filled
+    p, filled = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0
+    while entry < count and a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
+        first, begin = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST], filled
         last = first - 1
         while entry < count:
             at = SLOT_HEAD + entry * ENTRY_SIZE
-            if slots[slot, at + E_PLACE] != p or slots[slot, at + E_FIRST] != last + 1:
+            if a[slot + at + E_PLACE] != p or a[slot + at + E_FIRST] != last + 1:
                 break
-            last = slots[slot, at + E_LAST]
+            last = a[slot + at + E_LAST]
             if not a[m + ACCEPTS_ALL]:
-                for offset in range(slots[slot, at + E_FIRST], last + 1):
-                    one = type_of(c, m, p, slots[slot, at + E_COUNT], offset)
+                for offset in range(a[slot + at + E_FIRST], last + 1):
+                    one = type_of(a, m, p, a[slot + at + E_COUNT], offset)
                     a[a[TYPES_AT] + filled] = one
                     filled += 1
             entry += 1
@@ -137,7 +134,7 @@ def rows_of(c: Any, slot: Any, entry: Any) -> Any:
     return entry
 
 
-@numba.njit(cache=True)
+@kernel
 def said(a: Any) -> Any:
     """How many records the rows are about."""
     total = 0
@@ -147,7 +144,7 @@ def said(a: Any) -> Any:
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def are_held(a: Any, p: Any, member: Any, splits: Any) -> bool:
     """Whether all that the rows are about is the member's; ``splits`` batches as needed."""
     for row in range(a[ROWS]):
@@ -173,17 +170,16 @@ def are_held(a: Any, p: Any, member: Any, splits: Any) -> bool:
     return True
 
 
-@numba.njit(cache=True)
+@kernel
 def _becomes(a: Any, type_: Any, count: Any) -> Any:
     if type_ == ACCEPT:
         return S_ACKNOWLEDGED
     return given_back(a, count) if type_ == RELEASE else S_ARCHIVED
 
 
-@numba.njit(cache=True)
-def acknowledge(c: Any, p: Any, member: Any) -> bool:
+@kernel
+def acknowledge(a: Any, p: Any, member: Any) -> bool:
     """Take the rows of a request: all of them, or nothing when one offset is not the member's."""
-    a = c.a
     if not are_held(a, p, member, True):
         return False
     for row in range(a[ROWS]):
@@ -195,21 +191,20 @@ def acknowledge(c: Any, p: Any, member: Any) -> bool:
             end = a[batch + BATCH_LAST]
             if not a[batch + SPLIT]:
                 state = _becomes(a, type_, a[batch + COUNT])
-                change(c, p, batch, a[batch + BATCH], end, state, 0)
+                change(a, p, batch, a[batch + BATCH], end, state, 0)
             else:
                 for one in range(offset, min(last, end) + 1):
                     record = slot_of(a, p, one)
                     mine = type_ if type_ >= 0 else a[a[at + R_TYPES] + one - low]
-                    change(c, p, record, one, one, _becomes(a, mine, a[record + COUNT]), 1)
+                    change(a, p, record, one, one, _becomes(a, mine, a[record + COUNT]), 1)
             offset = end + 1
-    finish(c, p)
+    finish(a, p)
     return True
 
 
-@numba.njit(cache=True)
-def release_all(c: Any, p: Any, member: Any) -> None:
+@kernel
+def release_all(a: Any, p: Any, member: Any) -> None:
     """End a share session: give back all that a member has acquired."""
-    a = c.a
     if not a[p + IN_MEMORY]:
         return
     offset = a[p + START]
@@ -218,11 +213,11 @@ def release_all(c: Any, p: Any, member: Any) -> None:
         end = a[batch + BATCH_LAST]
         if not a[batch + SPLIT]:
             if a[batch + STATE] == S_ACQUIRED and a[batch + OWNER] == member:
-                change(c, p, batch, a[batch + BATCH], end, given_back(a, a[batch + COUNT]), 0)
+                change(a, p, batch, a[batch + BATCH], end, given_back(a, a[batch + COUNT]), 0)
         else:
             for one in range(offset, end + 1):
                 record = slot_of(a, p, one)
                 if a[record + STATE] == S_ACQUIRED and a[record + OWNER] == member:
-                    change(c, p, record, one, one, given_back(a, a[record + COUNT]), 1)
+                    change(a, p, record, one, one, given_back(a, a[record + COUNT]), 1)
         offset = end + 1
-    finish(c, p)
+    finish(a, p)

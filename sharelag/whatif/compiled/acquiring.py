@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.whatif.compiled.layout import (
     ATTEMPTS,
     AVAILABLE_FROM,
@@ -47,7 +46,7 @@ from sharelag.whatif.compiled.layout import (
 from sharelag.whatif.compiled.locks import acquire_offsets, batch_of, slot_of, split
 
 
-@numba.njit(cache=True)
+@kernel
 def next_fetch_offset(a: Any, p: Any) -> Any:
     """Where the next fetch begins; the search may find that nothing is to be redelivered."""
     if a[p + FIND] and a[p + IN_MEMORY]:
@@ -70,20 +69,20 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
     return a[p + END] + a[p + IN_MEMORY]
 
 
-@numba.njit(cache=True)
+@kernel
 def span(a: Any, p: Any) -> Any:
     """Offsets from start to end, finished ones included."""
     return a[p + END] - a[p + START] + 1 if a[p + IN_MEMORY] else 0
 
 
-@numba.njit(cache=True)
+@kernel
 def can_fetch(a: Any, p: Any) -> bool:
     """Whether a fetch may go on: there is something to deliver again, or room for new records."""
     again = next_fetch_offset(a, p) != a[p + END] + 1
     return bool(again or span(a, p) < a[LOCKS])
 
 
-@numba.njit(cache=True)
+@kernel
 def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """The last record batch of ``low..high`` that begins at or before an offset; else low - 1."""
     bases = a[p + BASES_AT]
@@ -97,24 +96,23 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return low - 1
 
 
-@numba.njit(cache=True)
-def _taken(c: Any, m: Any, p: Any, first: Any, last: Any, count: Any) -> None:
+@kernel
+def _taken(a: Any, m: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     """Note what a fetch acquired; the slot is there from the first time on."""
-    a, slots = c.a, c.slots
     if a[SLOT] < 0:
         a[SLOT] = a[FREE]
-        a[FREE], a[FREE_SLOTS] = slots[a[SLOT], NEXT_FREE], a[FREE_SLOTS] - 1
-        slots[a[SLOT], ENTRIES], slots[a[SLOT], OF] = 0, m
-        slots[a[SLOT], SAYS_RECORD] = 0
+        a[FREE], a[FREE_SLOTS] = a[a[SLOT] + NEXT_FREE], a[FREE_SLOTS] - 1
+        a[a[SLOT] + ENTRIES], a[a[SLOT] + OF] = 0, m
+        a[a[SLOT] + SAYS_RECORD] = 0
     slot = a[SLOT]
-    at = SLOT_HEAD + slots[slot, ENTRIES] * ENTRY_SIZE
-    slots[slot, ENTRIES] += 1
-    slots[slot, at + E_PLACE], slots[slot, at + E_FIRST], slots[slot, at + E_LAST] = p, first, last
-    slots[slot, at + E_COUNT], slots[slot, at + E_ACCEPTED] = count, 0
+    at = SLOT_HEAD + a[slot + ENTRIES] * ENTRY_SIZE
+    a[slot + ENTRIES] += 1
+    a[slot + at + E_PLACE], a[slot + at + E_FIRST], a[slot + at + E_LAST] = p, first, last
+    a[slot + at + E_COUNT], a[slot + at + E_ACCEPTED] = count, 0
     a[TAKEN] += last - first + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     """Whether anything is available (1), and failed too often to come with others (2)."""
     if not a[batch + SPLIT]:
@@ -131,10 +129,9 @@ def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     return found
 
 
-@numba.njit(cache=True)
-def _acquire_some(c: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
+@kernel
+def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
     """Acquire available offsets of a split batch; no limit is -1."""
-    a = c.a
     attempts, size = a[ATTEMPTS], a[batch + BATCH_LAST] - a[batch + BATCH] + 1
     begin, last = max(first, a[batch + BATCH]), min(last, a[batch + BATCH_LAST])
     ceiling, taken = -1, 0
@@ -164,29 +161,28 @@ def _acquire_some(c: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         if 0 <= most < number:
             number = most
         acquire_offsets(a, p, begin, begin + number - 1, count + 1, a[m + MEMBER_INDEX], True)
-        _taken(c, m, p, begin, begin + number - 1, count + 1)
+        _taken(a, m, p, begin, begin + number - 1, count + 1)
         taken += number
         if number == most:
             break
         begin += number
 
 
-@numba.njit(cache=True)
-def _known(c: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
+@kernel
+def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
     """Acquire what is available of a batch in flight."""
-    a = c.a
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
     limited = a[m + RECORD_LIMIT] and end - begin + 1 > room
     if a[batch + SPLIT] or begin < first or end > last or few or limited:
         split(a, p, batch)
         limit = room if a[m + RECORD_LIMIT] else -1
-        _acquire_some(c, m, p, batch, first, last, limit)
+        _acquire_some(a, m, p, batch, first, last, limit)
         return
     acquire_offsets(a, p, begin, end, a[batch + COUNT] + 1, a[m + MEMBER_INDEX], False)
-    _taken(c, m, p, begin, end, a[batch + COUNT])
+    _taken(a, m, p, begin, end, a[batch + COUNT])
 
 
-@numba.njit(cache=True)
+@kernel
 def _put(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     """Put a new batch in flight, after all others."""
     batch = slot_of(a, p, first)
@@ -195,10 +191,10 @@ def _put(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     a[batch + BATCH_LAST], a[batch + SPLIT] = last, is_split
 
 
-@numba.njit(cache=True)
-def _new(c: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
+@kernel
+def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire new offsets, up to the end of a record batch of ``low..high``."""
-    a, bases, member = c.a, c.a[p + BASES_AT], c.a[m + MEMBER_INDEX]
+    a, bases, member = a, a[p + BASES_AT], a[m + MEMBER_INDEX]
     if room < last - first + 1:
         aligned = first + room - 1
         at = batch_at(a, p, aligned, low, high)
@@ -213,7 +209,7 @@ def _new(c: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
             at = slot_of(a, p, offset)
             a[at + STATE], a[at + COUNT] = S_AVAILABLE, 0
         a[p + FIND], a[p + AVAILABLE_FROM] = 1, min(a[p + AVAILABLE_FROM], first + room)
-        _taken(c, m, p, first, first + room - 1, 1)
+        _taken(a, m, p, first, first + room - 1, 1)
         return
     size, begin = a[m + MAX_POLL], first
     if not a[m + RECORD_LIMIT] and last - first + 1 > size:
@@ -222,22 +218,22 @@ def _new(c: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
             if base > last:
                 break
             if base - begin >= size:
-                _whole(c, m, p, begin, base - 1)
+                _whole(a, m, p, begin, base - 1)
                 begin = base
-    _whole(c, m, p, begin, last)
+    _whole(a, m, p, begin, last)
 
 
-@numba.njit(cache=True)
-def _whole(c: Any, m: Any, p: Any, first: Any, last: Any) -> None:
-    _put(c.a, p, first, last, 0)
-    acquire_offsets(c.a, p, first, last, 1, c.a[m + MEMBER_INDEX], False)
-    _taken(c, m, p, first, last, 1)
+@kernel
+def _whole(a: Any, m: Any, p: Any, first: Any, last: Any) -> None:
+    _put(a, p, first, last, 0)
+    acquire_offsets(a, p, first, last, 1, a[m + MEMBER_INDEX], False)
+    _taken(a, m, p, first, last, 1)
 
 
-@numba.njit(cache=True)
-def acquire(c: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
+@kernel
+def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
     """Acquire from the record batches that hold any of the offsets up to ``most``."""
-    a, bases = c.a, c.a[p + BASES_AT]
+    a, bases = a, a[p + BASES_AT]
     low = max(batch_at(a, p, offset, 0, a[p + BATCHES]), 0)
     high = min(batch_at(a, p, most, low, a[p + BATCHES]) + 1, a[p + READABLE]) - 1
     if room <= 0 or high < low or a[bases + high + 1] - 1 < a[p + START]:
@@ -266,9 +262,9 @@ def acquire(c: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
                 return
             if found:
                 before = a[TAKEN]
-                _known(c, m, p, batch, base, last, room - a[TAKEN] + taken, found == 2)
+                _known(a, m, p, batch, base, last, room - a[TAKEN] + taken, found == 2)
                 if found == 2 and a[TAKEN] > before:
                     return
     room -= a[TAKEN] - taken
     if room > 0 and at <= last:
-        _new(c, m, p, at, last, room, low, high)
+        _new(a, m, p, at, last, room, low, high)

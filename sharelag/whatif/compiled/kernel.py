@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.whatif.compiled.layout import (
     ACCEPTS_ALL,
     ACKNOWLEDGED_NOW,
     ANSWERED,
     APPENDED,
     ASKED,
+    ASKED_ROOM,
     CALL,
     CHANCES_AT,
     CHUNK,
@@ -29,6 +29,8 @@ from sharelag.whatif.compiled.layout import (
     ENTRIES,
     ENTRY_SIZE,
     EVENTS,
+    EVENTS_AT,
+    EVENTS_ROOM,
     FETCHES,
     FIRST_CHUNK,
     FREE_SLOTS,
@@ -52,6 +54,7 @@ from sharelag.whatif.compiled.layout import (
     PYTHON,
     RESUMES,
     RUNS,
+    RUNS_ROOM,
     SAYS,
     SAYS_AND_WAITS,
     SLOT_HEAD,
@@ -59,6 +62,7 @@ from sharelag.whatif.compiled.layout import (
     WORK_AT,
     WORKED,
     WRITES,
+    WRITES_ROOM,
 )
 from sharelag.whatif.compiled.queue import drop, push
 from sharelag.whatif.compiled.serving import (
@@ -73,14 +77,13 @@ from sharelag.whatif.compiled.serving import (
 from sharelag.whatif.compiled.working import answered, resumes, worked
 
 
-@numba.njit(cache=True)
-def _misses(c: Any, m: Any, slot: Any) -> Any:
+@kernel
+def _misses(a: Any, m: Any, slot: Any) -> Any:
     """Which random numbers are to be drawn before a member can work on a slot; 0: none."""
-    a, slots = c.a, c.slots
-    for entry in range(slots[slot, ENTRIES]):
+    for entry in range(a[slot + ENTRIES]):
         at = SLOT_HEAD + entry * ENTRY_SIZE
-        p, count = slots[slot, at + E_PLACE], slots[slot, at + E_COUNT]
-        first, last = slots[slot, at + E_FIRST] // CHUNK, slots[slot, at + E_LAST] // CHUNK
+        p, count = a[slot + at + E_PLACE], a[slot + at + E_COUNT]
+        first, last = a[slot + at + E_FIRST] // CHUNK, a[slot + at + E_LAST] // CHUNK
         for chunk in range(first, last + 1):
             number = a[p + CHUNK_AT] + chunk - a[p + FIRST_CHUNK]
             work = a[m + WORK_AT] + a[PLACES] + number
@@ -95,51 +98,49 @@ def _misses(c: Any, m: Any, slot: Any) -> Any:
     return 0
 
 
-@numba.njit(cache=True)
-def _is_full(c: Any) -> bool:
+@kernel
+def _is_full(a: Any) -> bool:
     """Whether the next event might need more room than there is."""
-    a = c.a
     members, places = a[MEMBERS], a[PLACES]
     changes = a[HELD_BY_ALL] + 8
     return bool(
-        a[EVENTS] + 2 * members + 4 * places + 8 > len(c.events)
+        a[EVENTS] + 2 * members + 4 * places + 8 > a[EVENTS_ROOM]
         or a[FREE_SLOTS] < members + 1
-        or a[RUNS] + changes > len(c.runs)
-        or a[WRITES] + changes > len(c.writes)
-        or a[ASKED] + 8 > len(c.asked)
+        or a[RUNS] + changes > a[RUNS_ROOM]
+        or a[WRITES] + changes > a[WRITES_ROOM]
+        or a[ASKED] + 8 > a[ASKED_ROOM]
     )
 
 
-@numba.njit(cache=True)
-def _do(c: Any, kind: Any, subject: Any, more: Any) -> None:
-    a = c.a
+@kernel
+def _do(a: Any, kind: Any, subject: Any, more: Any) -> None:
     if kind == WORKED:
-        worked(c, subject)
+        worked(a, subject)
     elif kind == FETCHES:
-        fetches(c, subject, check(c, subject, more))
+        fetches(a, subject, check(a, subject, more))
     elif kind == ANSWERED:
-        answered(c, subject, more)
+        answered(a, subject, more)
     elif kind == ACKNOWLEDGED_NOW:
-        acknowledged(c, subject)
+        acknowledged(a, subject)
     elif kind == UNLOCKED:
-        unlocked(c, a[PLACES_AT] + subject * PLACE)
+        unlocked(a, a[PLACES_AT] + subject * PLACE)
     elif kind == APPENDED:
-        appended(c, a[PLACES_AT] + subject * PLACE)
+        appended(a, a[PLACES_AT] + subject * PLACE)
     elif kind == LOCKS_END:
-        locks_end(c, a[PLACES_AT] + subject * PLACE)
+        locks_end(a, a[PLACES_AT] + subject * PLACE)
     elif kind == GIVES_UP:
-        gives_up(c, subject, more)
+        gives_up(a, subject, more)
     elif kind == RESUMES:
-        resumes(c, subject)
+        resumes(a, subject)
     elif kind == SAYS_AND_WAITS:
-        push(c, max(a[NOW], check(c, subject, more)) + a[NETWORK], RESUMES, subject, 0)
+        push(a, max(a[NOW], check(a, subject, more)) + a[NETWORK], RESUMES, subject, 0)
     elif kind == SAYS:
-        check(c, subject, more)
+        check(a, subject, more)
         a[NUMBER] += 1  # an answer that nobody waits for
 
 
-@numba.njit(cache=True)
-def run(c: Any, until: Any) -> Any:
+@kernel
+def run(a: Any, until: Any) -> Any:
     """Let time pass, that moment included, and say what Python has to do.
 
     Returns
@@ -147,21 +148,21 @@ def run(c: Any, until: Any) -> Any:
     int, int
         One of the codes of `layout`, and a member or the number of an action.
     """
-    a, heap = c.a, c.events
-    while a[EVENTS] and heap[0, 0] <= until:
-        kind, subject = heap[0, 2] >> KIND_BITS, heap[0, 2] & ((1 << KIND_BITS) - 1)
-        more = heap[0, 3]
+    first = a[EVENTS_AT]
+    while a[EVENTS] and a[first] <= until:
+        kind, subject = a[first + 2] >> KIND_BITS, a[first + 2] & ((1 << KIND_BITS) - 1)
+        more = a[first + 3]
         if kind == ANSWERED and more >= 0:
-            misses = _misses(c, subject, more)
+            misses = _misses(a, subject, more)
             if misses:
                 return misses, 0
-        if _is_full(c):
+        if _is_full(a):
             return GROW, 0
-        a[NOW] = heap[0, 0]
-        drop(c)
+        a[NOW] = a[first]
+        drop(a)
         if kind == PYTHON:
             return CALL, subject
-        _do(c, kind, subject, more)
+        _do(a, kind, subject, more)
         if a[CLOSES]:
             m = a[CLOSES]
             a[CLOSES] = 0

@@ -1,26 +1,12 @@
 """Where everything lies in the memory of a compiled simulation.
 
-Kernels share one array of 64-bit integers. A place (a share partition) and a member are addresses
-in it, and what follows are the offsets of their fields, named as in the readable loop. Times are
-microseconds from the begin unless they end in ``MS``.
+Kernels share one array of 64-bit integers: each further one would cost at every call. A place (a
+share partition), a member and a slot are addresses in it, and what follows are the offsets of their
+fields, named as in the readable loop. Times are microseconds from the begin unless they end in
+``MS``.
 """
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
-
-
-class Memory(NamedTuple):
-    """The arrays of one run; all but the first grow between two events."""
-
-    a: Any  # globals, places, members, logs, windows
-    events: Any  # a heap: time, number, kind and subject, what else
-    slots: Any  # deliveries on their way: a header, then entries
-    writes: Any  # place, time, time in ms, start offset, delivery complete count, end of its runs
-    runs: Any  # first, last, state, delivery count, per offset
-    chunks: Any  # random numbers, `CHUNK` to a row
-    asked: Any  # requests: time, member, session epoch, what
-
 
 #: Random numbers drawn together; as in `sharelag.whatif.simulation.streams`.
 CHUNK = 4096
@@ -74,8 +60,16 @@ CHUNK = 4096
     MISSING_PLACE,
     MISSING_OF,
     MISSING_CHUNK,
+    EVENTS_AT,
+    EVENTS_ROOM,
+    WRITES_AT,
+    WRITES_ROOM,
+    RUNS_AT,
+    RUNS_ROOM,
+    ASKED_AT,
+    ASKED_ROOM,
     GLOBALS,
-) = range(48)
+) = range(56)
 
 # ---- a place ----
 (
@@ -165,6 +159,15 @@ E_PLACE, E_FIRST, E_LAST, E_COUNT, E_ACCEPTED, ENTRY_SIZE = range(6)
 R_FIRST, R_LAST, R_TYPE, R_TYPES, ROW = range(5)
 # ---- counts of a place and a member, as `tally.COUNTS`, and whether there are any ----
 DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = range(8)
+
+# ---- rows of what grows: time, number, kind and subject, what else ----
+EVENT = 4
+# place, time, time in ms, start offset, delivery complete count, end of its runs
+WROTE = 6
+# first, last, state, delivery count, per offset
+RUN = 5
+# time, member, session epoch, what
+REQUEST = 4
 
 # ---- kinds of events; a subject below 1 << KIND_BITS ----
 KIND_BITS = 40

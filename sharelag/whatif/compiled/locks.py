@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.whatif.compiled.layout import (
     BATCH,
     BATCH_LAST,
@@ -35,19 +34,19 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@numba.njit(cache=True)
+@kernel
 def slot_of(a: Any, p: Any, offset: Any) -> Any:
     """Where an offset lies."""
     return a[p + WINDOW_AT] + ((offset & a[MASK]) << OFFSET_BITS)
 
 
-@numba.njit(cache=True)
+@kernel
 def batch_of(a: Any, p: Any, offset: Any) -> Any:
     """Where the first offset of its batch lies."""
     return slot_of(a, p, a[slot_of(a, p, offset) + BATCH])
 
 
-@numba.njit(cache=True)
+@kernel
 def is_held(a: Any, p: Any, lock: Any) -> bool:
     """Whether a lock still holds an offset: not acknowledged, split, or locked anew since."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -62,7 +61,7 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
     return False
 
 
-@numba.njit(cache=True)
+@kernel
 def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     """Sift a lock up from a place in the heap."""
     base = a[p + LOCKS_AT]
@@ -78,7 +77,7 @@ def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any)
     a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
 
 
-@numba.njit(cache=True)
+@kernel
 def _clear(a: Any, p: Any) -> None:
     """Forget locks that hold nothing any more."""
     base, count, kept = a[p + LOCKS_AT], a[p + LOCK_COUNT], 0
@@ -98,7 +97,7 @@ def _clear(a: Any, p: Any) -> None:
     a[p + LOCK_COUNT] = kept
 
 
-@numba.njit(cache=True)
+@kernel
 def drop_lock(a: Any, p: Any) -> None:
     """Take the lock that ends first away."""
     base, size = a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1
@@ -124,7 +123,7 @@ def drop_lock(a: Any, p: Any) -> None:
         a[base + at * LOCK_SIZE + column] = a[moved + column]
 
 
-@numba.njit(cache=True)
+@kernel
 def _lock(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Put a new lock in the heap; ``last`` is -1 for a whole batch."""
     if a[p + LOCK_COUNT] == a[LOCK_ROOM]:
@@ -135,7 +134,7 @@ def _lock(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     _put(a, p, a[p + LOCK_COUNT] - 1, ends, number, first, last)
 
 
-@numba.njit(cache=True)
+@kernel
 def acquire_offsets(
     a: Any, p: Any, first: Any, last: Any, count: Any, owner: Any, is_split: bool
 ) -> None:
@@ -150,7 +149,7 @@ def acquire_offsets(
     a[HELD_BY_ALL] += last - first + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def split(a: Any, p: Any, batch: Any) -> None:
     """Give every offset of a batch a state and a lock of its own; there is no way back."""
     if a[batch + SPLIT]:

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.layout import Memory
 from sharelag.whatif.consumers import Behaviour
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 
-#: What is grown begins with this many rows.
+#: What grows begins with room for this many rows.
 _ROWS = 1024
 
 
@@ -76,55 +75,53 @@ def words(scenario: Scenario) -> int:
 
 
 class Core:
-    """The memory of one run.
+    """The memory of one run: one array, where what is put once keeps its address.
 
     Attributes
     ----------
-    memory
-        The arrays as of now.
+    a
+        The array as of now; what grows may move it to a larger one between two events.
     places, members
         Addresses of share partitions, and of members by the number of their life.
     """
 
     def __init__(self, scenario: Scenario, logs: Sequence[Log], requests: bool) -> None:
-        self._sizes = sizes = Sizes.of(scenario)
-        self._scenario = scenario
+        self._sizes, self._scenario = Sizes.of(scenario), scenario
         chunks = [_chunks(log) for log in logs]
         self._chunks = sum(chunks)
-        services = {member.service for member in scenario.members}
-        size = sizes.fixed + sum(2 * len(log.bases) for log in logs)
-        size += self._chunks * sizes.attempts + len(services) * (sizes.places + self._chunks)
-        self.memory = Memory(
-            np.zeros(size, np.int64),
-            np.zeros((_ROWS, 4), np.int64),
-            np.zeros((0, at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE), np.int64),
-            np.zeros((_ROWS, 6), np.int64),
-            np.zeros((_ROWS, 5), np.int64),
-            np.zeros((16, at.CHUNK), np.int64),
-            np.zeros((_ROWS if requests else 16, 4), np.int64),
-        )
+        self.a = np.zeros(2 * self._sizes.fixed, np.int64)
         self._end = at.GLOBALS
-        self._drawn = 0
+        self._writes: list[Longs] = []
+        self._runs: list[Longs] = []
+        self._asked: list[Longs] = []
+        self._written = self._ran = 0
         self._globals(requests)
         self.places = [
             self._place(number, log, sum(chunks[:number])) for number, log in enumerate(logs)
         ]
-        self.members = [self._member(number) for number in range(sizes.members)]
+        self.members = [self._member(number) for number in range(self._sizes.members)]
         self.grow()
 
     def __getitem__(self, address: int) -> int:
-        return int(self.memory.a[address])
+        return int(self.a[address])
 
     def __setitem__(self, address: int, value: int) -> None:
-        self.memory.a[address] = value
+        self.a[address] = value
+
+    @property
+    def written(self) -> int:
+        """How many writes there were."""
+        return self._written + self[at.WRITES]
 
     def _room(self, size: int) -> int:
         begin = self._end
         self._end += size
+        if self._end > len(self.a):
+            self.a = np.concatenate([self.a, np.zeros(self._end, np.int64)])
         return begin
 
     def _globals(self, requests: bool) -> None:
-        scenario, sizes, a = self._scenario, self._sizes, self.memory.a
+        scenario, sizes = self._scenario, self._sizes
         costs, limits = scenario.costs, scenario.settings.limits
         values = {
             at.PLACES: sizes.places,
@@ -155,8 +152,8 @@ class Core:
             at.FREE: -1,
             at.NOTES_REQUESTS: int(requests),
         }
-        a[list(values)] = list(values.values())
-        a[a[at.CHANCES_AT] : self._end] = -1
+        self.a[list(values)] = list(values.values())
+        self.a[self[at.CHANCES_AT] : self._end] = -1
 
     def _place(self, number: int, log: Log, chunk: int) -> int:
         p, sizes = self[at.PLACES_AT] + number * at.PLACE, self._sizes
@@ -171,7 +168,7 @@ class Core:
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
         }
-        a = self.memory.a
+        a = self.a
         for field, value in fields.items():
             a[p + field] = value
         a[fields[at.BASES_AT] :][: len(log.bases)] = log.bases
@@ -197,49 +194,63 @@ class Core:
     def works(self, fixed: Sequence[int]) -> int:
         """Room for the work of a service: fixed times by place, and where the drawn ones are."""
         address = self._room(len(fixed) + self._chunks)
-        self.memory.a[address : self._end] = -1
-        self.memory.a[address : address + len(fixed)] = fixed
+        self.a[address : self._end] = -1
+        self.a[address : address + len(fixed)] = fixed
         return address
 
     def put_chunk(self, address: int, drawn: Longs) -> None:
         """Keep random numbers, and note where."""
-        if self._drawn == len(self.memory.chunks):
-            self.memory = self.memory._replace(chunks=_larger(self.memory.chunks))
-        self.memory.chunks[self._drawn] = drawn
-        self[address] = self._drawn
-        self._drawn += 1
+        begin = self._room(len(drawn))
+        self.a[begin : self._end] = drawn
+        self[address] = begin
 
     def grow(self) -> None:
         """Make room for the events to come."""
-        memory, sizes = self.memory, self._sizes
-        changes = self[at.HELD_BY_ALL] + 16
+        sizes, changes = self._sizes, self[at.HELD_BY_ALL] + 16
+        self._flush()
+        self._have_room(at.WRITES_AT, at.WRITES_ROOM, at.WROTE, changes)
+        self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
+        self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 16)
+        before, count = self[at.EVENTS_AT], self[at.EVENTS]
+        needed = count + 4 * sizes.members + 8 * sizes.places + 64
+        if self._have_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
+            begin = self[at.EVENTS_AT]
+            self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
         if self[at.FREE_SLOTS] < sizes.members + 1:
-            slots = np.zeros((2 * sizes.members + 2, memory.slots.shape[1]), np.int64)
-            first = len(memory.slots)
-            slots[:, at.NEXT_FREE] = np.arange(first - 1, first + len(slots) - 1)
-            slots[0, at.NEXT_FREE] = self[at.FREE]
-            self[at.FREE] = first + len(slots) - 1
-            self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + len(slots)
-            memory = memory._replace(slots=np.concatenate([memory.slots, slots]))
-        events = self[at.EVENTS] + 4 * sizes.members + 8 * sizes.places + 64
-        self.memory = memory._replace(
-            events=_with_room(memory.events, events),
-            writes=_with_room(memory.writes, self[at.WRITES] + changes),
-            runs=_with_room(memory.runs, self[at.RUNS] + changes),
-            asked=_with_room(memory.asked, self[at.ASKED] + 16),
-        )
+            for _ in range(2 * sizes.members + 2):
+                slot = self._room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+                self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
+                self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1
+
+    def left(self) -> tuple[Longs, Longs, Longs]:
+        """All writes, the runs that they were of, and all requests."""
+        self._flush()
+        return np.concatenate(self._writes), np.concatenate(self._runs), np.concatenate(self._asked)
+
+    def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
+        """Find a larger place for rows; whether there was need to."""
+        if self[room] >= needed:
+            return False
+        rows = 2 * max(needed, _ROWS)
+        self[where], self[room] = self._room(rows * size), rows
+        return True
+
+    def _flush(self) -> None:
+        """Take rows out that only Python reads."""
+        writes = self._rows(at.WRITES_AT, at.WRITES, at.WROTE)
+        writes[:, at.WROTE - 1] += self._ran
+        self._writes.append(writes)
+        self._runs.append(self._rows(at.RUNS_AT, at.RUNS, at.RUN))
+        self._asked.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
+        self._written += len(writes)
+        self._ran += len(self._runs[-1])
+        self[at.WRITES] = self[at.RUNS] = self[at.ASKED] = self[at.OPEN] = 0
+
+    def _rows(self, where: int, count: int, size: int) -> Longs:
+        begin = self[where]
+        return self.a[begin : begin + self[count] * size].reshape(-1, size).copy()
 
 
 def _chunks(log: Log) -> int:
     """Chunks of random numbers that the offsets of a log are in."""
     return log.bases[-1] // at.CHUNK - log.bases[0] // at.CHUNK + 1
-
-
-def _larger(rows: Longs) -> Longs:
-    return np.concatenate([rows, np.zeros_like(rows)])
-
-
-def _with_room(rows: Longs, needed: int) -> Longs:
-    while len(rows) < needed:
-        rows = _larger(rows)
-    return rows

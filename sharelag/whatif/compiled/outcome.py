@@ -19,9 +19,9 @@ class CompiledTally(Tally):
 
     _finished: Longs
 
-    def read(self, core: Core) -> None:
+    def read(self, core: Core, writes: Longs, runs: Longs) -> None:
         """Take over what was counted."""
-        a, members = core.memory.a, core[at.MEMBERS]
+        a, members = core.a, core[at.MEMBERS]
         begin = core[at.COUNTS_AT]
         counts = a[begin : begin + len(core.places) * members * at.COUNTS]
         rows = counts.reshape(len(core.places), members, at.COUNTS)
@@ -31,7 +31,6 @@ class CompiledTally(Tally):
         self.expired = [core[p + at.EXPIRED] for p in core.places]
         self.given_back = core[at.GIVEN_BACK]
         self.drained_at = a[core[at.DRAINED_AT] :][: core[at.DRAINS]].tolist()
-        writes, runs = core.memory.writes[: core[at.WRITES]], core.memory.runs[: core[at.RUNS]]
         sizes = np.diff(writes[:, 5], prepend=0)
         place, time = np.repeat(writes[:, 0], sizes), np.repeat(writes[:, 1], sizes)
         done = runs[:, 2] != at.S_AVAILABLE
@@ -53,15 +52,14 @@ class CompiledStates(StateLog):
         self._done = 0
         self._writes = self._runs = np.zeros((0, 6), np.int64)
 
-    def keep(self) -> None:
+    def keep(self, writes: Longs, runs: Longs) -> None:
         """Keep what was written, and let go of the memory of the run."""
-        self._writes = self._core.memory.writes[: self._core[at.WRITES]].copy()
-        self._runs = self._core.memory.runs[: self._core[at.RUNS]].copy()
+        self._writes, self._runs = writes, runs
         del self._core
 
     def snapshot_cold(self, now: int) -> None:
         """The share coordinator's timer."""
-        self._snapshots.append((self._core[at.WRITES], now))
+        self._snapshots.append((self._core.written, now))
 
     def _made(self) -> StateTopic:
         topic, writes, runs = super()._made(), self._writes, self._runs

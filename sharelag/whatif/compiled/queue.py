@@ -4,52 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
+from sharelag.compiled import kernel
+from sharelag.whatif.compiled.layout import EVENT, EVENTS, EVENTS_AT, KIND_BITS, NOW, NUMBER
 
-from sharelag.whatif.compiled.layout import EVENTS, KIND_BITS, NOW, NUMBER
 
-
-@numba.njit(cache=True)
-def push(c: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
+@kernel
+def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event; what is past already is done next."""
-    a, heap = c.a, c.events
     a[NUMBER] += 1
-    number, at = a[NUMBER], a[EVENTS]
+    number, at, heap = a[NUMBER], a[EVENTS], a[EVENTS_AT]
     a[EVENTS] = at + 1
     time = max(time, a[NOW])
     while at > 0:
         up = (at - 1) >> 1
-        if heap[up, 0] < time or (heap[up, 0] == time and heap[up, 1] < number):
+        above, below = heap + up * EVENT, heap + at * EVENT
+        if a[above] < time or (a[above] == time and a[above + 1] < number):
             break
-        for column in range(4):
-            heap[at, column] = heap[up, column]
+        for column in range(EVENT):
+            a[below + column] = a[above + column]
         at = up
-    heap[at, 0], heap[at, 1] = time, number
-    heap[at, 2], heap[at, 3] = (kind << KIND_BITS) + subject, more
+    event = heap + at * EVENT
+    a[event], a[event + 1] = time, number
+    a[event + 2], a[event + 3] = (kind << KIND_BITS) + subject, more
 
 
-@numba.njit(cache=True)
-def drop(c: Any) -> None:
+@kernel
+def drop(a: Any) -> None:
     """Take the first event away."""
-    a, heap = c.a, c.events
-    size = a[EVENTS] - 1
+    size, heap = a[EVENTS] - 1, a[EVENTS_AT]
     a[EVENTS] = size
-    time, number = heap[size, 0], heap[size, 1]
-    at = 0
-    while True:
+    moved = heap + size * EVENT
+    time, number, at = a[moved], a[moved + 1], 0
+    while 2 * at + 1 < size:
         down = 2 * at + 1
-        if down >= size:
-            break
-        right = down + 1
-        if right < size and (
-            heap[right, 0] < heap[down, 0]
-            or (heap[right, 0] == heap[down, 0] and heap[right, 1] < heap[down, 1])
+        one, other = heap + down * EVENT, heap + (down + 1) * EVENT
+        if down + 1 < size and (
+            a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1])
         ):
-            down = right
-        if time < heap[down, 0] or (time == heap[down, 0] and number < heap[down, 1]):
+            down, one = down + 1, other
+        if time < a[one] or (time == a[one] and number < a[one + 1]):
             break
-        for column in range(4):
-            heap[at, column] = heap[down, column]
+        for column in range(EVENT):
+            a[heap + at * EVENT + column] = a[one + column]
         at = down
-    for column in range(4):
-        heap[at, column] = heap[size, column]
+    for column in range(EVENT):
+        a[heap + at * EVENT + column] = a[moved + column]

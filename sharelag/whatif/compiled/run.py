@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sharelag.compiled import compiled
 from sharelag.model import SharePartition
 from sharelag.whatif.compiled import kernel, queue, serving, working
 from sharelag.whatif.compiled import layout as at
@@ -46,18 +47,17 @@ class CompiledClock(Clock):
         """Do something at a time, in microseconds; what is past already is done next."""
         core = self._core
         self._due[self._next] = action, arguments
-        if core[at.EVENTS] + 4 * len(core.members) + 4 * len(core.places) + 16 > len(
-            core.memory.events
-        ):
+        needed = core[at.EVENTS] + 4 * len(core.members) + 4 * len(core.places) + 16
+        if needed > core[at.EVENTS_ROOM]:
             core.grow()
-        queue.push(core.memory, time, at.PYTHON, self._next, 0)
+        compiled(queue.push)(core.a, time, at.PYTHON, self._next, 0)
         self._next += 1
 
     def run(self, until: int) -> None:
         """Let time pass, that moment included."""
         core, code = self._core, at.CALL
         while code != at.ENDED_RUN:
-            code, subject = kernel.run(core.memory, until)
+            code, subject = compiled(kernel.run)(core.a, until)
             self.now = core[at.NOW]
             if code == at.CALL:
                 action, arguments = self._due.pop(subject)
@@ -104,7 +104,7 @@ class CompiledBrokers(Brokers):
 
     def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
         """End the share sessions of a member: release what it holds, forget what it waits for."""
-        serving.closes(self._core.memory, self._core.members[number])
+        compiled(serving.closes)(self._core.a, self._core.members[number])
 
     def _moved(self, served: Served) -> Served:
         """The same share partition, its state in the memory."""
@@ -155,7 +155,7 @@ class CompiledClient(Client):
         core, m = self._core, self._m
         self._places = places
         begin = core[m + at.WANTED_AT]
-        core.memory.a[begin : begin + len(places)] = [core.places[place] for place in places]
+        core.a[begin : begin + len(places)] = [core.places[place] for place in places]
         core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
 
     def leave(self) -> None:
@@ -179,18 +179,18 @@ class CompiledClient(Client):
         return bool(self._core[self._m + at.ACTIVE])
 
     def _poll(self) -> None:
-        working.poll(self._core.memory, self._m)
+        compiled(working.poll)(self._core.a, self._m)
 
     def _end(self, how: str) -> None:
         super()._end(how)
         self._core[self._m + at.ENDED] = 1
 
     def _send_last(self) -> bool:
-        memory, m = self._core.memory, self._m
-        sent = working.send_pending(memory, m)
+        a, m = self._core.a, self._m
+        sent = compiled(working.send_pending)(a, m)
         if self._core[m + at.HAS_SESSION]:
             self._core[m + at.EPOCH] = -1
-            working.note_request(memory, m, at.ASKS_CLOSE)
+            compiled(working.note_request)(a, m, at.ASKS_CLOSE)
         return bool(sent)
 
 
@@ -245,13 +245,13 @@ class CompiledRun(Run):
 
     def _progress(self, place: int, end: int) -> Progress:
         core, p = self.core, self.core.places[place]
-        start, complete, window_end, in_memory, held = core.memory.a[
+        start, complete, window_end, in_memory, held = core.a[
             [p + at.START, p + at.COMPLETE, p + at.END, p + at.IN_MEMORY, p + at.HELD]
         ].tolist()
         return Progress(start, window_end + in_memory, complete, held, end - start - complete)
 
     def _note_drained(self) -> None:
-        serving.note_drained(self.core.memory.a, self.core.places[-1])
+        compiled(serving.note_drained)(self.core.a, self.core.places[-1])
 
     def _held(self) -> int:
         return self.core[at.HELD_BY_ALL]
@@ -260,12 +260,13 @@ class CompiledRun(Run):
         core = self.core
         for log, p in zip(self.logs, core.places, strict=True):
             log.seen(core[p + at.AT])
-        self._counts.read(core)
-        self._written.keep()
+        writes, runs, asked = core.left()
+        self._counts.read(core, writes, runs)
+        self._written.keep(writes, runs)
         if self.requests is not None:
-            rows = core.memory.asked[: core[at.ASKED]].tolist()
             self.requests += [
-                (time, number, 0, epoch, _WHAT[what]) for time, number, epoch, what in rows
+                (time, number, 0, epoch, _WHAT[what])
+                for time, number, epoch, what in asked.tolist()
             ]
         super()._settle()
 

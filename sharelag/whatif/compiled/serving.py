@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from sharelag.compiled import kernel
 from sharelag.whatif.compiled.acknowledging import acknowledge, are_held, release_all, rows_of, said
 from sharelag.whatif.compiled.acquiring import acquire, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.layout import (
@@ -83,7 +82,7 @@ from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.states import counts_of, expire, next_end, see_time
 
 
-@numba.njit(cache=True)
+@kernel
 def log_end(a: Any, p: Any) -> Any:
     """The end offset now."""
     at, times = a[p + AT], a[p + TIMES_AT]
@@ -93,7 +92,7 @@ def log_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@numba.njit(cache=True)
+@kernel
 def fetch_end(a: Any, p: Any) -> Any:
     """Up to where fetches read."""
     end = log_end(a, p)
@@ -101,7 +100,7 @@ def fetch_end(a: Any, p: Any) -> Any:
     return end
 
 
-@numba.njit(cache=True)
+@kernel
 def note_drained(a: Any, p: Any) -> None:
     """Note the time if nothing is left to finish, neither there nor elsewhere."""
     if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
@@ -119,12 +118,12 @@ def note_drained(a: Any, p: Any) -> None:
 # ---- fetches that wait: a list for each place, in the order of their coming ----
 
 
-@numba.njit(cache=True)
+@kernel
 def _node(a: Any, m: Any, p: Any) -> Any:
     return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * 3
 
 
-@numba.njit(cache=True)
+@kernel
 def _wait(a: Any, m: Any, p: Any) -> None:
     node = _node(a, m, p)
     if a[node]:
@@ -137,7 +136,7 @@ def _wait(a: Any, m: Any, p: Any) -> None:
     a[p + TAIL] = m
 
 
-@numba.njit(cache=True)
+@kernel
 def forget(a: Any, m: Any) -> None:
     """A fetch waits no more."""
     a[m + FETCH_DONE] = 1
@@ -161,55 +160,51 @@ def forget(a: Any, m: Any) -> None:
 # ---- fetches ----
 
 
-@numba.njit(cache=True)
-def _offset_ready(c: Any, p: Any) -> Any:
+@kernel
+def _offset_ready(a: Any, p: Any) -> Any:
     """Where a fetch of a place can begin now; -1: it is locked, full, or empty."""
-    a = c.a
     if a[p + LOCKED_UNTIL] > a[NOW]:
         return -1
-    expire(c, p)
+    expire(a, p)
     offset = next_fetch_offset(a, p)
     return offset if can_fetch(a, p) and offset < fetch_end(a, p) else -1
 
 
-@numba.njit(cache=True)
-def _watch_locks(c: Any, p: Any) -> None:
-    a = c.a
+@kernel
+def _watch_locks(a: Any, p: Any) -> None:
     ends = next_end(a, p)
     if ends >= 0 and a[p + EXPIRY_DUE] < 0:
         a[p + EXPIRY_DUE] = (ends - a[BEGINS_MS]) * 1000
-        push(c, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], 0)
+        push(a, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], 0)
 
 
-@numba.njit(cache=True)
-def _acquire(c: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
-    a, slots = c.a, c.slots
-    entry = slots[a[SLOT], ENTRIES] if a[SLOT] >= 0 else 0
+@kernel
+def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
+    entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
-    see_time(c, p)
-    acquire(c, m, p, offset, room, last)
-    _watch_locks(c, p)
+    see_time(a, p)
+    acquire(a, m, p, offset, room, last)
+    _watch_locks(a, p)
     if a[SLOT] < 0:
         return
     counts = counts_of(a, a[p + INDEX], a[m + MEMBER_INDEX])
-    for one in range(entry, slots[a[SLOT], ENTRIES]):
+    for one in range(entry, a[a[SLOT] + ENTRIES]):
         at = SLOT_HEAD + one * ENTRY_SIZE
-        size = slots[a[SLOT], at + E_LAST] - slots[a[SLOT], at + E_FIRST] + 1
+        size = a[a[SLOT] + at + E_LAST] - a[a[SLOT] + at + E_FIRST] + 1
         a[counts + DELIVERED] += size
         a[counts + COUNTED] = 1
-        if slots[a[SLOT], at + E_COUNT] > 1:
+        if a[a[SLOT] + at + E_COUNT] > 1:
             a[counts + REDELIVERED] += size
 
 
-@numba.njit(cache=True)
-def _try(c: Any, m: Any, last_chance: bool) -> bool:
-    a = c.a
+@kernel
+def _try(a: Any, m: Any, last_chance: bool) -> bool:
     ready, count = a[READY_AT], 0
     for number in range(a[m + FETCHED]):
         p = a[a[m + FETCHED_AT] + number]
-        offset = _offset_ready(c, p)
+        offset = _offset_ready(a, p)
         if offset >= 0:
             a[ready + 2 * count], a[ready + 2 * count + 1] = p, offset
             count += 1
@@ -221,209 +216,202 @@ def _try(c: Any, m: Any, last_chance: bool) -> bool:
         p = a[ready + 2 * one]
         a[p + LOCKED_UNTIL] = a[NOW] + a[FETCH]
         if a[m + MAX_POLL] > a[TAKEN]:
-            _acquire(c, m, p, a[ready + 2 * one + 1], a[m + MAX_POLL] - a[TAKEN], count)
+            _acquire(a, m, p, a[ready + 2 * one + 1], a[m + MAX_POLL] - a[TAKEN], count)
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
-    push(c, max(at, a[m + ANSWER_FROM]) + a[NETWORK], ANSWERED, m, a[SLOT])
+    push(a, max(at, a[m + ANSWER_FROM]) + a[NETWORK], ANSWERED, m, a[SLOT])
     for one in range(count):
         p = a[ready + 2 * one]
         if a[p + HEAD]:
-            _await(c, p)
+            _await(a, p)
     return True
 
 
-@numba.njit(cache=True)
-def _await(c: Any, p: Any) -> None:
+@kernel
+def _await(a: Any, p: Any) -> None:
     """Try again when it is unlocked or when records come; all else wakes it by itself."""
-    a = c.a
     if a[p + LOCKED_UNTIL] > a[NOW]:
         if not a[p + UNLOCK_DUE]:
             a[p + UNLOCK_DUE] = 1
-            push(c, a[p + LOCKED_UNTIL], UNLOCKED, a[p + INDEX], 0)
+            push(a, a[p + LOCKED_UNTIL], UNLOCKED, a[p + INDEX], 0)
     elif not a[p + APPEND_DUE] and can_fetch(a, p) and a[p + READABLE] < a[p + BATCHES]:
         a[p + APPEND_DUE] = 1
-        push(c, a[a[p + TIMES_AT] + a[p + READABLE]], APPENDED, a[p + INDEX], 0)
+        push(a, a[a[p + TIMES_AT] + a[p + READABLE]], APPENDED, a[p + INDEX], 0)
 
 
-@numba.njit(cache=True)
-def _wake(c: Any, p: Any) -> None:
+@kernel
+def _wake(a: Any, p: Any) -> None:
     """Let the fetches that wait for a place have it, the first comer first."""
-    a = c.a
     note_drained(a, p)
-    while a[p + HEAD] and _offset_ready(c, p) >= 0:
-        _try(c, a[p + HEAD], False)
+    while a[p + HEAD] and _offset_ready(a, p) >= 0:
+        _try(a, a[p + HEAD], False)
     if a[p + HEAD]:
-        _await(c, p)
+        _await(a, p)
 
 
-@numba.njit(cache=True)
-def _written(c: Any, p: Any, start: Any) -> None:
+@kernel
+def _written(a: Any, p: Any, start: Any) -> None:
     """Wake fetches for a moved start offset only; released records wait for the next fetch."""
-    if c.a[p + START] > start:
-        _wake(c, p)
+    if a[p + START] > start:
+        _wake(a, p)
     else:
-        note_drained(c.a, p)
+        note_drained(a, p)
 
 
 # ---- events ----
 
 
-@numba.njit(cache=True)
-def gives_up(c: Any, m: Any, number: Any) -> None:
+@kernel
+def gives_up(a: Any, m: Any, number: Any) -> None:
     """A fetch has waited for long enough."""
-    if c.a[m + FETCH_NUMBER] == number and not c.a[m + FETCH_DONE]:
-        _try(c, m, True)
+    if a[m + FETCH_NUMBER] == number and not a[m + FETCH_DONE]:
+        _try(a, m, True)
 
 
-@numba.njit(cache=True)
-def appended(c: Any, p: Any) -> None:
+@kernel
+def appended(a: Any, p: Any) -> None:
     """Records have come that a fetch waited for."""
-    c.a[p + APPEND_DUE] = 0
-    fetch_end(c.a, p)
-    _wake(c, p)
+    a[p + APPEND_DUE] = 0
+    fetch_end(a, p)
+    _wake(a, p)
 
 
-@numba.njit(cache=True)
-def unlocked(c: Any, p: Any) -> None:
+@kernel
+def unlocked(a: Any, p: Any) -> None:
     """The fetch that locked a place is over."""
-    c.a[p + UNLOCK_DUE] = 0
-    _wake(c, p)
+    a[p + UNLOCK_DUE] = 0
+    _wake(a, p)
 
 
-@numba.njit(cache=True)
-def locks_end(c: Any, p: Any) -> None:
+@kernel
+def locks_end(a: Any, p: Any) -> None:
     """A lock may have run out."""
-    given = expire(c, p)
-    c.a[p + EXPIRY_DUE] = -1
-    _watch_locks(c, p)
+    given = expire(a, p)
+    a[p + EXPIRY_DUE] = -1
+    _watch_locks(a, p)
     if given:
-        _wake(c, p)
+        _wake(a, p)
 
 
-@numba.njit(cache=True)
-def free(c: Any, slot: Any) -> None:
+@kernel
+def free(a: Any, slot: Any) -> None:
     """A slot is needed no more."""
-    a = c.a
-    c.slots[slot, NEXT_FREE] = a[FREE]
+    a[slot + NEXT_FREE] = a[FREE]
     a[FREE] = slot
     a[FREE_SLOTS] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _refuse(a: Any, p: Any, member: Any) -> None:
     counts = counts_of(a, a[p + INDEX], member)
     a[counts + REFUSED] += said(a)
     a[counts + COUNTED] = 1
 
 
-@numba.njit(cache=True)
-def _place_of(c: Any, slot: Any, entry: Any) -> Any:
-    if c.slots[slot, SAYS_RECORD]:
-        return c.slots[slot, SAYS_PLACE]
-    return c.slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
+@kernel
+def _place_of(a: Any, slot: Any, entry: Any) -> Any:
+    if a[slot + SAYS_RECORD]:
+        return a[slot + SAYS_PLACE]
+    return a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
 
 
-@numba.njit(cache=True)
-def check(c: Any, m: Any, slot: Any) -> Any:
+@kernel
+def check(a: Any, m: Any, slot: Any) -> Any:
     """Take acknowledgements that are to be written; from when on there is an answer."""
-    a, slots = c.a, c.slots
     if slot < 0:
         return 0
     entry, some = 0, False
-    while entry < slots[slot, ENTRIES]:
-        p = _place_of(c, slot, entry)
-        expire(c, p)
-        after = rows_of(c, slot, entry)
-        see_time(c, p)
+    while entry < a[slot + ENTRIES]:
+        p = _place_of(a, slot, entry)
+        expire(a, p)
+        after = rows_of(a, slot, entry)
+        see_time(a, p)
         held = are_held(a, p, a[m + MEMBER_INDEX], False)
-        slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = held
+        a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = held
         if held:
             some = True
         else:
             _refuse(a, p, a[m + MEMBER_INDEX])
         entry = after
     if not some:
-        if slots[slot, IS_LAST]:
-            free(c, slot)
+        if a[slot + IS_LAST]:
+            free(a, slot)
         return 0
-    push(c, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, slot, 0)
+    push(a, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, slot, 0)
     entry = 0
-    while entry < slots[slot, ENTRIES]:
+    while entry < a[slot + ENTRIES]:
         p, taken = (
-            _place_of(c, slot, entry),
-            slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
+            _place_of(a, slot, entry),
+            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
         )
-        entry = _next_place(c, slot, entry)
+        entry = _next_place(a, slot, entry)
         if taken:
-            _wake(c, p)
+            _wake(a, p)
     return a[NOW] + a[WRITE]
 
 
-@numba.njit(cache=True)
-def _next_place(c: Any, slot: Any, entry: Any) -> Any:
-    slots = c.slots
-    if slots[slot, SAYS_RECORD]:
-        return slots[slot, ENTRIES]
-    p = slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
-    while entry < slots[slot, ENTRIES]:
-        if slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] != p:
+@kernel
+def _next_place(a: Any, slot: Any, entry: Any) -> Any:
+    if a[slot + SAYS_RECORD]:
+        return a[slot + ENTRIES]
+    p = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
+    while entry < a[slot + ENTRIES]:
+        if a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] != p:
             break
         entry += 1
     return entry
 
 
-@numba.njit(cache=True)
-def fetches(c: Any, m: Any, answer_from: Any) -> None:
+@kernel
+def fetches(a: Any, m: Any, answer_from: Any) -> None:
     """Take the places of a fetch; it waits when there is nothing."""
-    a = c.a
     a[m + ANSWER_FROM] = answer_from
     a[m + FETCH_NUMBER] += 1
     a[m + FETCH_DONE] = 0
-    if _try(c, m, False):
+    if _try(a, m, False):
         return
     for number in range(a[m + FETCHED]):
         p = a[a[m + FETCHED_AT] + number]
         _wait(a, m, p)
-        _await(c, p)
-    push(c, a[NOW] + a[m + WAIT], GIVES_UP, m, a[m + FETCH_NUMBER])
+        _await(a, p)
+    push(a, a[NOW] + a[m + WAIT], GIVES_UP, m, a[m + FETCH_NUMBER])
 
 
-@numba.njit(cache=True)
-def acknowledged(c: Any, slot: Any) -> None:
+@kernel
+def acknowledged(a: Any, slot: Any) -> None:
     """The share coordinator has accepted a write."""
-    a, slots, entry = c.a, c.slots, 0
-    member = a[slots[slot, OF] + MEMBER_INDEX]
-    while entry < slots[slot, ENTRIES]:
+    entry = 0
+    member = a[a[slot + OF] + MEMBER_INDEX]
+    while entry < a[slot + ENTRIES]:
         p, taken = (
-            _place_of(c, slot, entry),
-            slots[slot, SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
+            _place_of(a, slot, entry),
+            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
         )
         if taken:
-            if expire(c, p):
-                _wake(c, p)
+            if expire(a, p):
+                _wake(a, p)
             start = a[p + START]
             a[CAUSE], a[CAUSE_NUMBER] = ACKNOWLEDGES, member
-            rows_of(c, slot, entry)
-            see_time(c, p)
-            if not acknowledge(c, p, member):
+            rows_of(a, slot, entry)
+            see_time(a, p)
+            if not acknowledge(a, p, member):
                 _refuse(a, p, member)
-            _written(c, p, start)
-        entry = _next_place(c, slot, entry)
-    if slots[slot, IS_LAST]:
-        free(c, slot)
+            _written(a, p, start)
+        entry = _next_place(a, slot, entry)
+    if a[slot + IS_LAST]:
+        free(a, slot)
 
 
-@numba.njit(cache=True)
-def closes(c: Any, m: Any) -> None:
+@kernel
+def closes(a: Any, m: Any) -> None:
     """End the share session of a member: release what it holds, forget what it waits for."""
-    a = c.a
     for number in range(a[PLACES]):
         p = a[PLACES_AT] + number * PLACE
         if a[_node(a, m, p)]:
             forget(a, m)
-        expire(c, p)
-        _wake(c, p)
+        expire(a, p)
+        _wake(a, p)
         start = a[p + START]
         a[CAUSE], a[CAUSE_NUMBER] = CLOSES_SESSION, a[m + MEMBER_INDEX]
-        see_time(c, p)
-        release_all(c, p, a[m + MEMBER_INDEX])
-        _written(c, p, start)
+        see_time(a, p)
+        release_all(a, p, a[m + MEMBER_INDEX])
+        _written(a, p, start)

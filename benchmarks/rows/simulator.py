@@ -1,0 +1,94 @@
+"""The simulator, with an assignor in Python, against a lean SimPy model of the same group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Literal
+
+from benchmarks import simpy_model as model
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from sharelag.whatif.compiled.run import CompiledRun
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Limits,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulation.run import Run
+
+Commit = Literal["poll", "record"]
+#: How far completions a second may lie apart: another stream of chance, and no brokers.
+_NOISE = 0.05
+
+
+def scenario(seconds: float, commit: Commit) -> Scenario:
+    """The group of `benchmarks.simpy_model`, at half of what its members can do."""
+    accept = 1 - model.RELEASE - model.SILENT
+    behaviour = Behaviour(accept, model.RELEASE, silent=model.SILENT, commit=commit)
+    service = Service(model.SERVICE_S * 1000, "exponential")
+    members = model.PARTITIONS * model.CONSUMERS
+    limits = Limits(
+        delivery_count_limit=model.ATTEMPTS, lock_duration_ms=round(model.LOCK_S * 1000)
+    )
+    return Scenario(
+        (Topic("t", model.PARTITIONS),),
+        (Member("m", members, service=service, behaviour=behaviour, max_poll_records=model.POLL),),
+        (Producer("t", model.RATE * model.PARTITIONS),),
+        Settings(limits),
+        assignor="simple",
+        duration_ms=round(seconds * 1000),
+        settled=True,
+    )
+
+
+def completed(run: Run) -> int:
+    """Let a simulation run to its end, with all of its tables."""
+    return int(run.end().summary.column("completed")[0].as_py())
+
+
+@contextmanager
+def against_simpy(bench: Bench, commit: Commit) -> Iterator[Contest]:
+    """Completions for each second of a core; ours also has brokers, sessions, locks and tables."""
+    ours_s, theirs_s = bench.size(120, 20), bench.size(20, 5)
+
+    def ours() -> Measured:
+        done = completed(CompiledRun(scenario(ours_s, commit), 1, False))
+        return Measured(done, units=done)
+
+    def theirs() -> Measured:
+        done = model.Model(commit == "record").run(theirs_s)
+        return Measured(done, units=done)
+
+    def check(mine: int, other: int) -> None:
+        rates = mine / ours_s, other / theirs_s
+        if abs(rates[0] / rates[1] - 1) > _NOISE:
+            raise GateError(f"{rates[0]:.0f} and {rates[1]:.0f} completions a second")
+        short = scenario(5, commit)
+        compiled, readable = (kind(short, 1, False).end() for kind in (CompiledRun, Run))
+        if compiled != readable:
+            raise GateError("the compiled loop and the readable one differ")
+
+    yield Contest(
+        Side("simulate, compiled", ours, unit="completions"),
+        Side("SimPy", theirs, unit="completions"),
+        check,
+    )
+
+
+_NOTE = (
+    "Members poll about a record at a time, so that each completion is 6.6 events of ours: a poll "
+    "arrives, is answered and worked on, is written, the partition is unlocked, records come. "
+    "What binds are these events, in compiled code; next: fewer and smaller entries in their heap."
+)
+ROWS = (
+    Row("P11", "simulate a busy group", "a lean SimPy model", 10, 25,
+        partial(against_simpy, commit="poll"), "poll", by=("cpu",), note=_NOTE),
+    Row("P11", "simulate a busy group", "a lean SimPy model", 10, 25,
+        partial(against_simpy, commit="record"), "record", by=("cpu",), note=_NOTE),
+)  # fmt: skip
