@@ -57,7 +57,7 @@ from sharelag.replay.merge import (
 @kernel
 def new_matrix() -> Any:
     """Return the matrix that `apply` works on; it returns a larger one when that is needed."""
-    return np.empty((12, 512), np.int64)
+    return np.empty((9, 512), np.int64)
 
 
 @kernel
@@ -123,7 +123,7 @@ def _with_room(rows: Any, now: Any, fresh: int) -> Any:
         return rows
     larger = rows
     if needed > rows.shape[1] // 2:
-        larger = np.empty((12, 4 * needed), np.int64)
+        larger = np.empty((9, 4 * needed), np.int64)
     for part in range(3):
         for i in range(size):
             larger[part, i] = rows[part, begin + i]
@@ -161,21 +161,20 @@ def _replace(record: Any, batches: Any, now: Any, rows: Any) -> None:
 
 @kernel
 def _load_in_order(batches: Any, begin: int, end: int, start: int, rows: Any) -> int:
-    """Write new batches from the start offset on; -1 if only `combine_rows` can merge them."""
-    size = 0
+    """Write new batches from the start offset on; -1 unless they are sorted and disjoint."""
+    size, before = 0, start - 1
     first, last, rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
-    p, q, before = np.int64(-1), np.int64(-1), np.int64(0)
     for b in range(begin, end):
-        f, t, r = batches[FIRST, b], batches[LAST, b], batches[RANK, b]
-        if f < 0 or t < f or t == GREATEST:
+        f, t = batches[FIRST, b], batches[LAST, b]
+        if f < 0 or t < f or t >= GREATEST - 1:
             return -1
         if t < start:
             continue
         f = max(f, start)
-        if f <= p and (f < p or t < q or (t == q and r <= before)):
+        if f <= before:
             return -1
-        first[size], last[size], rank[size] = f, t, r
-        p, q, before = f, t, r
+        first[size], last[size], rank[size] = f, t, batches[RANK, b]
+        before = t
         size += 1
     return size
 

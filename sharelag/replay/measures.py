@@ -57,6 +57,8 @@ def compare(old: Any, o: int, old_end: int, new: Any, size: int, changes: Any) -
                     changes[REDELIVERED] += size_here * (count - max(was, 1))
                     if state == 0:
                         changes[RELEASED] += size_here
+            if stop == GREATEST:
+                break  # no offset follows
             at = stop + 1
 
 

@@ -23,9 +23,9 @@ from sharelag.compiled import kernel
 from sharelag.replay.combine import COUNT, STATE, combine_rows
 
 FIRST, LAST, RANK = range(3)
-# Where in the matrix of `merge_rows` new batches are, what replaces the changed ones, and
-# pieces still to be merged; the batches of the state come first.
-FRESH, OUT, PENDING = 3, 6, 9
+# Where in the matrix of `merge_rows` new batches are, and what replaces the changed ones; the
+# batches of the state come first.
+FRESH, OUT = 3, 6
 #: The largest offset. Batches that reach it, or that begin below 0, are left to `combine_rows`.
 GREATEST = np.iinfo(np.int64).max
 
@@ -62,7 +62,7 @@ def seams(rows: Any, begin: int, end: int, start: int) -> Any:
     first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
     seam, seam_end, before = -1, -1, max(start, 0) - 1
     for i in range(begin, end):
-        if first[i] <= before or last[i] < first[i] or last[i] == GREATEST:
+        if first[i] <= before or last[i] < first[i] or last[i] >= GREATEST - 1:
             return False, -1, -1
         if i > begin and first[i] == before + 1 and rank[i] == rank[i - 1]:
             seam = i - 1 if seam < 0 else seam
@@ -77,10 +77,9 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
 
     Parameters
     ----------
-    rows : int64[12, ...]
-        First a list for which `seams` holds, with its seams; at `FRESH` new batches in order, none
-        of them twice, which may overlap; at `OUT` and `PENDING` room for twice as many as there are
-        old and new ones.
+    rows : int64[9, ...]
+        First a list for which `seams` holds, with its seams; at `FRESH` new batches, sorted and
+        disjoint; at `OUT` room for twice as many as there are old and new ones.
 
     Returns
     -------
@@ -91,75 +90,78 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
     first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
     new_first, new_last, new_rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
     out_first, out_last, out_rank = rows[OUT + FIRST], rows[OUT + LAST], rows[OUT + RANK]
+    # What begins at the largest offset stands for the end of a list: no batch does.
+    first[end], new_first[size] = GREATEST, GREATEST
     changed = _first_reaching(last, begin, end, new_first[0] - 1) if size > 0 else end
     if 0 <= seam < changed:
         changed = seam
-    i, j, p, done = changed, 0, 0, 0
+    i, j, done = changed, 0, 0
     seam, past = -1, -1
     # What was put out last: -2 touches nothing.
     before, before_rank = np.int64(-2), np.int64(0)
     if changed > begin:
         before, before_rank = last[changed - 1], rank[changed - 1]
-    holding = False
-    a0, a1, ar = np.int64(0), np.int64(0), np.int64(0)
-    b0, b1, br = np.int64(0), np.int64(0), np.int64(0)
+    # a is in hand; b and c are the least of what is left of the old ones and of the new ones.
+    a0, a1, ar, of_new = np.int64(-3), np.int64(-3), np.int64(0), False
+    b0, b1, br = first[i], last[i], rank[i]
+    c0, c1, cr = new_first[0], new_last[0], new_rank[0]
     while True:
-        # b is the least of what is left: old ones, new ones, and pieces of earlier merges.
-        source = 0
-        if i < end:
-            b0, b1, br = first[i], last[i], rank[i]
-            source = 1
-        if j < size:
-            c0, c1, cr = new_first[j], new_last[j], new_rank[j]
-            if source == 0 or c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br))):
-                b0, b1, br = c0, c1, cr
-                source = 2
-            elif c0 == b0 and c1 == b1 and cr == br:
-                j += 1
-                continue
-        if p > 0:
-            c0, c1 = rows[PENDING + FIRST, p - 1], rows[PENDING + LAST, p - 1]
-            cr = rows[PENDING + RANK, p - 1]
-            if source == 0 or c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br))):
-                b0, b1, br = c0, c1, cr
-                source = 3
-            elif c0 == b0 and c1 == b1 and cr == br:
-                p -= 1
-                continue
-        apart = source == 0 or (b0 > a1 and not (b0 == a1 + 1 and br == ar))
-        if holding and (apart or (br > ar and b0 > a0)):
-            # a, or what of it comes before a batch of higher rank, is final.
-            if a0 == before + 1 and ar == before_rank:
-                seam = changed + done - 1 if seam < 0 else seam
-                past = changed + done
-            before, before_rank = (a1 if apart else b0 - 1), ar
-            out_first[done], out_last[done], out_rank[done] = a0, before, ar
-            done += 1
-        if source == 0 or (holding and apart and source == 1 and j == size and p == 0
-                           and i >= seam_end):  # fmt: skip
-            return changed, i, done, seam, past
-        if source == 1:
-            i += 1
-        elif source == 2:
+        is_new = c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br)))
+        x0, x1, xr = (c0, c1, cr) if is_new else (b0, b1, br)
+        keeps = False
+        if x0 > a1:
+            if x0 == a1 + 1 and xr == ar:
+                a1, of_new = x1, is_new
+            else:
+                if a0 >= 0:
+                    if a0 == before + 1 and ar == before_rank:
+                        seam = changed + done - 1 if seam < 0 else seam
+                        past = changed + done
+                    before, before_rank = a1, ar
+                    out_first[done], out_last[done], out_rank[done] = a0, a1, ar
+                    done += 1
+                    # A whole old batch, all new ones used, and no seam ahead: the rest stays.
+                    rest = not is_new and j == size and i >= seam_end and b0 == first[i]
+                    if x0 == GREATEST or rest:
+                        return changed, i, done, seam, past
+                elif x0 == GREATEST:
+                    return changed, i, done, seam, past
+                a0, a1, ar, of_new = x0, x1, xr, is_new
+        elif xr == ar:
+            if x1 > a1:
+                a1, of_new = x1, is_new
+        elif xr < ar:
+            if x1 > a1:
+                # What passes the end of a is the least that is left of its list.
+                x0, keeps = a1 + 1, True
+        else:
+            if x0 > a0:
+                if a0 == before + 1 and ar == before_rank:
+                    seam = changed + done - 1 if seam < 0 else seam
+                    past = changed + done
+                before, before_rank = x0 - 1, ar
+                out_first[done], out_last[done], out_rank[done] = a0, x0 - 1, ar
+                done += 1
+            if x1 < a1:
+                # What passes the end of b goes back to the list that the end of a is of.
+                if of_new:
+                    j -= 1
+                    c0, c1, cr = x1 + 1, a1, ar
+                else:
+                    i -= 1
+                    b0, b1, br = x1 + 1, a1, ar
+            a0, a1, ar, of_new = x0, x1, xr, is_new
+        if keeps:
+            if is_new:
+                c0 = x0
+            else:
+                b0 = x0
+        elif is_new:
             j += 1
+            c0, c1, cr = new_first[j], new_last[j], new_rank[j]
         else:
-            p -= 1
-        if not holding or apart:
-            a0, a1, ar = b0, b1, br
-            holding = True
-        elif br == ar:
-            a1 = max(a1, b1)
-            if b0 == a0:
-                # Others may begin there, too, and end earlier: they come first.
-                p = _put_back(rows, p, a0, a1, ar)
-                holding = False
-        elif br < ar:
-            if b1 > a1:
-                p = _put_back(rows, p, a1 + 1, b1, br)
-        else:
-            if b1 < a1:
-                p = _put_back(rows, p, b1 + 1, a1, ar)
-            a0, a1, ar = b0, b1, br
+            i += 1
+            b0, b1, br = first[i], last[i], rank[i]
 
 
 @kernel
@@ -171,25 +173,6 @@ def _first_reaching(last: Any, begin: int, end: int, offset: int) -> int:
         else:
             end = middle
     return begin
-
-
-@kernel
-def _put_back(rows: Any, p: int, first: Any, last: Any, rank: Any) -> int:
-    """Insert a piece into the pending ones, of which the least is the last; return how many."""
-    pending = rows[PENDING : PENDING + 3]
-    at = p
-    while at > 0:
-        f, t, r = pending[FIRST, at - 1], pending[LAST, at - 1], pending[RANK, at - 1]
-        if f == first and t == last and r == rank:
-            return p
-        if f > first or (f == first and (t > last or (t == last and r > rank))):
-            break
-        at -= 1
-    for i in range(p, at, -1):
-        for part in range(3):
-            pending[part, i] = pending[part, i - 1]
-    pending[FIRST, at], pending[LAST, at], pending[RANK, at] = first, last, rank
-    return p + 1
 
 
 @kernel
