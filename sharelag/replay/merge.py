@@ -26,7 +26,7 @@ FIRST, LAST, RANK = range(3)
 # Where in the matrix of `merge_rows` new batches are, and what replaces the changed ones; the
 # batches of the state come first.
 FRESH, OUT = 3, 6
-#: The largest offset. Batches that reach it, or that begin below 0, are left to `combine_rows`.
+#: The largest offset. Batches that all but reach it, or begin below 0, are left to `combine_rows`.
 GREATEST = np.iinfo(np.int64).max
 
 

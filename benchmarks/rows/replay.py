@@ -1,0 +1,119 @@
+"""Replay, from bytes to states, against the classes that Kafka's own coordinator loads them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.harness import Bench, Contest, Measured, Row, Side
+from benchmarks.kafka_replay import KafkaReplay, kafka_replay
+from sharelag.replay import replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.replay.state import window_items
+from sharelag.wire import decode_arrow
+
+#: As many of the records have their states compared with Kafka's.
+_SAMPLE = 200
+_NUMBERS = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
+_NUMBERS += ("delivery_complete_count", "create_timestamp", "write_timestamp")
+
+
+def decoded(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Return the decoded records of raw ones."""
+    return pa.Table.from_batches([decode_arrow(batch).records for batch in batches])
+
+
+def final_windows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return every share partition's last state."""
+    return replay_arrow(decoded(batches))
+
+
+def every_state(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the state after every record, and what the record changed."""
+    return history_arrow(decoded(batches))
+
+
+@contextmanager
+def against_kafka(
+    bench: Bench,
+    shape: str,
+    full: int,
+    ours: Callable[[list[pa.RecordBatch]], pa.RecordBatch],
+    keys: int = 10_000,
+) -> Iterator[Contest]:
+    batches = bench.inputs.batches(shape, bench.size(full, full // 10), keys)
+    count = sum(batch.num_rows for batch in batches)
+    with kafka_replay(batches) as kafka:
+        check_states(batches, kafka)
+        yield Contest(
+            Side(ours.__name__, lambda: ours(batches), units=count),
+            Side("ShareCoordinatorShard.replay, warm", lambda: timed(kafka), units=count),
+            lambda mine, _: check_rows(mine, batches),
+        )
+
+
+def timed(kafka: KafkaReplay) -> Measured:
+    """Return what Kafka's deserialiser and replay took, by its own clocks."""
+    took = kafka.replay()
+    return Measured(None, took.wall, took.cpu)
+
+
+def check_rows(mine: pa.RecordBatch, batches: list[pa.RecordBatch]) -> None:
+    """Whether a timed answer is complete: a row a share partition, or a row a record."""
+    expected = {len(final_windows(batches)), sum(batch.num_rows for batch in batches)}
+    assert mine.num_rows in expected, (mine.num_rows, expected)
+
+
+def check_states(batches: list[pa.RecordBatch], kafka: KafkaReplay) -> None:
+    """Compare all final states with Kafka's, and those after some records: numbers and batches."""
+    count = sum(batch.num_rows for batch in batches)
+    sample = np.unique(np.random.default_rng(3).integers(0, count, _SAMPLE)).tolist()
+    final, then = kafka.states(sample)
+    records = decoded(batches)
+    theirs = {_key(line): line for line in final}
+    ours = dict(window_items(replay_arrow(records)))
+    assert {str(key) for key in ours} == set(theirs)
+    for key, window in ours.items():
+        assert _as_kafka(window) == _state(theirs[str(key)]), key
+    place = {_key(line): at for at, line in then.items()}
+    codes = records.select(["group_id", "topic_id", "partition"]).to_pylist()
+    mine = [at for at, row in enumerate(codes) if _key(row) in place]
+    for at, line in then.items():
+        until = [row for row in mine if row <= at and _key(codes[row]) == _key(line)]
+        windows = window_items(replay_arrow(records.take(pa.array(until))))
+        expected = [_state(line)] if "batches" in line else []  # a tombstone leaves no state
+        assert [_as_kafka(one) for _, one in windows] == expected, at
+
+
+def _key(line: dict[str, Any]) -> str:
+    return f"{line['group_id']}:{line['topic_id']}:{line['partition']}"
+
+
+def _state(line: dict[str, Any]) -> tuple[Any, ...]:
+    return *(line[name] for name in _NUMBERS), line["batches"]
+
+
+def _as_kafka(window: Any) -> tuple[Any, ...]:
+    return *(getattr(window, name) for name in _NUMBERS), [list(one) for one in window.batches]
+
+
+def _row(name: str, work: str, goals: tuple[float, float], shape: str, full: int, ours: Any) -> Row:
+    make: Callable[[Bench], AbstractContextManager[Contest]] = partial(
+        against_kafka, shape=shape, full=full, ours=ours
+    )
+    return Row(name, work, "Kafka's deserialise and replay", *goals, make, shape)
+
+
+ROWS = tuple(
+    _row(name, work, goals, shape, full, ours)
+    for name, work, goals, ours in (
+        ("P3", "final windows, Kafka's exact batch lists", (8, 12), final_windows),
+        ("P4", "state after every record, from exact lists", (4, 8), every_state),
+    )
+    for shape, full in (("light", 1_000_000), ("heavy", 200_000), ("recorded", 200_000))
+)
