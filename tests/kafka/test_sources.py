@@ -364,7 +364,7 @@ def test_nobody_there(
         match=r"no broker answered at 127\.0\.0\.1:1 within 1 s.*refused.*check",
     ):
         ask(config)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 15
     assert capfd.readouterr() == ("", "")  # the client library's own log stays quiet
 
 
@@ -377,7 +377,7 @@ def test_wrong_password(
     begun = time.monotonic()
     with pytest.raises(AuthenticationError, match="refused our credentials") as refusal:
         ask(_as_user(secure_broker, "alice", "not-her-password"))
-    assert time.monotonic() - begun < 5  # told at once, not when the time is up
+    assert time.monotonic() - begun < 20  # at once, not when the minute is up
     assert "not-her-password" not in str(refusal.value)
     assert capfd.readouterr() == ("", "")
 

@@ -9,6 +9,8 @@ import pytest
 
 from sharelag.cli.demo import CAPTURE
 
+pytestmark = pytest.mark.slow
+
 _BLOCKED = """
 import sys
 

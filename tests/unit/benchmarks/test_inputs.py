@@ -67,6 +67,7 @@ def test_files_have_the_same_records(inputs: Inputs) -> None:
         assert [data[a:b] for a, b in pairwise(at)] == whole.column(name).to_pylist()
 
 
+@pytest.mark.slow
 def test_a_capture_is_one_that_sharelag_opens(inputs: Inputs) -> None:
     with sharelag.open(str(inputs.capture("light", 2_000, 100)), engine="local") as bench:
         lag = bench.lag().table

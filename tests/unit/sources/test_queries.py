@@ -117,6 +117,7 @@ def test_spark_connect_is_refused_in_a_sentence(
     assert not (tmp_path / "archive").exists()
 
 
+@pytest.mark.slow
 def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
     code = (
         "import sys, pyspark.sql.datasource; "
@@ -132,6 +133,7 @@ def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
     assert "`sharelag capture` without --follow, or spark.read" in answer.stderr
 
 
+@pytest.mark.slow
 def test_modules_are_there_with_the_client_of_spark_connect_alone() -> None:
     code = (
         "import pyspark; del pyspark.TaskContext\n"

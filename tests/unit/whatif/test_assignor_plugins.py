@@ -56,6 +56,7 @@ def test_the_assignor_of_an_installed_package_is_found_by_its_name(install: Inst
     assert answer == {"a": {"t": [2]}, "b": {"t": [1]}}
 
 
+@pytest.mark.slow
 def test_a_simulation_and_a_comparison_take_it(install: Install) -> None:
     install("cold-start", "last-first = cold_start:last_first", CODE)
     tried = variants(named("uneven"), assignors=["simple", "last-first"])

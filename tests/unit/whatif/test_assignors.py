@@ -347,6 +347,7 @@ def test_sticky_moves_no_more_than_it_must(given_group: tuple[Members, Topics]) 
     assert figures(stayed, topics, answer).revoked_needlessly == 0
 
 
+@pytest.mark.slow
 @given(given_group=groups(alike=True))
 def test_seats_follow_the_lag(given_group: tuple[Members, Topics]) -> None:
     group, topics = given_group

@@ -143,6 +143,7 @@ def test_the_study_is_whole(stored: dict[tuple[int, str], dict[str, Any]]) -> No
     assert told["worst"] == json.loads(json.dumps(study.worst(table)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SAMPLE)
 def test_the_study_can_be_repeated(
     number: int, stored: dict[tuple[int, str], dict[str, Any]]

@@ -49,6 +49,7 @@ from tests.support.simulations import MIXED, at, only
 # ---- the same again ----
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
     code = (
         "from sharelag.whatif.simulate import simulate; "
@@ -229,6 +230,7 @@ scenarios = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(scenarios, st.integers(0, 1000))
 def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(
     scenario: Scenario, seed: int
@@ -343,6 +345,7 @@ def test_one_fetch_at_a_time_has_a_share_partition() -> None:
     assert second - first == 5
 
 
+@pytest.mark.slow
 def test_a_queue_with_one_server_is_as_theory_has_it() -> None:
     """M/M/1: the time in the system is exponential, service rate less arrival rate."""
     scenario = Scenario(
