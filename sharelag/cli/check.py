@@ -137,8 +137,10 @@ def _heading(level: str, rows: list[dict[str, Any]]) -> str:
             silenced += 1
         else:
             counts[row["level"]] += 1
-    told = [f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count]
-    return f"{level.upper()}: {', '.join(told)}"
+    shown = [
+        f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count
+    ]
+    return f"{level.upper()}: {', '.join(shown)}"
 
 
 COMMANDS = (check,)

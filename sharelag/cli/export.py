@@ -69,15 +69,15 @@ def export(
 
     with reading_of(engine, over, options) as (begun, source):
         if to == "parquet":
-            told = f"wrote {write_run(begun, out)}"
+            said = f"wrote {write_run(begun, out)}"
         else:
             appended = append_run(begun, out)
-            told = (
+            said = (
                 f"appended to {', '.join(appended)} in {out}"
                 if appended
                 else f"{out} already has the rows of this moment"
             )
-        click.echo(f"sharelag: {told}", err=True)
+        click.echo(f"sharelag: {said}", err=True)
         read_by(begun.evidence, source, options["as_of"] is not None)
 
 

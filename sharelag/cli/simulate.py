@@ -157,7 +157,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
-    rows, told = [], []
+    rows, sentences = [], []
     for name, scenario in tried.items():
         with simulation_bar() as progress:
             seeds = seeds_of(options, SEEDS)
@@ -165,11 +165,11 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
                 scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress
             )
         rows += list(trials.probe_rows(name, found))
-        told.append(f"{name}: {found}")
+        sentences.append(f"{name}: {found}")
     if output == "human":
         rows = [trials.probe_for_people(row) for row in rows]
     write(lines(rows, output, views.PROBES.columns))
-    for sentence in told:
+    for sentence in sentences:
         click.echo(f"sharelag: {terminal(sentence)}", err=True)
 
 
@@ -187,8 +187,8 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
                 scenario, seeds, confidence=options["confidence"], progress=progress
             )
         rows += trials.moving_rows(name, moving)
-    told = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
-    write(lines(told, output, views.MOVING.columns))
+    shown = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
+    write(lines(shown, output, views.MOVING.columns))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     click.echo(f"sharelag: {words}", err=True)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):

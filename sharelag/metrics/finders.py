@@ -296,7 +296,7 @@ def not_started(facts: Facts) -> Found:
     unknown = np.full(len(where), np.nan)
     evidence = {
         "members": facts.members,
-        "arrived in that time": facts.arrived,
+        "arrived meanwhile": facts.arrived,
         "end offset": facts.lag("end_offset"),
     }
     return Found(where, unknown, unknown, evidence)

@@ -1,9 +1,9 @@
 """The contents of the report notebooks: one function per cell.
 
 case = cells.read(capture="incident-42")
-told = cells.verdict(case)
-cells.headline(told)
-cells.causes(told)
+verdict = cells.verdict(case)
+cells.headline(verdict)
+cells.causes(verdict)
 """
 
 from __future__ import annotations
@@ -67,37 +67,37 @@ __all__ = [
 MOST_WINDOWS = 8
 
 
-def headline(told: Mapping[str, Any]) -> Block:
+def headline(outcome: Mapping[str, Any]) -> Block:
     """Show the verdict in a sentence; carries the verdict to `sharelag report`."""
-    words = f"{told['level'].upper()}: {terminal(told['headline'])}"
-    return block("headline", words, {VERDICT_MIME: told}, verdict=told)
+    words = f"{outcome['level'].upper()}: {terminal(outcome['headline'])}"
+    return block("headline", words, {VERDICT_MIME: outcome}, verdict=outcome)
 
 
-def happened(case: Case, told: Mapping[str, Any]) -> Block:
+def happened(case: Case, outcome: Mapping[str, Any]) -> Block:
     """Show what happened since a moment as the headline; carries the verdict as well."""
-    return headline({**told, "headline": incident.happened(case, told)})
+    return headline({**outcome, "headline": incident.happened(case, outcome)})
 
 
-def changes(told: Mapping[str, Any]) -> Block:
+def changes(outcome: Mapping[str, Any]) -> Block:
     """Show what changed since the previous report."""
-    return block("changes", "What changed since the previous report.", changes=told["changes"])
+    return block("changes", "What changed since the previous report.", changes=outcome["changes"])
 
 
-def groups(told: Mapping[str, Any]) -> Block:
+def groups(outcome: Mapping[str, Any]) -> Block:
     """Show the groups, the worst first."""
-    return block("groups", "Share groups, the worst first.", groups=told["groups"])
+    return block("groups", "Share groups, the worst first.", groups=outcome["groups"])
 
 
-def causes(told: Mapping[str, Any]) -> Block:
+def causes(outcome: Mapping[str, Any]) -> Block:
     """Show why the groups lag: causes with evidence and advice."""
     return block(
-        "causes", "Why the groups lag.", found=group_findings(told["groups"], told["rules"])
+        "causes", "Why the groups lag.", found=group_findings(outcome["groups"], outcome["rules"])
     )
 
 
-def unknown(told: Mapping[str, Any]) -> Block:
+def unknown(outcome: Mapping[str, Any]) -> Block:
     """Show what the report cannot know."""
-    return block("unknown", "\n".join(told["unknown"]), sentences=told["unknown"])
+    return block("unknown", "\n".join(outcome["unknown"]), sentences=outcome["unknown"])
 
 
 def progress(case: Case) -> Block:
@@ -292,10 +292,10 @@ def archived(case: Case, age: str | float) -> Block:
     )
 
 
-def keeping_up(case: Case, told: Mapping[str, Any]) -> Block:
+def keeping_up(case: Case, outcome: Mapping[str, Any]) -> Block:
     """Show whether the groups keep up as the headline; carries the verdict as well."""
-    wrong = told["headline"] if told["level"] in ("warning", "critical") else None
-    return headline({**told, "headline": capacity.keeping_up(capacity.headroom(case), wrong)})
+    wrong = outcome["headline"] if outcome["level"] in ("warning", "critical") else None
+    return headline({**outcome, "headline": capacity.keeping_up(capacity.headroom(case), wrong)})
 
 
 def only(case: Case, group: str) -> Case:

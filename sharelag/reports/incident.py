@@ -28,13 +28,13 @@ _SIGNS = {
 _AT_ONCE = timedelta(seconds=2)
 
 
-def happened(case: Case, told: Mapping[str, Any]) -> str:
+def happened(case: Case, outcome: Mapping[str, Any]) -> str:
     """Write the headline of an incident.
 
     Parameters
     ----------
     case : Case
-    told : mapping
+    outcome : mapping
         Its verdict.
 
     Returns
@@ -44,10 +44,10 @@ def happened(case: Case, told: Mapping[str, Any]) -> str:
     """
     begin, signs = case.evidence.as_of - case.known_span, history.signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
-    names = [group["group_id"] for group in told["groups"]]
+    names = [group["group_id"] for group in outcome["groups"]]
     moved = _moved(history.timeline(case), names, history.born(signs), begin)
     sign = _first_sign(plain_rows(signs), begin, history.is_whole(case, signs))
-    began = _began(told, begin) or told["headline"].rstrip(".")
+    began = _began(outcome, begin) or outcome["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 
 
@@ -141,11 +141,11 @@ def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) ->
     return f"{first} at {_moment(parse_time(at), begin)}: {words}"
 
 
-def _began(told: Mapping[str, Any], begin: datetime) -> str | None:
+def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
     """Describe which of the worst current findings began first since then."""
     found = [
         (one["level"], begun, one["title"])
-        for one in group_findings(told["groups"])
+        for one in group_findings(outcome["groups"])
         if one["level"] in ("critical", "warning")
         and not one["is_rule"]
         and (begun := _begun(one["places"], begin))

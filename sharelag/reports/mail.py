@@ -16,14 +16,14 @@ from sharelag.reports.ledger import Run
 MOST_GROUPS = 12
 
 
-def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
+def mail(title: str, run: Run, outcome: Mapping[str, Any] | None) -> str:
     """Write the body of a mail.
 
     Parameters
     ----------
     title : str
     run : Run
-    told : mapping or None
+    outcome : mapping or None
         The verdict; None if the report failed before there was one.
 
     Returns
@@ -32,16 +32,18 @@ def mail(title: str, run: Run, told: Mapping[str, Any] | None) -> str:
         An HTML document of less than 100 KB, so that mail programs do not clip it.
     """
     css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
-    groups = [] if told is None else told["groups"]
+    groups = [] if outcome is None else outcome["groups"]
     written = (
         environment()
         .get_template("mail.html.j2")
         .render(
             title=title,
             about=run,
-            told=told,
+            outcome=outcome,
             groups=groups[:MOST_GROUPS],
-            findings=group_findings(groups[:MOST_GROUPS], [] if told is None else told["rules"]),
+            findings=group_findings(
+                groups[:MOST_GROUPS], [] if outcome is None else outcome["rules"]
+            ),
             more=max(len(groups) - MOST_GROUPS, 0),
             css=css,
         )

@@ -44,7 +44,7 @@ class _Data(NamedTuple):
 
 
 def page(
-    notebook: Any, run: Run, told: Mapping[str, Any] | None, last_good: str | None = None
+    notebook: Any, run: Run, outcome: Mapping[str, Any] | None, last_good: str | None = None
 ) -> str:
     """Render an executed notebook as a page.
 
@@ -53,7 +53,7 @@ def page(
     notebook : nbformat.NotebookNode
         Without secrets.
     run : Run
-    told : mapping or None
+    outcome : mapping or None
         Its verdict, see `sharelag.reports.verdict.verdict`.
     last_good : str, optional
         The last run that did not fail, for a report that did.
@@ -89,7 +89,7 @@ def page(
             advice=ADVICE,
             last_good=last_good,
             about=run,
-            facts=facts(run, told),
+            facts=facts(run, outcome),
             contents=[part for part in parts if part["kind"] == "heading"],
             parts=parts,
             bundles=bundles,
@@ -121,14 +121,14 @@ def _lead(notebook: Any) -> str | None:
     return _TITLE.sub("", first.source, count=1).strip()
 
 
-def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
+def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
     """List the facts about a report: data, source, engine, parameters, times."""
     rows: list[tuple[str, dict[str, Any]]] = []
-    if told is not None:
-        groups = [group["group_id"] for group in told["groups"]]
+    if outcome is not None:
+        groups = [group["group_id"] for group in outcome["groups"]]
         rows += [
-            ("data as of", {"time": told["as_of"], "live": True}),
-            ("data since", {"time": told["begin"], "live": False}),
+            ("data as of", {"time": outcome["as_of"], "live": True}),
+            ("data since", {"time": outcome["begin"], "live": False}),
             (
                 "groups",
                 {
@@ -137,10 +137,10 @@ def facts(run: Run, told: Mapping[str, Any] | None) -> list[tuple[str, dict[str,
                     + (f" and {len(groups) - 6} more" if len(groups) > 6 else ""),
                 },
             ),
-            ("source", {"time": None, "text": told["source"]}),
+            ("source", {"time": None, "text": outcome["source"]}),
             (
                 "computed by",
-                {"time": None, "text": f"sharelag {run.version}, the {told['engine']} engine"},
+                {"time": None, "text": f"sharelag {run.version}, the {outcome['engine']} engine"},
             ),
         ]
     given = ", ".join(
@@ -233,11 +233,11 @@ def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
     # The page redraws charts itself when its width changes: a legend may then need more room.
     data.charts[name] = {"light": light, "dark": dark, "config": CONFIG | {"responsive": False}}
     height = light["layout"].get("height") or _CHART_HEIGHT
-    told = " ".join([finding or "Chart", *facts])
+    outcome = " ".join([finding or "Chart", *facts])
     return {
         "kind": "chart",
         "id": name,
-        "told": told,
+        "outcome": outcome,
         "finding": finding,
         "facts": facts,
         "height": height,

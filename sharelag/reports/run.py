@@ -143,7 +143,7 @@ def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
 def _run(
     path: Path, parameters: dict[str, Any], started: datetime, seconds: float, ran: Executed
 ) -> Run:
-    told = ran.verdict or {}
+    outcome = ran.verdict or {}
     at = started.astimezone(UTC)
     failed = ran.error is not None
     return Run(
@@ -154,11 +154,11 @@ def _run(
         notebook=hashlib.sha256(path.read_bytes()).hexdigest(),
         started=iso(started),
         seconds=round(seconds, 3),
-        level="failed" if failed else told.get("level", "unknown"),
-        headline=_NOT_MADE if failed else told.get("headline", "The notebook finished."),
-        as_of=told.get("as_of"),
+        level="failed" if failed else outcome.get("level", "unknown"),
+        headline=_NOT_MADE if failed else outcome.get("headline", "The notebook finished."),
+        as_of=outcome.get("as_of"),
         error=ran.error,
-        cluster_id=told.get("cluster_id"),
+        cluster_id=outcome.get("cluster_id"),
     )
 
 
@@ -174,14 +174,16 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
     from sharelag.reports.page import page, title_of
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
-    told = None if ran.verdict is None else dict(ran.verdict)
+    outcome = None if ran.verdict is None else dict(ran.verdict)
     (half / "report.html").write_text(
-        page(ran.notebook, run, told, last_good if run.error else None), "utf-8"
+        page(ran.notebook, run, outcome, last_good if run.error else None), "utf-8"
     )
-    (half / "mail.html").write_text(mail(title_of(ran.notebook) or run.report, run, told), "utf-8")
+    (half / "mail.html").write_text(
+        mail(title_of(ran.notebook) or run.report, run, outcome), "utf-8"
+    )
     verdict = (
         {"schema_version": SCHEMA_VERSION}
-        | (told or {})
+        | (outcome or {})
         | {
             "level": run.level,
             "headline": run.headline,

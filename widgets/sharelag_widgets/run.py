@@ -46,7 +46,7 @@ class Run:
         self._cancelled.set()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended; has it?"""
+        """Wait until it ends; return whether it did."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 

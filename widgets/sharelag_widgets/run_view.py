@@ -77,7 +77,7 @@ class RunView(RowsView):
                 self.state = "cancelled"
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the thread of the last run has ended (seconds; None: however long); has it?"""
+        """Wait until the last run ends; return whether it did within so many seconds."""
         return self._run is None or self._run.join(timeout)
 
     def close(self) -> None:

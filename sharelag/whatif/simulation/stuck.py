@@ -46,7 +46,7 @@ def stuck(
 
 
 class Heads:
-    """Since when is the first unfinished offset of each share partition what it is?"""
+    """Find since when the first unfinished offset of each share partition is the first."""
 
     def __init__(self, places: int) -> None:
         self._seen = 0

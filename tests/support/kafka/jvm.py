@@ -1,4 +1,4 @@
-"""Where is Java, and how is it called here?"""
+"""Find Java and call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which notebooks are shipped, and how is a copy with other parameters made?"""
+"""The notebooks that are shipped, and copies of them with other parameters."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class WhatIfLab(GroupDashboard):
                 self._trial = None
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until nothing runs any more; is it so?"""
+        """Wait until nothing runs any more; return whether that is so."""
         return self._trial is None or self._trial.join(timeout)
 
     def close(self) -> None:
