@@ -40,7 +40,7 @@ from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.scan import scan
-from sharelag.wire.decode import Decoded, decode_arrow, topic_mask
+from sharelag.wire.decode import Decoded, decode_arrow, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Minimum number of records per replay step.
@@ -256,7 +256,7 @@ class QuickReading(Reading):
         gaps, ends, known = schemas.GAPS.empty_table(), None, None
         fresh: list[pa.RecordBatch] = []
         for batch in self.source.batches(STATE_TOPIC):
-            raw = batch.filter(topic_mask(batch, STATE_TOPIC))
+            raw = of_topic(batch, STATE_TOPIC)
             found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
             gaps = pa.concat_tables([gaps, found])
             if self._with_health:
@@ -291,7 +291,7 @@ def decoded(
     """
     choice = choice or Choice()
     for batch in source.batches(topic):
-        records, rejects, skipped = decode_arrow(batch.filter(topic_mask(batch, topic)), topic)
+        records, rejects, skipped = decode_arrow(of_topic(batch, topic), topic)
         records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")

@@ -12,9 +12,9 @@ from sharelag.compiled import is_worth_it
 from sharelag.schemas import Arrow
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.interpreter import Decoded, interpret, topic_mask
+from sharelag.wire.interpreter import Decoded, interpret, of_topic, topic_mask
 
-__all__ = ["Decoded", "decode_arrow", "topic_mask"]
+__all__ = ["Decoded", "decode_arrow", "of_topic", "topic_mask"]
 
 
 def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
