@@ -61,7 +61,7 @@ def _as_user(broker: KafkaBroker, user: str, password: str | None = None) -> Cli
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.jaas.config": jaas,
     }
-    return client_config(broker.secure_bootstrap_servers, None, properties)
+    return client_config(broker.secure_bootstrap_servers, None, properties, timeout=60)
 
 
 def _read(config: ClientConfig, topic: str, **how: Any) -> list[dict[str, Any]]:
@@ -364,7 +364,7 @@ def test_nobody_there(
         match=r"no broker answered at 127\.0\.0\.1:1 within 1 s.*refused.*check",
     ):
         ask(config)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 8
     assert capfd.readouterr() == ("", "")  # the client library's own log stays quiet
 
 
