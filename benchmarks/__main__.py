@@ -1,17 +1,20 @@
 """Every row against its rival: ``make bench``, or ``python -m benchmarks [--quick] [P6 P7 ...]``.
 
-Without names all rows run, and docs/benchmarks.md is written; with names those rows, or extras by
-name (`--list`), and the page goes to out/benchmarks.md. The results of rows are kept in
-out/benchmarks.json until they run again. The exit code is 1 if the answers of a row were wrong.
+Without names all rows run, and docs/benchmarks.md and the README's figures are written; with names
+those rows, or extras by name (`--list`), and the page goes to out/benchmarks.md. Results are kept
+in out/benchmarks.json until their rows run again; `--publish` writes the documents from these. The
+exit code is 1 if the answers of a row were wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 from benchmarks import results, rows, yardsticks
 from benchmarks.harness import Bench, Row, run_row, told
@@ -38,8 +41,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help="ids of rows, or extras; default: all rows")
     parser.add_argument("--quick", action="store_true", help="smaller inputs")
     parser.add_argument("--list", action="store_true", help="what there is")
+    parser.add_argument("--publish", action="store_true", help="write docs and README, run nothing")
     asked = parser.parse_args(arguments)
     known = every_row()
+    if asked.publish:
+        _publish(results.merged(_OUT / "benchmarks.json", [], []))
+        return 0
     if asked.list:
         for row in known:
             print(f"{row.name:<12} {row.work}, against {row.against}")
@@ -60,7 +67,6 @@ def main(arguments: list[str]) -> int:
 def _measure(chosen: list[Row], quick: bool, is_all: bool) -> int:
     """Measure rows; what is done is kept if a later one is interrupted."""
     bench = Bench(_OUT / "benchmarks", quick)
-    page = _ROOT / "docs" / "benchmarks.md" if is_all and not quick else _OUT / "benchmarks.md"
     failed = 0
     try:
         kept = results.merged(_OUT / "benchmarks.json", [], yardsticks.measured(bench))
@@ -69,11 +75,21 @@ def _measure(chosen: list[Row], quick: bool, is_all: bool) -> int:
             failed += bool(found.error)
             print("\n".join(told(found)), flush=True)
             kept = results.merged(_OUT / "benchmarks.json", [results.entry(found)], [])
-            page.write_text(results.page(kept))
+            (_OUT / "benchmarks.md").write_text(results.page(kept))
     finally:
         bench.close()
-    print(f"written: {page.relative_to(_ROOT)}")
+    print("written: out/benchmarks.json, out/benchmarks.md")
+    if is_all and not quick:
+        _publish(kept)
     return int(failed > 0)
+
+
+def _publish(kept: Mapping[str, Any]) -> None:
+    """Write the documents that show figures."""
+    (_ROOT / "docs" / "benchmarks.md").write_text(results.page(kept))
+    readme = _ROOT / "README.md"
+    readme.write_text(results.with_figures(readme.read_text(), kept))
+    print("written: docs/benchmarks.md, README.md")
 
 
 if __name__ == "__main__":

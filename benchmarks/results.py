@@ -114,6 +114,24 @@ def page(found: Mapping[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+#: What users care about: in the README.
+_FIVE = (("P1", ""), ("P7", ""), ("P8", ""), ("P10", ""), ("P11", ""))
+_MARKS = ("<!-- figures -->", "<!-- end of figures -->")
+
+
+def with_figures(readme: str, found: Mapping[str, Any]) -> str:
+    """Return the README with the figures of some rows between its two marks."""
+    rows = {(row["id"], row["case"]): row for row in found["rows"]}
+    lines = ["", "| work | against | by wall time | by CPU time |", "|---|---|---|---|"]
+    for row in (rows[name] for name in _FIVE if name in rows and not rows[name]["error"]):
+        shown = [_ratio(row, measure).partition(" ")[0] for measure in ("wall", "cpu")]
+        work = row["work"] + (" (smaller inputs)" if row["quick"] else "")
+        lines.append(f"| {work} | {row['against']} | {shown[0]} | {shown[1]} |")
+    before, _, rest = readme.partition(_MARKS[0])
+    after = rest.partition(_MARKS[1])[2]
+    return "\n".join([before + _MARKS[0], *lines, _MARKS[1]]) + after
+
+
 def _line(row: Entry) -> str:
     name = f"{row['id']} {row['case']}".strip() + (" (quick)" if row["quick"] else "")
     goal = f"{'within' if row['within'] else 'at least'} {row['at_least']:g}x, aim {row['aim']:g}x"

@@ -40,7 +40,12 @@ SECTIONS: dict[str, list[str]] = {
         "docs/reports.md",
         "docs/exports.md",
     ],
-    "Look it up": ["docs/commands.md", "docs/frames.md", "docs/glossary.md"],
+    "Look it up": [
+        "docs/commands.md",
+        "docs/frames.md",
+        "docs/benchmarks.md",
+        "docs/glossary.md",
+    ],
     "Understand it": [
         "docs/explanation/lag.md",
         "docs/explanation/window.md",

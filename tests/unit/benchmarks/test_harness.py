@@ -170,6 +170,20 @@ def test_results_of_other_rows_are_kept_and_the_page_shows_shortfalls(
     assert "| memcpy | 5 GB/s | 4..6 |" in text
 
 
+def test_the_readme_has_figures_of_measured_rows_between_its_marks(bench: Bench) -> None:
+    found = run_row(row_of(Contest(costing(1), costing(5), equal)), bench)
+    kept = {"rows": [results.entry(found)]}
+    before = "# top\n<!-- figures -->\nold\n<!-- end of figures -->\nbottom\n"
+    after = results.with_figures(before, kept)
+    assert "| work | rival | 5x | 5x |" in after
+    assert after.startswith("# top\n<!-- figures -->\n")
+    assert after.endswith("-->\nbottom\n")
+    assert "old" not in after
+    assert results.with_figures(after, kept) == after
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert readme.count("<!-- figures -->") == readme.count("<!-- end of figures -->") == 1
+
+
 def test_every_row_has_a_goal_worth_its_aim_and_its_own_name() -> None:
     rows = command.every_row()
     names = [row.name for row in rows]
