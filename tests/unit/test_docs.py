@@ -45,7 +45,9 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(text_of("README.md").split()) < 700
+    # Without the table of figures, which a run of the benchmarks writes.
+    text = re.sub(r"(?s)<!-- figures -->.*<!-- end of figures -->", "", text_of("README.md"))
+    assert len(text.split()) < 700
     assert len(_IMAGE.findall(text_of("README.md"))) == 2  # one picture, light and dark
 
 
