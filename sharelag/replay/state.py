@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import ready
@@ -107,6 +108,7 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = by_share_partition(table)
     columns = kernel_columns(table)
+    order, bounds = _since_reset(order, bounds, columns.kind)
     states = ready(replay_rows, work_of(columns))(order, bounds, columns)
     windows = windows_table(table, *states)
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
@@ -122,11 +124,23 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     if table.num_rows == 0:
         return table
     order, bounds = by_share_partition(table)
-    resets = np.isin(kinds_of(table)[order], (k.SNAPSHOT, k.TOMBSTONE))
-    place = np.arange(len(order))
-    last_reset = np.maximum.reduceat(np.where(resets, place, -1), bounds[:-1])
-    keep = place >= np.repeat(last_reset, np.diff(bounds))
-    return table.take(pa.array(np.sort(order[keep])))
+    order, _ = _since_reset(order, bounds, kinds_of(table))
+    return table.take(pa.array(np.sort(order)))
+
+
+def _since_reset(
+    order: NDArray[np.int64], bounds: NDArray[np.int64], kinds: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Leave out what comes before the last snapshot or tombstone of each share partition."""
+    kinds = kinds[order]
+    resets = np.flatnonzero((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE))
+    begins = bounds[:-1].copy()
+    np.maximum.at(begins, np.searchsorted(bounds, resets, side="right") - 1, resets)
+    if (begins == bounds[:-1]).all():
+        return order, bounds
+    counts = bounds[1:] - begins
+    kept = np.append(0, np.cumsum(counts))
+    return order[np.repeat(begins - kept[:-1], counts) + np.arange(kept[-1])], kept
 
 
 def latest(
