@@ -11,7 +11,6 @@ from sharelag.whatif.compiled.layout import (
     BASES_AT,
     BATCH,
     BATCH_LAST,
-    BATCHES,
     COUNT,
     E_ACCEPTED,
     E_COUNT,
@@ -234,8 +233,14 @@ def _whole(a: Any, m: Any, p: Any, first: Any, last: Any) -> None:
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
     """Acquire from the record batches that hold any of the offsets up to ``most``."""
     a, bases = a, a[p + BASES_AT]
-    low = max(batch_at(a, p, offset, 0, a[p + BATCHES]), 0)
-    high = min(batch_at(a, p, most, low, a[p + BATCHES]) + 1, a[p + READABLE]) - 1
+    # What is fetched is near the end of the log more often than not.
+    low = high = end = a[p + READABLE]
+    while low > 0 and a[bases + low] > offset:
+        low, high = max(2 * low - end - 1, 0), low
+    low = max(batch_at(a, p, offset, low, high), 0)
+    high = end - 1
+    if a[bases + end] > most:
+        high = batch_at(a, p, most, low, end)
     if room <= 0 or high < low or a[bases + high + 1] - 1 < a[p + START]:
         return
     base, last = a[bases + low], a[bases + high + 1] - 1

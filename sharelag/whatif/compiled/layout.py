@@ -147,8 +147,11 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     BUSY,
     BUSY_SINCE,
     MEMBER_INDEX,
+    GIVE_UP_AT,
+    GIVE_UP_NUMBER,
+    GIVE_UP_DUE,
     MEMBER,
-) = range(35)
+) = range(38)
 
 # ---- a slot: what was delivered to a member, or is acknowledged by it ----
 NEXT_FREE, ENTRIES, OF, SAYS_RECORD, SAYS_PLACE, SAYS_OFFSET, SAYS_TYPE, IS_LAST, SLOT_HEAD = range(

@@ -12,9 +12,14 @@ from sharelag.whatif.compiled.layout import EVENT, EVENTS, EVENTS_AT, KIND_BITS,
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event; what is past already is done next."""
     a[NUMBER] += 1
-    number, at, heap = a[NUMBER], a[EVENTS], a[EVENTS_AT]
+    insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
+
+
+@kernel
+def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
+    """Put an event in its place among those of its time."""
+    at, heap = a[EVENTS], a[EVENTS_AT]
     a[EVENTS] = at + 1
-    time = max(time, a[NOW])
     while at > 0:
         up = (at - 1) >> 1
         above, below = heap + up * EVENT, heap + at * EVENT

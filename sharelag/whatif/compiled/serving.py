@@ -42,6 +42,9 @@ from sharelag.whatif.compiled.layout import (
     FETCHED_AT,
     FREE,
     FREE_SLOTS,
+    GIVE_UP_AT,
+    GIVE_UP_DUE,
+    GIVE_UP_NUMBER,
     GIVES_UP,
     HEAD,
     IN_MEMORY,
@@ -55,6 +58,7 @@ from sharelag.whatif.compiled.layout import (
     NEXT_FREE,
     NODES_AT,
     NOW,
+    NUMBER,
     OF,
     PLACE,
     PLACES,
@@ -78,7 +82,7 @@ from sharelag.whatif.compiled.layout import (
     WAIT,
     WRITE,
 )
-from sharelag.whatif.compiled.queue import push
+from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, next_end, see_time
 
 
@@ -262,9 +266,14 @@ def _written(a: Any, p: Any, start: Any) -> None:
 
 @kernel
 def gives_up(a: Any, m: Any, number: Any) -> None:
-    """A fetch has waited for long enough."""
-    if a[m + FETCH_NUMBER] == number and not a[m + FETCH_DONE]:
+    """A fetch has waited for long enough, or one that was answered would have."""
+    a[m + GIVE_UP_DUE] = 0
+    if a[m + FETCH_DONE]:
+        return
+    if a[m + FETCH_NUMBER] == number:
         _try(a, m, True)
+    else:
+        _will_give_up(a, m)
 
 
 @kernel
@@ -373,7 +382,18 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
         p = a[a[m + FETCHED_AT] + number]
         _wait(a, m, p)
         _await(a, p)
-    push(a, a[NOW] + a[m + WAIT], GIVES_UP, m, a[m + FETCH_NUMBER])
+    a[NUMBER] += 1
+    a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER] = a[NOW] + a[m + WAIT], a[NUMBER]
+    if not a[m + GIVE_UP_DUE]:
+        _will_give_up(a, m)
+
+
+@kernel
+def _will_give_up(a: Any, m: Any) -> None:
+    """Only one of these is among the events for each member: most fetches are answered before."""
+    a[m + GIVE_UP_DUE] = 1
+    at, number = a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER]
+    insert(a, at, number, GIVES_UP, m, a[m + FETCH_NUMBER])
 
 
 @kernel
