@@ -25,7 +25,7 @@ _NOTE = (
     "partition (a quarter); decoding is a seventh. Next: states kept from chunk to chunk, so that "
     "records are replayed while they are in the cache, and key codes of the decoder for texts."
 )
-_NUMBERS = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
+_NUMBERS: tuple[str, ...] = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
 _NUMBERS += ("delivery_complete_count", "create_timestamp", "write_timestamp")
 
 
