@@ -15,7 +15,9 @@ each other in plain Python as they would compiled, and importing one does not im
     ready(total, work=values.size)(values)
 
 Compiling happens in a copy of the module's globals in which every kernel is its compiled form.
-numba's cache on disk works as with its own decorators: it goes by the file and the line.
+numba keeps what it compiled beside the source, and knows a changed source by the times of that one
+file. A kernel has the code of other modules in it, and an installed wheel may have the times of
+the one before, so the names of compiled kernels end with a digest of all sources in them.
 
 A kernel must mean the same in both forms. Numbers read from arrays are numpy scalars in plain
 Python, which keep their type where numba widens them to 64 bits. A kernel that only indexes its
@@ -27,8 +29,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -44,6 +48,7 @@ _options: dict[Any, dict[str, Any]] = {}
 _plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
 _globals: dict[int, dict[str, Any]] = {}
+_digests: dict[int, str] = {}
 _steps = 0  # of all work so far
 
 
@@ -110,7 +115,7 @@ def _compile(function: Any) -> None:
     scope = _compiled_globals(function.__globals__)
     if function not in _compiled:  # else it was made with the others of its module
         again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
-        again.__qualname__ = function.__qualname__
+        again.__qualname__ = f"{function.__qualname__}_{digest(function)}"
         _compiled[function] = numba.njit(**_options[function])(again)
 
 
@@ -126,6 +131,36 @@ def _compiled_globals(scope: dict[str, Any]) -> dict[str, Any]:
             again[name] = ModuleType(value.__name__)
             vars(again[name]).update(_compiled_globals(vars(value)))
     return again
+
+
+def digest(function: Callable[..., Any]) -> str:
+    """Return what changes with any source or number that is compiled into a kernel."""
+    scope: dict[str, Any] = function.__globals__
+    if id(scope) not in _digests:
+        found = blake2b(digest_size=6)
+        for part in sorted(set(_parts(scope, set()))):
+            found.update(Path(part[1:]).read_bytes() if part[0] == "@" else part.encode())
+        _digests[id(scope)] = found.hexdigest()
+    return _digests[id(scope)]
+
+
+def _parts(scope: dict[str, Any], seen: set[int]) -> Iterator[str]:
+    """Yield the files that a module's kernels are made of, as ``@path``, and its numbers."""
+    if id(scope) in seen:
+        return
+    seen.add(id(scope))
+    yield f"@{scope['__file__']}"
+    package = scope["__name__"].partition(".")[0] + "."
+    for name, value in scope.items():
+        home = getattr(value, "__module__", None) or ""
+        if isinstance(value, bool | int | float):
+            yield f"{name}={value!r}"
+        elif isinstance(value, FunctionType) and value in _options:
+            yield from _parts(value.__globals__, seen)
+        elif isinstance(value, ModuleType) and value.__name__.startswith(package):
+            yield from _parts(vars(value), seen)
+        elif callable(value) and not isinstance(value, type) and home.startswith(package):
+            yield f"@{sys.modules[home].__file__}"  # an intrinsic
 
 
 def _has_kernels(module: ModuleType) -> bool:

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy import uint64 as u
 
+from sharelag.compiled import kernel
 from sharelag.wire.loads import {loads}
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def state_pass(
     values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any,
     batch_at: Any, numbers: Any, batches: Any,
@@ -54,7 +54,7 @@ def state_pass(
 
 _POSITIONS = '''
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def position_pass(
     values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
     numbers: Any,

@@ -40,7 +40,7 @@ class Evidence(Displayable):
     rejected: int = 0  # undecodable records
     engine: str = "local"
 
-    #: Where its tables come from, as people are told.
+    #: Where its tables come from, in words.
     SOURCE: ClassVar[str] = "a workbench"
 
     def presented(self) -> Presentation:
@@ -59,6 +59,6 @@ class Evidence(Displayable):
     @property
     def reads_committed(self) -> frozenset[str]:
         """The groups with isolation level read_committed."""
-        told = self.settings.filter(pc.equal(self.settings.column("name"), ISOLATION))
-        chosen = told.filter(pc.equal(told.column("value"), "read_committed"))
+        isolation = self.settings.filter(pc.equal(self.settings.column("name"), ISOLATION))
+        chosen = isolation.filter(pc.equal(isolation.column("value"), "read_committed"))
         return frozenset(chosen.column("entity").to_pylist())

@@ -237,17 +237,17 @@ class Facts:
     def offsets_after(self, least: Floats, where: Bools) -> list[str]:
         """Return these offsets in some share partitions: the first twenty runs as text."""
         windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
-        told = [""] * len(where)
+        listed = [""] * len(where)
         for row in np.flatnonzero(where):
             runs = windows.column("runs")[row].as_py() or []
             chosen = [r for r in runs if r["delivery_state"] == DeliveryState.AVAILABLE]
             chosen = [r for r in chosen if r["delivery_count"] >= least[row]]
-            told[row] = ",".join(
+            listed[row] = ",".join(
                 str(r["first_offset"])
                 + (f"-{r['last_offset']}" if r["last_offset"] > r["first_offset"] else "")
                 for r in chosen[:20]
             )
-        return told
+        return listed
 
     @cached_property
     def given_up(self) -> Floats:

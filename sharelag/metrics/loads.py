@@ -255,10 +255,12 @@ def _member_counts(
     counts = np.bincount(assigned.to_numpy(), minlength=len(encoded.dictionary))[
         encoded.indices.to_numpy()
     ]
-    told = np.ones(len(place), bool)
+    is_known = np.ones(len(place), bool)
     if groups is not None:
-        told = pc.is_in(group_id, flat(groups.column("group_id"))).to_numpy(zero_copy_only=False)
-    return pa.array(counts.astype(np.float64), mask=~told)
+        is_known = pc.is_in(group_id, flat(groups.column("group_id"))).to_numpy(
+            zero_copy_only=False
+        )
+    return pa.array(counts.astype(np.float64), mask=~is_known)
 
 
 # ---- places --------------------------------------------------------------------------------------

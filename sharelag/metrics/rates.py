@@ -167,13 +167,15 @@ def drain_columns(
     verdicts += [(drains, DRAINS), (never, NEVER)]
     named = np.select([where for where, _ in verdicts], [name for _, name in verdicts], UNKNOWN)
     columns: dict[str, pa.Array] = {"drain": pa.array(named, pa.string())}
-    for name, length, told in (
+    for name, length, is_known in (
         ("drain_ms", np.rint(point), drains),
         ("drain_low_ms", np.floor(low), drains | never),
         ("drain_high_ms", np.ceil(high), drains),
     ):
-        told = old.idle | (told & np.isfinite(length))
-        columns[name] = pa.array(np.where(told & ~old.idle, length, 0).astype(np.int64), mask=~told)
+        is_known = old.idle | (is_known & np.isfinite(length))
+        columns[name] = pa.array(
+            np.where(is_known & ~old.idle, length, 0).astype(np.int64), mask=~is_known
+        )
     return columns
 
 

@@ -206,11 +206,11 @@ class _Groups:
         )
         spread = spread_columns(partitions, code, self.size)
         loaded = self._above(partitions, code)
-        told = ~np.isnan(known_sums(self.members, self.code, self.size))
+        is_known = ~np.isnan(known_sums(self.members, self.code, self.size))
         return {
-            "members": np.where(told, spread.items, np.nan),
+            "members": np.where(is_known, spread.items, np.nan),
             "idle_members": np.where(
-                told, np.bincount(code[partitions == 0], minlength=self.size), np.nan
+                is_known, np.bincount(code[partitions == 0], minlength=self.size), np.nan
             ),
             "max_partitions": spread.max,
             "uneven_partitions": spread.max - spread.min,

@@ -255,12 +255,12 @@ class Frames:
 
     def loads(self) -> dict[str, Any]:
         """What the figures of balance are made of; None: not known."""
-        told = self._reading.table("groups").num_rows > 0
+        known = self._reading.table("groups").num_rows > 0
         past = earliest(self._reading.table("past_offsets"))
         return {
             "lag": self.lag,
-            "members": self.members if told else None,
-            "groups": self.groups if told else None,
+            "members": self.members if known else None,
+            "groups": self.groups if known else None,
             "observed": self.observed,
             "past": frame_of(self._reading.spark, past) if past.num_rows else None,
         }

@@ -156,9 +156,11 @@ class SparkReading(Reading):
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways."""
         frames, config = self.frames, getattr(self.source, "config", None)
-        told = None if described is None else frame_of(self.spark, described.cast(DESCRIBED))
+        reported = None if described is None else frame_of(self.spark, described.cast(DESCRIBED))
         scanned = self._scanned(config) if true and config is not None else None
-        return collected(answers.reconcile(frames.lag, told, scanned), RECONCILED).sort_by(ORDER)
+        return collected(answers.reconcile(frames.lag, reported, scanned), RECONCILED).sort_by(
+            ORDER
+        )
 
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None

@@ -64,7 +64,7 @@ def sweep(
     partitions : int, optional
         Of the Spark job; many small ones when not given.
     progress : callable, optional
-        Is told ``(done, all)``, in runs.
+        Called with ``(done, all)``, in runs.
 
     Returns
     -------
@@ -81,10 +81,10 @@ def sweep(
     folder = None if out is None else store.folder(out)
     made = {} if folder is None else _made(folder, plan.runs)
     todo = [planned for planned in plan.runs if planned.id not in made]
-    told = None if progress is None else _from(progress, len(made), len(plan.runs))
+    report = None if progress is None else _from(progress, len(made), len(plan.runs))
     if todo:
         frame = _frame(spark, todo, folder, partitions)
-        fresh = {row["run"]: row for row in _collected(frame, len(todo), told).to_pylist()}
+        fresh = {row["run"]: row for row in _collected(frame, len(todo), report).to_pylist()}
         if folder is not None:  # what was kept is the truth: else a next sweep would be another one
             kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
@@ -173,7 +173,7 @@ def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]
 
 
 def _collected(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
-    """The rows, while somebody is told how far it is, from Spark's own books."""
+    """The rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
     from sharelag.sources.spark.progress import Own

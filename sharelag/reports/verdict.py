@@ -74,7 +74,7 @@ def verdict(case: Case) -> dict[str, Any]:
     rules = [_rule(one) for one in checked.get(None, [])]
     levels = [group["level"] for group in groups] or ["unknown"]
     level = worst([*levels, *(rule["level"] for rule in rules)])
-    told: dict[str, Any] = {
+    judged: dict[str, Any] = {
         "format": FORMAT,
         "level": level,
         "headline": _headline(groups, rules),
@@ -88,7 +88,7 @@ def verdict(case: Case) -> dict[str, Any]:
         "unknown": unknown(case),
     }
     was = _before(case)
-    return told | {"changes": None if was is None else changes(case, was, told)}
+    return judged | {"changes": None if was is None else changes(case, was, judged)}
 
 
 def unknown(case: Case) -> list[str]:
@@ -194,10 +194,12 @@ def _group(
 def _why(
     causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], gone: str
 ) -> str | None:
-    told = [cause["summary"] for cause in causes] + [
+    reasons = [cause["summary"] for cause in causes] + [
         f"{one['rule']}: {one['summary']}" for one in judged
     ]
-    return next(iter([*told, *dark, *([_NO_FORECAST[gone]] if gone in _NO_FORECAST else [])]), None)
+    return next(
+        iter([*reasons, *dark, *([_NO_FORECAST[gone]] if gone in _NO_FORECAST else [])]), None
+    )
 
 
 def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,8 +212,8 @@ def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule(one: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: one[name] for name in ("rule", "level", "topic", "partition", "summary")}
-    return told | {"since": _time(one["since"]), "is_own": one.get("is_own", False)}
+    summary = {name: one[name] for name in ("rule", "level", "topic", "partition", "summary")}
+    return summary | {"since": _time(one["since"]), "is_own": one.get("is_own", False)}
 
 
 def _time(at: Any) -> str | None:

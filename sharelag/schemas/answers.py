@@ -157,7 +157,7 @@ CAUSES = pa.schema(
         ("rank", pa.int32()),  # 1 comes first in the group
         ("cause", pa.string()),
         ("severity", pa.string()),  # critical, warning or note
-        ("held", pa.int64()),  # how many offsets of lag it explains; null: cannot be told
+        ("held", pa.int64()),  # how many offsets of lag it explains; null: unknown
         ("since", TIMESTAMP),  # null: not known
         ("summary", pa.string()),
         ("advice", pa.string()),

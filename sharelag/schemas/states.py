@@ -162,7 +162,7 @@ MEMBERS = pa.schema(
         ("subscribed_topic_names", pa.list_(pa.string())),
         ("member_epoch", pa.int32()),
         ("previous_member_epoch", pa.int32()),
-        ("assigned_partitions", TOPIC_PARTITIONS),  # what the member was told to fetch
+        ("assigned_partitions", TOPIC_PARTITIONS),  # what the member was assigned
         ("target_partitions", TOPIC_PARTITIONS),  # what the assignor wants it to fetch
         ("joined", TIMESTAMP),  # its first record seen; it may be older
         ("changed", TIMESTAMP),  # its last record

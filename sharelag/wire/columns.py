@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import compiled
 from sharelag.schemas import Arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import (
@@ -179,7 +180,7 @@ def _pass(
     found.tombstone = value_null
     found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
     odd = np.empty(len(found.key), np.uint8)
-    odds = state_pass(
+    odds = compiled(state_pass)(
         values, value_at, value_null, found.record_type, found.key, odd, found.batch_at,
         tuple(found.numbers.values()), tuple(found.batches.values()),
     )  # fmt: skip

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy import uint64 as u
 
+from sharelag.compiled import kernel
 from sharelag.wire.loads import int16, int32, uint64
 
 #: Rows hashed ahead of the look-ups, so that the processor overlaps both for many rows.
@@ -23,7 +23,7 @@ _SHORT = 38
 WORDS = 5
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _words(buf: Any, p: Any, end: Any) -> Any:
     """Read the words of a key; together they hold all bytes of a short one, its size included."""
     return (
@@ -35,7 +35,7 @@ def _words(buf: Any, p: Any, end: Any) -> Any:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _mix(words: Any, more: Any) -> Any:
     a, b, c, d, e = words
     value = a * u(0x9E3779B97F4A7C15) + b * u(0xC2B2AE3D27D4EB4F) + c * u(0x165667B19E3779F9)
@@ -44,7 +44,7 @@ def _mix(words: Any, more: Any) -> Any:
     return value ^ (value >> u(29))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _mix_long(buf: Any, p: Any, end: Any) -> Any:
     """Mix what the words do not hold of a long key."""
     value = u(0)
@@ -55,7 +55,7 @@ def _mix_long(buf: Any, p: Any, end: Any) -> Any:
     return value
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _equal(a: Any, p: Any, b: Any, q: Any, size: Any) -> Any:
     k = u(0)
     while k < size and a[p + k] == b[q + k]:
@@ -63,7 +63,7 @@ def _equal(a: Any, p: Any, b: Any, q: Any, size: Any) -> Any:
     return k == size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _enter(
     words: Any, known: int, slots: Any, slot: Any, arena: Any, ends: Any, buf: Any, p: Any, end: Any
 ) -> None:
@@ -78,7 +78,7 @@ def _enter(
     slots[slot] = known
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def key_codes(
     keys: Any, key_at: Any, key_null: Any, row: int, kinds: int, slots: Any, words: Any,
     arena: Any, ends: Any, count: int, code: Any, record_type: Any, partition: Any,
@@ -159,7 +159,7 @@ def key_codes(
     return code.size, count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_slots(slots: Any, arena: Any, ends: Any, count: int) -> None:
     """Enter the known keys into an empty hash table."""
     mask = u(slots.size - 1)

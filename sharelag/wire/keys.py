@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import compiled
 from sharelag.schemas.arrow import one_batch
 from sharelag.wire import texts
 from sharelag.wire.fields import STATE_KINDS
@@ -62,7 +63,7 @@ class ShareKeys:
         partition = np.empty(size, np.int32)
         row = 0
         while True:
-            row, self._count = key_codes(
+            row, self._count = compiled(key_codes)(
                 keys, key_at, key_null, row, len(STATE_KINDS), self._slots, self._words,
                 self._arena, self._ends, self._count, code, record_type, partition,
             )  # fmt: skip
@@ -95,7 +96,7 @@ class ShareKeys:
             self._slots = np.full(4 * len(self._slots), -1, np.int32)
             self._ends = np.resize(self._ends, len(self._slots) // 2 + 1)
             self._words = np.resize(self._words, 5 * (len(self._slots) // 2))
-            fill_slots(self._slots, self._arena, self._ends, self._count)
+            compiled(fill_slots)(self._slots, self._arena, self._ends, self._count)
 
     def _name_new(self) -> None:
         """Append the share partitions of new codes to the table."""

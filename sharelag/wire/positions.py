@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sharelag.compiled import compiled
 from sharelag.schemas import Arrow
 from sharelag.wire.columns import fill_numbers
 from sharelag.wire.fields import STATE_TOPIC
@@ -49,7 +50,7 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
     dtypes = {n.column: n.dtype for n in record_numbers()}
     numbers = {name: np.empty(len(code), dtypes[name]) for name in POSITION_NUMBERS}
     odd, turned = np.empty(len(code), np.uint8), np.empty(len(code), np.uint8)
-    odds = position_pass(
+    odds = compiled(position_pass)(
         values, value_at, value_null, record_type, code, odd, turned, tuple(numbers.values())
     )
     if odds == 0:

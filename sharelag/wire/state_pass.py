@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy import uint64 as u
 
+from sharelag.compiled import kernel
 from sharelag.wire.loads import int8, int16, int32, int64
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def state_pass(
     values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any,
     batch_at: Any, numbers: Any, batches: Any,
@@ -124,7 +124,7 @@ def state_pass(
     return odds
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def position_pass(
     values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
     numbers: Any,

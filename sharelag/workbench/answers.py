@@ -50,7 +50,7 @@ def of_group(evidence: Evidence, group: str | None) -> Evidence:
 
 
 def delivery_limit(evidence: Evidence, group: str) -> int | None:
-    """How often a record of a group may be delivered, as far as it was told."""
+    """How often a record of a group may be delivered, as far as it is known."""
     if not evidence.settings.num_rows:
         return None
     limit = in_force(evidence.settings, group)[_LIMIT].value

@@ -231,10 +231,12 @@ def reconcile_of(begun: Reading, described: str | None = None, true: bool = Fals
             "true lag is counted in the logs of a running cluster as of now: give "
             "--bootstrap-server and no --as-of"
         )
-    told = None if described is None else described_offsets(described)
-    if told is not None and begun.choice.groups:
-        told = told.filter(pc.is_in(told.column("group_id"), pa.array(sorted(begun.choice.groups))))
-    return Answer.of(begun, begun.reconcile(told, true))
+    reported = None if described is None else described_offsets(described)
+    if reported is not None and begun.choice.groups:
+        reported = reported.filter(
+            pc.is_in(reported.column("group_id"), pa.array(sorted(begun.choice.groups)))
+        )
+    return Answer.of(begun, begun.reconcile(reported, true))
 
 
 def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:

@@ -68,7 +68,7 @@ def lag_page(
         title=title,
         facts=facts,
         groups=groups,
-        rows=[{**row, "bar": _bar(row, widest), "told": _told(row)} for row in rows],
+        rows=[{**row, "bar": _bar(row, widest), "details": _details(row)} for row in rows],
         parts=PARTS,
     )
 
@@ -84,7 +84,7 @@ def _bar(row: Mapping[str, Any], widest: int) -> list[tuple[str, str, float, int
     ]
 
 
-def _told(row: Mapping[str, Any]) -> list[str]:
+def _details(row: Mapping[str, Any]) -> list[str]:
     reason = [REASONS[row["lag_reason"]]] if row["lag_reason"] else []
     return reason + [NOTES[note] for note in row["notes"]]
 

@@ -58,14 +58,14 @@ class _Line:
 
     def refresh(self) -> None:
         """Show how many tasks are done."""
-        told = (
+        line = (
             f"{self._words} ... {self.n} of {self.total} tasks"
             if self.total
             else f"{self._words} ..."
         )
-        if told != self._shown:
-            self._shown = told
-            self._handle.update({"text/plain": told}, raw=True)
+        if line != self._shown:
+            self._shown = line
+            self._handle.update({"text/plain": line}, raw=True)
 
     def __exit__(self, *_: object) -> None:
         self._handle.update({"text/plain": ""}, raw=True)

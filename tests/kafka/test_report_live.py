@@ -84,7 +84,7 @@ def test_the_report_says_what_kafka_says_and_no_secret(
 ) -> None:
     given = [*credentials(secured, tmp_path), "--out", str(tmp_path / "out")]
     done = sharelag(
-        "report", "daily", *given, "-p", "over", "600", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
+        "report", "daily", *given, "-p", "over", "10m", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "out" / "daily" / "latest"

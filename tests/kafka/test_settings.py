@@ -22,7 +22,7 @@ from sharelag.model.settings import (
 )
 from sharelag.model.settings.catalogue import Typed
 from sharelag.sources.kafka.config import ClientConfig, client_config
-from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _told, settings
+from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
 from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.kafka import oracles
@@ -216,7 +216,7 @@ def in_table(
     return {row["name"]: (row["value"], row["source"]) for row in rows}
 
 
-def test_a_groups_settings_are_told_with_where_they_come_from(configured: KafkaBroker) -> None:
+def test_a_groups_settings_are_values_with_where_they_come_from(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE)
     assert found == {
         "share.record.lock.duration.ms": (
@@ -332,4 +332,4 @@ def test_secrets_are_null() -> None:
         )
         for name, secret in (("a", True), ("b", False))
     }
-    assert _told(entries) == {"a": (None, "broker"), "b": ("hidden", "broker")}
+    assert _values(entries) == {"a": (None, "broker"), "b": ("hidden", "broker")}

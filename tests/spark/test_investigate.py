@@ -90,7 +90,7 @@ def test_public_functions_over_data_frames(spark: SparkSession) -> None:
     history = api.history(records)
     assert [field.name for field in history.schema.fields] == schemas.HISTORY.names
     end = datetime(2100, 1, 1, tzinfo=UTC)
-    observed = api.observed(records, end, end - THEN).toArrow()
+    observed = api.pipeline.observed(records, end, end - THEN).toArrow()
     assert observed.num_rows == 32
     lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(ids()))).toArrow()
     assert set(

@@ -87,19 +87,22 @@ import numpy as np
 from sharelag.compiled import compiled
 from cached.kernels import total
 ours = compiled(total)
-assert ours(np.array([-3, 5, 7])) == 333
+print(ours(np.array([-3, 5, 7])))
 print(sum(ours.stats.cache_hits.values()), sum(ours.stats.cache_misses.values()))
 """
-    answers = [
-        subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for _ in range(2)
-    ]
-    assert answers == [["0", "1"], ["1", "0"]]
+
+    def answer() -> list[str]:
+        path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+        command = [sys.executable, "-c", f"{path}\n{code}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert answer() == ["333", "0", "1"]
+    assert answer() == ["333", "1", "0"]
+    # A changed number of another module, and then a changed kernel of it, are compiled again.
+    for old, new, total in (("BONUS = 100", "BONUS = 200", "633"), ("else 0", "else 1", "636")):
+        text = (folder / "more_kernels.py").read_text()
+        (folder / "more_kernels.py").write_text(text.replace(old, new))
+        assert answer() == [total, "0", "1"]
 
 
 @pytest.mark.parametrize("topic", ["__share_group_state", "__consumer_offsets"])

@@ -112,7 +112,7 @@ class AssignmentEditor(RunView):
             The columns that name a partition to linked views.
         selection : Selection, optional
         member_labels : mapping, optional
-            What else people call a member, such as its client: it is told beside the name.
+            What else people call a member, such as its client: shown beside the name.
         title : str
 
         Raises
@@ -140,7 +140,7 @@ class AssignmentEditor(RunView):
     @property
     def assignment(self) -> Assignment:
         """Partitions of each topic of each member, as edited; set it to edit it all at once."""
-        return self._told(folded(self._base, self.edits, self.at))
+        return self._reported(folded(self._base, self.edits, self.at))
 
     @assignment.setter
     def assignment(self, assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
@@ -154,7 +154,7 @@ class AssignmentEditor(RunView):
     @property
     def baseline(self) -> Assignment:
         """The assignment that it began with."""
-        return self._told(self._base)
+        return self._reported(self._base)
 
     def renew(
         self,
@@ -184,7 +184,7 @@ class AssignmentEditor(RunView):
         places = _places(table)
         with self._lock, self.hold_sync():
             base = held_of(assignment, places)
-            if self._told(self._base) != assignment_of(base, places):
+            if self._reported(self._base) != assignment_of(base, places):
                 self._begins_anew()
             if list(self._places) != list(places):
                 numbers = {
@@ -207,7 +207,7 @@ class AssignmentEditor(RunView):
         self.at = min(len(self.edits), self.at + 1)
 
     def load(self, choice: str) -> None:
-        """Take over the assignment of a choice; what goes wrong is told in the view and raised.
+        """Take over the assignment of a choice; an error is shown in the view and raised.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class AssignmentEditor(RunView):
     ) -> Held:
         return held_of(assignment, self._places, strict=strict)
 
-    def _told(self, held: Held) -> Assignment:
+    def _reported(self, held: Held) -> Assignment:
         return assignment_of(held, self._places)
 
     def _to_run(self) -> Assignment:

@@ -93,7 +93,7 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
         return _texts(values.cast(pa.string()))
     return _texts(
         pa.array(
-            [None if value is None else _told(value) for value in values.to_pylist()], pa.string()
+            [None if value is None else _text(value) for value in values.to_pylist()], pa.string()
         )
     )
 
@@ -161,7 +161,7 @@ def _texts(values: Any) -> Column:
     return Column(codes.astype(np.int32), "text", tuple(coded.dictionary.to_pylist()))
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "; ".join(value)
     return (

@@ -70,12 +70,12 @@ def difference_state(difference: Difference, of: str) -> dict[str, Any]:
         | {name: _number(row.get(name)) for name in ("baseline", "edited", *_RANGE)}
         for row in table.to_pylist()
     ]
-    told = {
+    parts = {
         "seeds": list(difference.seeds),
         "assumed": list(difference.assumed),
         "range": difference.range,
     }
-    return {"of": of, "rows": rows, "about": difference.about} | told
+    return {"of": of, "rows": rows, "about": difference.about} | parts
 
 
 def _number(value: Any) -> float | None:

@@ -62,12 +62,12 @@ def held_of(
 def assignment_of(held: Held, places: Places) -> Assignment:
     """The same by topics and partitions."""
     names = list(places)
-    told: Assignment = {}
+    assigned: Assignment = {}
     for member, rows in held.items():
-        told[member] = {}
+        assigned[member] = {}
         for topic, number in sorted(names[row] for row in rows):
-            told[member].setdefault(topic, []).append(number)
-    return told
+            assigned[member].setdefault(topic, []).append(number)
+    return assigned
 
 
 def new_edit(do: str, **about: Any) -> dict[str, Any]:

@@ -90,10 +90,10 @@ def moments_of(
     place = {key: n for n, key in enumerate(chosen)}
     codes = np.array([place[key] for key in by_row], np.int64)
     order = np.lexsort((times, codes))
-    told = [ends.get(key, _NO_END) for key in chosen]
+    known_ends = [ends.get(key, _NO_END) for key in chosen]
     lacking = np.isnan(numbers_of(rows, "end_offset"))[order]
-    order, now = _with_now(order, codes[order], np.where(lacking, times[order], np.inf), told)
-    times = np.where(now, [told[code].time for code in codes[order]], times[order])
+    order, now = _with_now(order, codes[order], np.where(lacking, times[order], np.inf), known_ends)
+    times = np.where(now, [known_ends[code].time for code in codes[order]], times[order])
     rows = rows.take(pa.array(order))
     itemised = "runs" in rows.schema.names and pa.types.is_list(rows.schema.field("runs").type)
     runs_at, runs = (
@@ -113,7 +113,7 @@ def moments_of(
     words = tuple(labels.get(key, found.get(key, "")) for key in chosen)
     at = np.searchsorted(codes[order], np.arange(len(chosen) + 1))
     last = at[1:] - 1
-    offsets = np.array([end.offset for end in told], np.float64)
+    offsets = np.array([end.offset for end in known_ends], np.float64)
     numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), offsets, numbers["end"][last])
     return Moments(chosen, words, at, numbers, itemised, runs_at, runs)
 

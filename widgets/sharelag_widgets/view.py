@@ -22,7 +22,7 @@ class Deaf:
 
     @contextmanager
     def _deaf(self) -> Iterator[None]:
-        # What it told must not come back to it, nor what it heard go out again.
+        # What it sent must not come back, nor what it received go out again.
         self._hearing = True
         try:
             yield

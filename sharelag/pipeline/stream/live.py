@@ -190,8 +190,8 @@ class Live(Displayable):
                     self._tidy()
         except BaseException as error:
             what = str(error).strip().splitlines()[0] if str(error) else repr(error)
-            told = ClusterError(f"the stream of {self._topic} has ended ({what}): watch again")
-            self._failure = error if isinstance(error, ShareLagError) else told
+            ended = ClusterError(f"the stream of {self._topic} has ended ({what}): watch again")
+            self._failure = error if isinstance(error, ShareLagError) else ended
         with self._changed:
             self._changed.notify_all()
 

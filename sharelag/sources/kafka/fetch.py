@@ -99,16 +99,16 @@ class _Reading:
         """Make columns of the records, and handle the errors among them."""
         # Calls into the client dominate the cost: each accessor is mapped once over all messages.
         errors = list(map(Message.error, messages))
-        told: list[tuple[KafkaError, Message]] = []
+        failed: list[tuple[KafkaError, Message]] = []
         records = messages
         # By their types: the client's errors refuse to be compared with None.
         if not _NO_ERROR.issuperset(map(type, errors)):
             both = list(zip(errors, messages, strict=True))
             records = [message for error, message in both if error is None]
-            told = [(error, message) for error, message in both if error is not None]
+            failed = [(error, message) for error, message in both if error is not None]
         batches = [self._rows(client, records)] if records else []
         # Handle errors of a partition after its records: they tell where the records end.
-        for error, message in told:
+        for error, message in failed:
             self._heed(client, error, message)
         return batches
 

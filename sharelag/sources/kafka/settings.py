@@ -19,7 +19,7 @@ _Row: TypeAlias = dict[str, str | None]
 #: Value and source by name.
 _Values: TypeAlias = dict[str, tuple[str | None, str]]
 #: The same, or None if we are not authorized.
-_Told: TypeAlias = _Values | None
+_Reported: TypeAlias = _Values | None
 
 #: The topic settings about retention and compaction.
 TOPIC_SETTINGS = (
@@ -77,15 +77,15 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     connection = Connection(config)
     brokers = _agreed(_of_brokers(connection))
     rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
-    for group, told in _described(connection, ResourceType.GROUP, "group", groups):
+    for group, values in _described(connection, ResourceType.GROUP, "group", groups):
         rows += _rows(
             "group",
             group,
-            None if told is None else _in_force(told, brokers),
+            None if values is None else _in_force(values, brokers),
             list(_GROUP_SETTINGS),
         )
-    for topic, told in _described(connection, ResourceType.TOPIC, "topic", topics):
-        rows += _rows("topic", topic, told, TOPIC_SETTINGS)
+    for topic, values in _described(connection, ResourceType.TOPIC, "topic", topics):
+        rows += _rows("topic", topic, values, TOPIC_SETTINGS)
     order = [(name, "ascending") for name in ("scope", "entity", "name")]
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
@@ -93,21 +93,21 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 # ---- asking --------------------------------------------------------------------------------------
 
 
-def _of_brokers(connection: Connection) -> list[_Told]:
+def _of_brokers(connection: Connection) -> list[_Reported]:
     described = connection.result(
         connection.admin.describe_cluster(request_timeout=connection.config.timeout), "the cluster"
     )
     # librdkafka accepts one broker per request.
     return [
-        told
+        values
         for node in described.nodes
-        for _, told in _described(connection, ResourceType.BROKER, "broker", [str(node.id)])
+        for _, values in _described(connection, ResourceType.BROKER, "broker", [str(node.id)])
     ]
 
 
 def _described(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str]
-) -> Iterator[tuple[str, _Told]]:
+) -> Iterator[tuple[str, _Reported]]:
     """Return name and settings of each existing entity; settings are None if not authorized."""
     wanted = sorted(
         {name for name in names if name}
@@ -123,7 +123,9 @@ def _described(
             try:
                 yield (
                     resource.name,
-                    _told(connection.result(future, f"the settings of {scope} {resource.name!r}")),
+                    _values(
+                        connection.result(future, f"the settings of {scope} {resource.name!r}")
+                    ),
                 )
             except TopicMissingError:
                 continue  # deleted since it was listed
@@ -138,7 +140,7 @@ def _described(
                 yield resource.name, None
 
 
-def _told(entries: Mapping[str, Any]) -> _Values:
+def _values(entries: Mapping[str, Any]) -> _Values:
     return {
         entry.name: (None if entry.is_sensitive else entry.value, _SOURCES[entry.source])
         for entry in entries.values()
@@ -149,14 +151,14 @@ def _told(entries: Mapping[str, Any]) -> _Values:
 # ---- putting together ----------------------------------------------------------------------------
 
 
-def _agreed(brokers: list[_Told]) -> _Told:
+def _agreed(brokers: list[_Reported]) -> _Reported:
     """Return the settings of all brokers; a value that they disagree on is null."""
-    seen = [told for told in brokers if told is not None]
+    seen = [described for described in brokers if described is not None]
     if not seen or len(seen) < len(brokers):
         return None
     agreed = dict(seen[0])
     for name in sorted(agreed.keys() & set(_BROKER_SETTINGS)):
-        values = {told.get(name, (None, ""))[0] for told in seen}
+        values = {described.get(name, (None, ""))[0] for described in seen}
         if len(values) > 1:
             _LOG.warning(
                 "brokers have different values of %s (%s): the value is unknown",
@@ -167,11 +169,11 @@ def _agreed(brokers: list[_Told]) -> _Told:
     return agreed
 
 
-def _in_force(told: _Values, brokers: _Told) -> _Values:
+def _in_force(values: _Values, brokers: _Reported) -> _Values:
     """Return the effective settings of a group from its own and its brokers' values."""
     stored = {
         name: value
-        for name, (value, source) in told.items()
+        for name, (value, source) in values.items()
         if source == "group" and name in _GROUP_SETTINGS
     }
     bounds = dict.fromkeys(_BROKER_SETTINGS) | {
@@ -183,8 +185,8 @@ def _in_force(told: _Values, brokers: _Told) -> _Values:
         if name in stored:
             value, source = clamped[name]
             found[name] = (str(value).lower() if isinstance(value, bool) else str(value), source)
-        elif name in told:
-            found[name] = told[name]  # the broker's own, or Kafka's default
+        elif name in values:
+            found[name] = values[name]  # the broker's own, or Kafka's default
         elif setting.broker in (brokers or {}):
             found[name] = (brokers or {})[
                 setting.broker
@@ -192,9 +194,11 @@ def _in_force(told: _Values, brokers: _Told) -> _Values:
     return found
 
 
-def _rows(scope: str, entity: str | None, told: _Told, names: Iterable[str]) -> Iterator[_Row]:
+def _rows(
+    scope: str, entity: str | None, values: _Reported, names: Iterable[str]
+) -> Iterator[_Row]:
     """Yield one row per setting; a broker that omits a setting does not have or expose it."""
     for name in names:
-        if told is None or name in told:
-            value, source = (None, None) if told is None else told[name]
+        if values is None or name in values:
+            value, source = (None, None) if values is None else values[name]
             yield {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}

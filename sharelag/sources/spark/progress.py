@@ -111,15 +111,15 @@ class _Connect:
     def __init__(self, spark: Any, thread: int | None = None) -> None:
         self._spark, self._thread = spark, thread
         self._seen: dict[tuple[str | None, int], Count] = {}
-        spark.registerProgressHandler(self._told)
+        spark.registerProgressHandler(self._report)
 
     def count(self) -> Count:
         return _total(dict(self._seen))
 
     def close(self) -> None:
-        self._spark.removeProgressHandler(self._told)
+        self._spark.removeProgressHandler(self._report)
 
-    def _told(self, stages: Iterable[Any] | None, operation_id: str | None, **_: object) -> None:
+    def _report(self, stages: Iterable[Any] | None, operation_id: str | None, **_: object) -> None:
         # The session calls this in the thread that waits for the query.
         if self._thread in (None, get_ident()):
             for one in stages or ():

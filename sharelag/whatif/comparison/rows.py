@@ -65,8 +65,8 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1)
     )
     names = comparison.runs.column_names
-    if "error" in names and (told := comparison.runs.column("error").drop_null().to_pylist()):
-        yield f"{len(told)} failed runs are left out; the first error is: {min(told)}"
+    if "error" in names and (errors := comparison.runs.column("error").drop_null().to_pylist()):
+        yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:

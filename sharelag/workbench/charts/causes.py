@@ -23,7 +23,7 @@ CAUSE_SPANS = pa.schema(
         ("rank", pa.int32()),
         ("cause", pa.string()),
         ("severity", pa.string()),
-        ("held", pa.int64()),  # offsets of lag that it explains; null: cannot be told
+        ("held", pa.int64()),  # offsets of lag that it explains; null: unknown
         ("since", schemas.TIMESTAMP),  # null: not known
         ("as_of", schemas.TIMESTAMP),
         ("where", pa.string()),  # the partitions, where there are several
@@ -96,12 +96,12 @@ def cause_figure(
         else ""
     ]
     parts.append(f"how much {text.counted(unheld, 'cause')} holds" if unheld else "")
-    told = "; ".join(part for part in parts if part)
+    missing = "; ".join(part for part in parts if part)
     story = Story(
         title=_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: {told}." if told else "",
+        unknown=f"Not known: {missing}." if missing else "",
         facts=rows.left_out(max(len(records) - most, 0), "cause", "with less severity"),
     )
     labels = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
@@ -149,7 +149,7 @@ def _traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> list[An
         y=[n for n, _ in begun],
         width=0.6,
         marker=look,
-        hovertext=[_told(row) for _, row in begun],
+        hovertext=[_hover(row) for _, row in begun],
         showlegend=bool(begun),
     )
     marks = go.Scatter(
@@ -158,7 +158,7 @@ def _traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> list[An
         y=[n for n, _ in open_ones],
         mode="markers",
         marker={"symbol": "diamond-open", "size": 12, "color": look["color"], "line": {"width": 3}},
-        hovertext=[_told(row) for _, row in open_ones],
+        hovertext=[_hover(row) for _, row in open_ones],
         showlegend=not begun,
     )
     return [trace for trace, some in ((bars, begun), (marks, open_ones)) if some]
@@ -183,7 +183,7 @@ def _held(row: dict[str, Any]) -> str:
     )
 
 
-def _told(row: dict[str, Any]) -> str:
+def _hover(row: dict[str, Any]) -> str:
     since = (
         "since when is not known" if row["since"] is None else f"since {text.moment(row['since'])}"
     )

@@ -100,7 +100,7 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
             "arrayminus": [_reach(row, "low") / scale for row in known],
             "color": colour,
         },
-        hovertext=[text.hover(row["variant"], _told(row)) for row in known],
+        hovertext=[text.hover(row["variant"], _hover(row)) for row in known],
         hoverinfo="text",
         showlegend=False,
     )
@@ -119,7 +119,7 @@ def _reach(row: dict[str, Any], side: str) -> float:
     return 0.0 if row[side] is None else abs(row[side] - row["difference"])
 
 
-def _told(row: dict[str, Any]) -> str:
+def _hover(row: dict[str, Any]) -> str:
     if row["low"] is None or row["high"] is None:
         return _amount(row, "difference")
     return f"{_amount(row, 'difference')} ({_amount(row, 'low')} to {_amount(row, 'high')})"
@@ -134,9 +134,9 @@ def _amount(row: dict[str, Any], name: str) -> str:
 
 def _title(known: list[dict[str, Any]], measure: str, baseline: str) -> str:
     words = measure_words(measure).split(" (", maxsplit=1)[0]
-    for better, told in ((True, "better"), (False, "worse")):
+    for better, verdict in ((True, "better"), (False, "worse")):
         if names := [text.name(row["variant"]) for row in known if row["better"] is better]:
-            return f"{words}: {text.listed(names)} {told} than {text.name(baseline)}"
+            return f"{words}: {text.listed(names)} {verdict} than {text.name(baseline)}"
     return (
         f"{words}: the runs do not show that anything is better or worse than {text.name(baseline)}"
     )

@@ -106,8 +106,8 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
         )
     chosen, others = rows.largest(records, "lag", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
-    told = [
-        [*_told(one)]
+    hovers = [
+        [*_hover(one)]
         for one in chosen.filter(pc.equal(chosen.column("part"), "unread")).to_pylist()
     ]
     one_each = chosen.column("partition").null_count == 0
@@ -126,7 +126,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                     text.hover(
                         whole[n],
                         f"{part} {text.number(value)} offsets: {KINDS[kind].means}",
-                        *told[n],
+                        *hovers[n],
                     )
                     for n, value in zip(row, mine.column("offsets").to_pylist(), strict=True)
                 ],
@@ -166,7 +166,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
     )
 
 
-def _told(one: dict[str, Any]) -> tuple[str, ...]:
+def _hover(one: dict[str, Any]) -> tuple[str, ...]:
     lag = f"lag {text.number(one['lag'])} offsets"
     if one["lag_reason"]:
         lag += f": {REASONS.get(one['lag_reason'], one['lag_reason'])}"

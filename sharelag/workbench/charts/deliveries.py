@@ -124,12 +124,12 @@ def delivery_count_figure(
         if stateless
         else ""
     )
-    told = records.filter(records.column("delivery_state").is_valid())
+    known = records.filter(records.column("delivery_state").is_valid())
     facts = () if limit is not None else (f"{LIMIT} is not known, so no mark shows it.",)
-    story = Story(_title(told, limit), as_of, unit, unknown, facts)
-    if not len(told):
+    story = Story(_title(known, limit), as_of, unit, unknown, facts)
+    if not len(known):
         return empty("No offset in these windows has a persisted state", story, theme)
-    summed = told.group_by(["delivery_state", "delivery_count"]).aggregate(
+    summed = known.group_by(["delivery_state", "delivery_count"]).aggregate(
         [("offsets", "sum"), ("share_partitions", "sum")]
     )
     bars, most = [], 0
@@ -207,11 +207,11 @@ def _limit(limit: int, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _title(told: pa.Table, limit: int | None) -> str:
-    if not len(told):
+def _title(known: pa.Table, limit: int | None) -> str:
+    if not len(known):
         return "No offset in these windows has a persisted delivery count"
-    groups = rows.groups_of(told)
-    waiting = told.filter(pc.not_equal(told.column("delivery_count"), 0))
+    groups = rows.groups_of(known)
+    waiting = known.filter(pc.not_equal(known.column("delivery_count"), 0))
     unfinished = waiting.filter(
         pc.equal(waiting.column("delivery_state"), int(DeliveryState.AVAILABLE))
     )

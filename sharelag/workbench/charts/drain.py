@@ -112,11 +112,11 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     scale, words = text.time_unit(longest)
     right = longest * 1.12 / scale or 1.0
     look = line(0, theme)
-    told = [text.hover(one["name"], *_told(one)) for one in draining]
+    hovers = [text.hover(one["name"], *_hover(one)) for one in draining]
     shared = {
         "y": [one["row"] for one in draining],
         "mode": "markers",
-        "hovertext": told,
+        "hovertext": hovers,
         "hoverinfo": "text",
     }
     points = plotly().Scatter(
@@ -208,7 +208,7 @@ def _reach(one: dict[str, Any], name: str, otherwise: float) -> float:
     return float(abs(one[name] - one["drain_ms"]))
 
 
-def _told(one: dict[str, Any]) -> tuple[str, ...]:
+def _hover(one: dict[str, Any]) -> tuple[str, ...]:
     high = "never" if one["drain_high_ms"] is None else text.span(one["drain_high_ms"])
     return (
         f"drains in {text.span(one['drain_ms'])}, at {text.moment(_at(one))}",

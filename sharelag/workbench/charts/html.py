@@ -25,7 +25,7 @@ font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; }</style>
 <script>{{ script|safe }}</script></head>
 <body><h1><bdi>{{ title }}</bdi></h1>
-{% for told, drawn in charts %}<figure role="figure" aria-label="{{ told }}">
+{% for label, drawn in charts %}<figure role="figure" aria-label="{{ label }}">
 {{ drawn|safe }}</figure>
 {% endfor %}</body></html>
 """
@@ -61,7 +61,7 @@ def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
         )
         for number, figure in enumerate(figures)
     ]
-    told = [
+    labels = [
         " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]]) for figure in figures
     ]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -69,6 +69,6 @@ def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
         title=title,
         theme=theme,
         paper=PAPER[checked(theme)],
-        charts=list(zip(told, drawn, strict=True)),
+        charts=list(zip(labels, drawn, strict=True)),
         script=get_plotlyjs(),
     )

@@ -127,13 +127,15 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
 def _traces(
     mine: pa.Table, row: int, label: str, whole: str, scale: float, theme: Theme
 ) -> list[Any]:
-    told = [text.hover(whole, text.moment(one["as_of"]), *_told(one)) for one in mine.to_pylist()]
+    hovers = [
+        text.hover(whole, text.moment(one["as_of"]), *_hover(one)) for one in mine.to_pylist()
+    ]
     shared: dict[str, Any] = {
         "x": [text.axis_time(at) for at in mine.column("as_of").to_pylist()],
         "mode": "lines+markers",
     }
     shared |= {
-        "hovertext": told,
+        "hovertext": hovers,
         "hoverinfo": "text",
         "connectgaps": False,
         "name": text.escaped(label),
@@ -151,7 +153,7 @@ def _traces(
     ]
 
 
-def _told(one: dict[str, Any]) -> list[str]:
+def _hover(one: dict[str, Any]) -> list[str]:
     lag = f"lag {text.number(one['lag'])}"
     if one["lag"] is None:
         lag += f": {_REASONS.get(one['lag_reason'], one['lag_reason'])}"
@@ -221,5 +223,5 @@ def _unknown(records: pa.Table) -> str:
         if older
         else "",
     ]
-    told = "; ".join(part for part in parts if part)
-    return f"Not known: {told}." if told else ""
+    missing = "; ".join(part for part in parts if part)
+    return f"Not known: {missing}." if missing else ""

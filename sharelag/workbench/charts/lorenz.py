@@ -162,7 +162,7 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
 
 def _curve(mine: pa.Table, number: int, theme: Theme) -> Any:
     plain = mine.to_pylist()
-    told = [
+    hovers = [
         text.hover(
             text.share_partition(row, True, None),
             f"{row['measure']} {text.number(row['value'])}",
@@ -177,7 +177,7 @@ def _curve(mine: pa.Table, number: int, theme: Theme) -> Any:
         y=[0, *(row["value_share"] for row in plain)],
         mode="lines+markers" if len(plain) <= 60 else "lines",
         name=text.escaped(label),
-        hovertext=["", *told],
+        hovertext=["", *hovers],
         hoverinfo="text",
         **line(number, theme),
     )

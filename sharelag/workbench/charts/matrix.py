@@ -132,7 +132,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         for one in chosen.to_pylist()
         if one["member_id"] in row_of
     ]
-    told = [_told(one) for one in cells]
+    hovers = [_hover(one) for one in cells]
     known = [n for n, one in enumerate(cells) if one["lag"] is not None]
     unknown = [n for n, one in enumerate(cells) if one["lag"] is None]
     lags = [cells[n]["lag"] for n in known]
@@ -142,7 +142,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     for n in known:
         place[cells[n]["y"]][cells[n]["row"]] = rows.key(cells[n])
         grid[cells[n]["y"]][cells[n]["row"]] = cells[n]["lag"]
-        hover[cells[n]["y"]][cells[n]["row"]] = told[n]
+        hover[cells[n]["y"]][cells[n]["row"]] = hovers[n]
     go = plotly()
     bar = {
         "title": {"text": "lag (offsets)", "side": "right"},
@@ -172,7 +172,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
                 width=0.94,
                 name="assigned, lag not known",
                 marker=marker(KINDS["unknown"], theme),
-                hovertext=[told[n] for n in unknown],
+                hovertext=[hovers[n] for n in unknown],
                 customdata=[rows.key(cells[n]) for n in unknown],
                 hoverinfo="text",
             )
@@ -247,7 +247,7 @@ def _cell(one: dict[str, Any], theme: Theme) -> dict[str, Any]:
     return {"type": "rect", **edges, "line": marker(KINDS["window"], theme)["line"]}
 
 
-def _told(one: dict[str, Any]) -> str:
+def _hover(one: dict[str, Any]) -> str:
     who = "no member has it"
     if one["member_id"] is not None:
         member, client = (text.name(one[name], None) for name in ("member_id", "client_id"))

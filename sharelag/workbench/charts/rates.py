@@ -81,7 +81,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     chosen, others = rows.largest(records, "arrival_rate", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     plain = chosen.to_pylist()
-    told = [text.hover(whole[one["row"]], *_told(one)) for one in plain]
+    hovers = [text.hover(whole[one["row"]], *_hover(one)) for one in plain]
     arrival, completion, redelivery = (
         rows.floats(chosen, f"{n}_rate") for n in ("arrival", "completion", "redelivery")
     )
@@ -112,7 +112,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
                 name=words,
                 cliponaxis=False,
                 marker=look,
-                hovertext=told,
+                hovertext=hovers,
                 hoverinfo="text",
             )
         )
@@ -159,7 +159,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     )
 
 
-def _told(one: dict[str, Any]) -> tuple[str, ...]:
+def _hover(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"arrivals {text.number(one['arrival_rate'])} offsets/s",
         f"completions {text.number(one['completion_rate'])} offsets/s",
@@ -184,12 +184,12 @@ def _free(one: dict[str, Any], furthest: float) -> float:
 
 def _unknown(records: pa.Table) -> str:
     counts = {name: records.column(f"{name}_rate").null_count for name in ("arrival", "completion")}
-    told = [
+    missing = [
         f"{name} rate of {text.counted(count, 'share partition')}"
         for name, count in counts.items()
         if count
     ]
-    return f"Not known: {' and '.join(told)}; marked with ?." if told else ""
+    return f"Not known: {' and '.join(missing)}; marked with ?." if missing else ""
 
 
 def _rates_title(records: pa.Table) -> str:

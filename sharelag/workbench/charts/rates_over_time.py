@@ -110,10 +110,10 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
             y=rows.optional(sums[name]),
             mode="lines+markers",
             connectgaps=False,
-            name=told,
+            name=label,
             hovertext=[
                 text.hover(
-                    f"{told} {text.number(value)} offsets/s",
+                    f"{label} {text.number(value)} offsets/s",
                     f"{begin} to {end}".replace("T", " ") + " UTC",
                 )
                 for value, begin, end in zip(
@@ -123,7 +123,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
             hoverinfo="text",
             **line(number, theme),
         )
-        for number, (name, told) in enumerate(words.items())
+        for number, (name, label) in enumerate(words.items())
     ]
     gaps = int(np.isnan(sums["arrival_rate"]).sum()), int(np.isnan(sums["completion_rate"]).sum())
     count = len(rows.codes(kept).dictionary)

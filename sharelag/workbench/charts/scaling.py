@@ -92,7 +92,7 @@ def _point(row: dict[str, Any], number: int, scale: float, theme: Theme) -> Any:
         name=text.escaped(f"{number}: {text.name(row['variant'])}"),
         text=[str(number)],
         textposition="top right",
-        hovertext=[text.hover(*_told(row))],
+        hovertext=[text.hover(*_hover(row))],
         hoverinfo="text",
         error_x=_bars(
             row, "member_hours", "member_hours_low", "member_hours_high", 1, marker["color"]
@@ -118,7 +118,7 @@ def _bars(
     }
 
 
-def _told(row: dict[str, Any]) -> tuple[str, ...]:
+def _hover(row: dict[str, Any]) -> tuple[str, ...]:
     between = (
         ""
         if row["age_p95_low_ms"] is None

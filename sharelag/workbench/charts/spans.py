@@ -97,9 +97,9 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
     chosen, others = rows.largest(records, "span", most)
     names, whole = rows.labels(chosen), rows.labels(chosen, None)
     plain = chosen.to_pylist()
-    told = [text.hover(whole[row["row"]], *_told(row)) for row in plain]
+    hovers = [text.hover(whole[row["row"]], *_hover(row)) for row in plain]
     go, place = plotly(), chosen.column("row").to_numpy()
-    shared = {"y": place, "hovertext": told, "hoverinfo": "text"}
+    shared = {"y": place, "hovertext": hovers, "hoverinfo": "text"}
     traces = [
         go.Bar(
             **shared,
@@ -153,7 +153,7 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
     )
 
 
-def _told(row: dict[str, Any]) -> tuple[str, ...]:
+def _hover(row: dict[str, Any]) -> tuple[str, ...]:
     of = (
         NOT_KNOWN
         if row["limit"] is None or row["span"] is None
@@ -189,5 +189,5 @@ def _unknown(records: pa.Table) -> str:
     spans, limits = (records.column(name).null_count for name in ("span", "limit"))
     parts = [f"the span of {text.counted(spans, 'window')}, marked with ?" if spans else ""]
     parts.append(f"the limit of {text.counted(limits, 'window')}, without a mark" if limits else "")
-    told = "; ".join(part for part in parts if part)
-    return f"Not known: {told}." if told else ""
+    missing = "; ".join(part for part in parts if part)
+    return f"Not known: {missing}." if missing else ""

@@ -110,7 +110,7 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
                 y=[shown[one["topic"], one["partition"]] for one in mine],
                 name=kind.words,
                 marker=marker(kind, theme),
-                hovertext=[text.hover(_place(one, True), _told(one, kind)) for one in mine],
+                hovertext=[text.hover(_place(one, True), _hover(one, kind)) for one in mine],
                 hoverinfo="text",
             )
         )
@@ -141,7 +141,7 @@ def _place(one: dict[str, Any], with_topic: bool) -> str:
     return f"{text.name(one['topic'])}-{one['partition']}" if with_topic else str(one["partition"])
 
 
-def _told(one: dict[str, Any], kind: Kind) -> str:
+def _hover(one: dict[str, Any], kind: Kind) -> str:
     return (
         f"{text.counted(one['records'], kind.words.lower().removesuffix('s'))}, which {kind.means}"
     )

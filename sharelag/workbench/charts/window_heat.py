@@ -151,7 +151,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
     grid = rows.floats(chosen, "value").reshape(len(names), -1)
     begins, ends = (rows.floats(chosen, name)[: grid.shape[1]] for name in ("begin", "as_of"))
     shown = [text.moment(at) for at in chosen.column("as_of").slice(0, grid.shape[1]).to_pylist()]
-    told = [
+    hovers = [
         [
             text.hover(label, at, f"{text.number(value)} {MEASURES[measure]}")
             for at, value in zip(shown, line, strict=True)
@@ -162,7 +162,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         x=[_text(at) for at in (begins + ends) / 2],
         y=list(range(len(names))),
         z=[rows.optional(line) for line in grid.tolist()],
-        text=told,
+        text=hovers,
         hoverinfo="text",
         colorscale=ladder(theme),
         zmin=0,
@@ -256,5 +256,5 @@ def _title(records: pa.Table, measure: str) -> str:
     if peak["value"] == 0:
         return f"{groups}: {measure} was 0 in every window at all of these moments"
     place = text.share_partition(peak, True)
-    told = _LARGEST[measure].format(text.number(peak["value"]))
-    return f"{place} {told}, at {text.moment(peak['as_of'])}"
+    largest = _LARGEST[measure].format(text.number(peak["value"]))
+    return f"{place} {largest}, at {text.moment(peak['as_of'])}"

@@ -66,11 +66,11 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
         Partitions of each topic of each member; and where that comes from, in words.
     """
     each = scenario.each_member()
-    told = pc.and_(
+    is_known = pc.and_(
         pc.equal(members.column("group_id"), scenario.group_id),
         members.column("assigned_partitions").is_valid(),
     )
-    known = set(members.filter(told).column("member_id").to_pylist())
+    known = set(members.filter(is_known).column("member_id").to_pylist())
     unknown = [member.name for member in each if member.name not in known]
     if not each:
         return {}, "The group has no members: add members, and give them partitions."
@@ -106,11 +106,11 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
 def clients_of(group: str, members: pa.Table) -> dict[str, str]:
     """The client of each member of a group and where it runs, where that is known."""
     rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
-    told = {
+    clients = {
         row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))
         for row in rows
     }
-    return {member: words for member, words in told.items() if words}
+    return {member: words for member, words in clients.items() if words}
 
 
 def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict[str, Any]:

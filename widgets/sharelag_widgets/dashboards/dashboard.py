@@ -46,7 +46,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     every : float, optional
         Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
     live : bool, optional
-        Whether reading again can give something else; else it is told by the input.
+        Whether reading again can give something else; else the input decides.
     stale_after : float
         Seconds after which what is shown is called stale.
     """

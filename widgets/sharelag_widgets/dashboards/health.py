@@ -102,7 +102,7 @@ def generations(health: pa.Table) -> pa.Table:
         kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]
         for kind in KINDS.values()
     }
-    told = [
+    records = [
         {"generation": kind, "partitions": len(where), "in": as_ranges(where).replace(",", ", ")}
         for kind, where in found.items()
         if where
@@ -110,4 +110,4 @@ def generations(health: pa.Table) -> pa.Table:
     schema = pa.schema(
         [("generation", pa.string()), ("partitions", pa.int32()), ("in", pa.string())]
     )
-    return pa.Table.from_pylist(told, schema=schema)
+    return pa.Table.from_pylist(records, schema=schema)

@@ -70,11 +70,11 @@ class ChartPart(Part):
 
     def draw(self, figure: Any) -> None:
         """Show a chart; what it says in words stands above it, where it wraps at any width."""
-        told = figure.layout.meta or {}
+        meta = figure.layout.meta or {}
         with self.header.hold_sync():
-            self.header.finding = told.get("title", "")
-            self.header.facts = [fact.removeprefix(_UNDATED) for fact in told.get("facts", ())]
-        self.view._alt = told.get("title", "")
+            self.header.finding = meta.get("title", "")
+            self.header.facts = [fact.removeprefix(_UNDATED) for fact in meta.get("facts", ())]
+        self.view._alt = meta.get("title", "")
         # The view brings its own template; where things stand is the chart's matter.
         given = figure.to_plotly_json()
         layout = given["layout"]

@@ -83,15 +83,15 @@ class PoisonHunt(GroupDashboard):
         lost = (
             () if known else (f"the delivery limit; Kafka's default of {self._limit} is assumed",)
         )
-        told = replace(
+        shown = replace(
             lag,
             order="delivery_count",
             unknown=(*lost, *windows.unknown),
             notes=(self._words(group),),
         )
-        self.table.fill(told, self.found, VIEW.names)
-        self.table.header.tell(lag.as_of, told.unknown, told.notes, _MEANS)
-        self.header.tell(lag.as_of, told.unknown)
+        self.table.fill(shown, self.found, VIEW.names)
+        self.table.header.tell(lag.as_of, shown.unknown, shown.notes, _MEANS)
+        self.header.tell(lag.as_of, shown.unknown)
         self.strip.fill(self.bench.moments(group), lag, self.found)
         self.causes.children[1].value = fragment(explained)
         if self.selection.offsets is not None:

@@ -152,7 +152,7 @@ class WhatIfLab(GroupDashboard):
     _compared: State | None = None
 
     def run(self) -> None:
-        """Begin, in a thread of its own; what cannot be run is told in the header."""
+        """Begin, in a thread of its own; what cannot be run is reported in the header."""
         with self._lock:
             if self.state == "running":
                 return
