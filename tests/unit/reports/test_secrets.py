@@ -138,7 +138,7 @@ def test_of_the_command_against_a_cluster_that_does_not_answer(
     refused = sharelag(
         "report", "daily", "--engine", "local", "-p", "sasl_password", IN_PARAMETER, *out
     )
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "looks like a secret" in refused.stderr
     assert leaks(tmp_path / "out", done.stdout, done.stderr, refused.stdout, refused.stderr) == []
     assert str(properties) in (tmp_path / "out" / "ledger.jsonl").read_text()
