@@ -19,7 +19,7 @@ _HEAD = """# Benchmarks
 Written by the run itself; `make bench` measures everything again, `make bench QUICK=1` with smaller
 inputs in minutes, `python -m benchmarks P6 P7` some rows.
 
-Both sides of a row run in turn in one process after a round that does not count. A ratio is that of
+Both sides of a row run in turn after a round that does not count. A ratio is that of
 the medians, its range that of the rounds. In the same run the answers of both sides are compared: a
 row whose answers are wrong has no ratio. CPU time is that of all processes that do the work.
 **Only ratios say something about other machines.**

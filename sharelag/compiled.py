@@ -47,6 +47,7 @@ _lock = threading.RLock()
 _options: dict[Any, dict[str, Any]] = {}
 _plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
+_complete: dict[Any, Any] = {}
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
@@ -102,11 +103,18 @@ def is_worth_it(work: int) -> bool:
 
 def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return the compiled form of a kernel; numba compiles it when it is called."""
-    if function not in _compiled:
+    if function not in _complete:
         with _lock:
-            _compile(function)
-    found: Callable[_P, _T] = _compiled[function]
+            _form(function)
+            _complete.update(_compiled)  # not before: until here some still call plain ones
+    found: Callable[_P, _T] = _complete[function]
     return found
+
+
+def _form(function: Any) -> Any:
+    if function not in _compiled:
+        _compile(function)
+    return _compiled[function]
 
 
 def _compile(function: Any) -> None:
@@ -126,7 +134,7 @@ def _compiled_globals(scope: dict[str, Any]) -> dict[str, Any]:
     again = _globals[id(scope)] = dict(scope)
     for name, value in scope.items():
         if isinstance(value, FunctionType) and value in _options:
-            again[name] = compiled(value)
+            again[name] = _form(value)
         elif isinstance(value, ModuleType) and _has_kernels(value):
             again[name] = ModuleType(value.__name__)
             vars(again[name]).update(_compiled_globals(vars(value)))

@@ -40,6 +40,8 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
         It is not a duration, is negative, or is longer than a `timedelta` can be.
     """
     if isinstance(value, timedelta):
+        if value < timedelta():
+            raise InputError(f"invalid duration {value}: it is negative")
         return value
     if not isinstance(value, str):
         bare = bare or "s"

@@ -244,9 +244,9 @@ _COMPILER = (
 )
 
 ROWS = (
-    Row("P8", "live topic of 1 M records to lag", "console consumer with Kafka's formatter, "
+    Row("P8", "live topic of state records to lag", "console consumer with Kafka's formatter, "
         "steady state", 4, 10, against_console_consumer),
-    Row("P9", "live topic of 1 M records to lag", "bare fetch by the same client", 0.7, 0.9,
+    Row("P9", "live topic of state records to lag", "bare fetch by the same client", 0.7, 0.9,
         against_fetch, note=_ACCESSORS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
         against_command, by=("wall",), note=_IMPORTS),

@@ -103,5 +103,5 @@ ROWS = (
     Row("P2", "decode everything", "memcpy", 5, 3, _memcpy("light", 1_000_000), "light",
         within=True, note=_NOTE),
     Row("P2", "decode everything", "memcpy", 2.5, 2, _memcpy("heavy", 200_000), "heavy",
-        within=True, note=_NOTE),
+        within=True),
 )  # fmt: skip

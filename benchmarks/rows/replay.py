@@ -21,7 +21,7 @@ from sharelag.wire import decode_arrow
 _SAMPLE = 200
 #: Where a row falls short.
 _NOTE = (
-    "Merging binds (two thirds; its branches follow the data), then gathering records by share "
+    "Merging binds (about a half; its branches follow the data), then gathering records by share "
     "partition (a quarter); decoding is a seventh. Next: states kept from chunk to chunk, so that "
     "records are replayed while they are in the cache, and key codes of the decoder for texts."
 )

@@ -129,7 +129,10 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     pairs = [text.partition("=") for text in given]
     if not all(name and equals for name, equals, _ in pairs):
         raise click.UsageError("--set takes NAME=VALUE, such as share.delivery.count.limit=7.")
-    return {name.strip(): value for name, _, value in pairs}
+    names = [name.strip() for name, _, _ in pairs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise click.UsageError(f"--set gives {twice[0]} more than once: leave one of them out.")
+    return {name: value for name, (_, _, value) in zip(names, pairs, strict=True)}
 
 
 COMMANDS = (settings,)

@@ -170,23 +170,6 @@ def latest(
     return thin(pa.Table.from_batches(gathered, None if gathered else schema))
 
 
-def split_last_key(
-    pending: pa.RecordBatch | None, batch: pa.RecordBatch
-) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Join two pieces of a table sorted by share partition and split them before the last one.
-
-    Returns
-    -------
-    complete, pending : pyarrow.RecordBatch
-        Complete share partitions, and the last one, without what is superseded in it.
-    """
-    table = batch if pending is None else one_batch(pa.Table.from_batches([pending, batch]))
-    if table.num_rows == 0:
-        return table, table
-    pending = last_key(table)
-    return table.slice(0, table.num_rows - pending.num_rows), drop_superseded(pending)
-
-
 def whole_keys(
     batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY
 ) -> Iterator[pa.RecordBatch]:

@@ -102,7 +102,8 @@ class Goal:
         if measure in _KNOWN and measure.endswith("_ms"):
             if number is not None:
                 name = measure.removesuffix("_ms")
-                raise _invalid(text, f"the limit needs a unit, such as {name}{sign}{limit}s")
+                unit = "ms" if written == measure else "s"
+                raise _invalid(text, f"the limit needs a unit, such as {name}{sign}{limit}{unit}")
             try:
                 number = parse_duration(limit) / timedelta(milliseconds=1)
             except InputError as error:

@@ -1,8 +1,8 @@
 """Decode the state topic into numpy columns: one compiled pass, keys as numbers.
 
-`decode_columns` is what replay reads: the columns are the buffers of `sharelag.schemas.RECORDS`,
-where a null is Kafka's own number for it, and a share partition is a number. They become texts and
-nulls in `StateColumns.records`, for whoever wants the table.
+`decode_columns` is what `decode_arrow` makes tables of. The columns are the buffers of
+`sharelag.schemas.RECORDS`, where a null is Kafka's own number for it, and a share partition is a
+number. They become texts and nulls in `StateColumns.records`.
 """
 
 from __future__ import annotations

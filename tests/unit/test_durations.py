@@ -112,7 +112,7 @@ def test_a_number_without_a_unit_is_refused_everywhere() -> None:
     for rule in ("warn: 90", "warn: 5m, for: 90"):
         with pytest.raises(InputError, match="use a number with a unit"):
             parse_rules(f"version: 1\nrules: [{{name: a, measure: age, {rule}}}]")
-    with pytest.raises(InputError, match="the limit needs a unit, such as age_p95<90s"):
+    with pytest.raises(InputError, match="the limit needs a unit, such as age_p95<90ms"):
         Goal.parse("age_p95_ms<90")
 
 

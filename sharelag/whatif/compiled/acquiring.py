@@ -193,7 +193,7 @@ def _put(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
 @kernel
 def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire new offsets, up to the end of a record batch of ``low..high``."""
-    a, bases, member = a, a[p + BASES_AT], a[m + MEMBER_INDEX]
+    bases, member = a[p + BASES_AT], a[m + MEMBER_INDEX]
     if room < last - first + 1:
         aligned = first + room - 1
         at = batch_at(a, p, aligned, low, high)
@@ -232,7 +232,7 @@ def _whole(a: Any, m: Any, p: Any, first: Any, last: Any) -> None:
 @kernel
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
     """Acquire from the record batches that hold any of the offsets up to ``most``."""
-    a, bases = a, a[p + BASES_AT]
+    bases = a[p + BASES_AT]
     # What is fetched is near the end of the log more often than not.
     low = high = end = a[p + READABLE]
     while low > 0 and a[bases + low] > offset:

@@ -18,7 +18,7 @@ from sharelag.errors import InputError, ReplayError
 from sharelag.model import StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
-from sharelag.replay.state import split_last_key, whole_keys, window_items
+from sharelag.replay.state import whole_keys, window_items
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -188,12 +188,8 @@ def streamed(records: pa.Table, random: Random) -> pa.RecordBatch:
     """Replay as a Spark task does: sorted by share partition, batch by batch."""
     keys = ["record_partition", "group_id", "topic_id", "partition", "offset"]
     table = records.sort_by([(key, "ascending") for key in keys])
-    pending, windows = None, []
-    for batch in table.to_batches(max_chunksize=random.randint(1, 9)):
-        ready, pending = split_last_key(pending, batch)
-        windows.append(replay_arrow(ready))
-    if pending is not None:
-        windows.append(replay_arrow(pending))
+    batches = table.to_batches(max_chunksize=random.randint(1, 9))
+    windows = [replay_arrow(part) for part in whole_keys(batches)]
     together = pa.Table.from_batches(windows, schemas.WINDOWS)
     together = together.sort_by([(key, "ascending") for key in keys[1:4]]).combine_chunks()
     return together.to_batches()[0] if together.num_rows else replay_arrow(records.slice(0, 0))

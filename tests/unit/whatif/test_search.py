@@ -228,7 +228,7 @@ def test_a_time_is_told_in_a_unit_that_people_read(limit: float, told: str | Non
         ("30s", "invalid goal .*: write a measure and its limit"),
         ("age_p95_ms", "invalid goal"),
         ("lag_p95<30s", "the limit of lag_p95 is a number, such as lag_p95<1000"),
-        ("age_p95_ms<5", "the limit needs a unit, such as age_p95<5s"),
+        ("age_p95_ms<5", "the limit needs a unit, such as age_p95<5ms"),
         ("age_p95<5 parsecs", "invalid goal .*: invalid duration '5 parsecs'"),
         ("age<30s", "unknown measure 'age': choose one of drain_ms"),
         ("drain_over_optimal<2", "unknown measure 'drain_over_optimal'"),

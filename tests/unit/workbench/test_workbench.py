@@ -86,7 +86,10 @@ class Cells(HTMLParser):
 # ---- what is opened ------------------------------------------------------------------------------
 
 
-def test_what_is_opened_is_told_by_what_is_there(tmp_path: Path) -> None:
+def test_what_is_there_decides_what_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.sources.spark.existing", lambda: None)
     raw = tmp_path / "raw.parquet"
     pq.write_table(schemas.RAW.empty_table(), raw)
     log = tmp_path / "log" / "__share_group_state-0"
