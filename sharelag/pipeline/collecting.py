@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -27,7 +28,7 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     -------
     pyarrow.Table
     """
-    with _files_there():
+    with _files_unchanged():
         return frame.select(schema.names).toArrow().cast(schema)
 
 
@@ -45,7 +46,7 @@ def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         In the order of the DataFrame.
     """
     packed = frame.select(schema.names).mapInArrow(_packed, "rows binary")
-    with _files_there():
+    with _files_unchanged():
         for row in packed.toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
                 yield one_batch(as_table(batch).cast(schema))
@@ -60,11 +61,14 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
 
 
 @contextmanager
-def _files_there() -> Iterator[None]:
-    """Raise an error that says what to do if an archive has replaced a DataFrame's files."""
+def _files_unchanged() -> Iterator[None]:
+    """Raise an error that says what to do if the files of a DataFrame were replaced or changed."""
     try:
         yield
     except Exception as error:  # the type depends on how rows were requested
+        # A task's own sentence, without Spark's traceback around it.
+        if said := re.search(rf"{InputError.__name__}: (.+)", str(error)):
+            raise InputError(said[1]) from error
         # Spark's own word for it, and that of a task that reads files itself.
         if not any(word in str(error) for word in ("FILE_NOT_EXIST", "FileNotFoundError")):
             raise

@@ -43,8 +43,8 @@ PACKED = pa.schema(
 _PACKED_ROWS = 4096
 #: Superseded records are dropped when so many rows, or bytes, are gathered.
 _GATHERED_ROWS, _GATHERED_BYTES = 250_000, 128 << 20
-#: A task that needs all of its records holds at most so many.
-_MOST_ROWS = 2_000_000
+#: A task that needs all of its records holds at most so many rows, and bytes.
+_MOST_ROWS, _MOST_BYTES = 2_000_000, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ class Files:
     @property
     def are_whole(self) -> bool:
         """Whether each state partition is in one task, which can hold its records."""
-        most = max((sum(one.rows for one in task) for task in self.plan.tasks), default=0)
-        return self.plan.whole and most <= _MOST_ROWS
+        return self.plan.whole and all(
+            sum(one.rows for one in task) <= _MOST_ROWS
+            and sum(one.size for one in task) <= _MOST_BYTES
+            for task in self.plan.tasks
+        )
 
 
 @dataclass(frozen=True)

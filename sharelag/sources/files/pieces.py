@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag import schemas
+from sharelag.errors import InputError
 
 #: Records of a batch that is read at once.
 _BATCH_ROWS = 50_000
@@ -32,6 +33,7 @@ class Piece(NamedTuple):
     size: int  # bytes in memory, about
     first: float  # the least and the greatest partition in it
     last: float
+    footer: tuple[int, int, int]  # rows, row groups and bytes, by which a rewritten file is known
 
 
 class Plan(NamedTuple):
@@ -71,31 +73,57 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces, which stand in the order of their files."""
     for piece in pieces:
-        with pq.ParquetFile(piece.path) as file:
+        with _as_planned(piece) as file:
             yield from file.iter_batches(
                 _BATCH_ROWS, [piece.row_group], list(columns), use_threads=False
             )
 
 
+def _as_planned(piece: Piece) -> pq.ParquetFile:
+    """Open the file of a piece, which must still be the one that was planned with."""
+    changed = f"{piece.path} changed while it was being read: open the input again"
+    try:
+        file = pq.ParquetFile(piece.path)
+    except pa.ArrowInvalid as error:  # its footer could be read before
+        raise InputError(changed) from error
+    if _footer(file.metadata) == piece.footer and piece == _piece(
+        piece.path, file.metadata, piece.row_group
+    ):
+        return file
+    file.close()
+    raise InputError(changed)
+
+
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
     metadata = pq.read_metadata(path)
-    columns = {metadata.schema.column(n).name: n for n in range(metadata.num_columns)}
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        names, places = (
-            _range(group.column(columns[name]).statistics) for name in ("topic", "partition")
-        )
+        names = _range(metadata, number, "topic")
         is_other = names is not None and names[0] == names[1] and not names[0].endswith(topic)
-        if group.num_rows and not is_other:
-            size = group.total_byte_size + _ROW_BYTES * group.num_rows
-            first, last = places or (float("-inf"), float("inf"))
-            yield Piece(path, number, group.num_rows, size, first, last)
+        piece = _piece(path, metadata, number)
+        if piece.rows and not is_other:
+            yield piece
 
 
-def _range(statistics: Any) -> tuple[Any, Any] | None:
-    if statistics is None or not statistics.has_min_max:
+def _piece(path: str, metadata: pq.FileMetaData, number: int) -> Piece:
+    group = metadata.row_group(number)
+    size = group.total_byte_size + _ROW_BYTES * group.num_rows
+    first, last = _range(metadata, number, "partition") or (float("-inf"), float("inf"))
+    return Piece(path, number, group.num_rows, size, first, last, _footer(metadata))
+
+
+def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
+    return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
+
+
+def _range(metadata: pq.FileMetaData, number: int, name: str) -> tuple[Any, Any] | None:
+    """Find the least and the greatest value of a row group, or None if there may be others."""
+    # The path, because a field inside a struct may have the name of a column of ours.
+    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    found = metadata.row_group(number).column(paths.index(name)).statistics
+    # Nulls are in neither of the two, and a writer need not count them.
+    if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
         return None
-    return statistics.min, statistics.max
+    return found.min, found.max
 
 
 def _groups(pieces: Sequence[Piece]) -> list[list[Piece]]:

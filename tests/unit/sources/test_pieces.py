@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.sources.files import pieces
 from sharelag.sources.files.pieces import plan, read_pieces
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -92,3 +94,56 @@ def test_files_without_statistics_are_read_as_a_whole(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "b.parquet", write_statistics=False, row_group_size=1)
     found = plan([str(tmp_path / "b.parquet")], STATE_TOPIC)
     assert [len(task) for task in found.tasks] == [2]
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("name", ["partition", "topic"])
+def test_a_field_of_a_struct_with_our_name_is_not_our_column(tmp_path: Path, name: str) -> None:
+    table = pq.read_table(write(tmp_path / "a.parquet", [[n % 6] for n in range(12)]))
+    other = pa.array([{name: "other" if name == "topic" else n} for n in range(12)])
+    pq.write_table(table.append_column("more", other), tmp_path / "b.parquet", row_group_size=1)
+    found = plan([str(tmp_path / "b.parquet")], STATE_TOPIC)
+    of_tasks = [[partition for partition, _ in read(task)] for task in found.tasks]
+    assert of_tasks == [[n, n] for n in range(6)]
+
+
+@pytest.mark.usefixtures("small_tasks")
+def test_null_partitions_may_be_any_partition(tmp_path: Path) -> None:
+    rows = [{"topic": STATE_TOPIC, "partition": n} for n in (0, 0, 1, None, 2, 2)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schemas.RAW), path, row_group_size=2)
+    found = plan([str(path)], STATE_TOPIC)
+    reach = [(one.first, one.last) for task in found.tasks for one in task]
+    assert reach == [(0, 0), (-math.inf, math.inf), (2, 2)]
+    assert not found.whole  # together they are all that there is
+
+
+def test_null_topics_may_be_any_topic(tmp_path: Path) -> None:
+    rows = [{"topic": topic, "partition": 0} for topic in (GROUP_TOPIC, None)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schemas.RAW), path)
+    assert [len(task) for task in plan([str(path)], STATE_TOPIC).tasks] == [1]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [[[1]], [[1], [2], [3]], [[1], [2, 2]], [[1], [3]]],
+    ids=["a group less", "a group more", "a record more", "another partition"],
+)
+def test_a_file_rewritten_after_the_plan_is_an_error(
+    tmp_path: Path, after: list[list[int]]
+) -> None:
+    path = write(tmp_path / "a.parquet", [[1], [2]])
+    (task,) = plan([path], STATE_TOPIC).tasks
+    assert len(read(task)) == 2
+    write(tmp_path / "a.parquet", after)
+    with pytest.raises(InputError, match="changed while it was being read: open the input again"):
+        read(task)
+
+
+def test_a_file_cut_short_after_the_plan_is_an_error(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "a.parquet", [[1], [2]]))
+    (task,) = plan([str(path)], STATE_TOPIC).tasks
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"a\.parquet changed while it was being read"):
+        read(task)
