@@ -128,7 +128,7 @@ def test_text_is_readable_in_both_themes(scheme: str, hostile: Path, browser: Br
     luminance = """c => { const [r, g, b] = c.match(/\\d+/g).map(v => { v /= 255;
         return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126*r + .7152*g + .0722*b; }"""
     contrast = f"""() => {{ const l = {luminance}; const paper = l(getComputedStyle(document.body).backgroundColor);
-        return ['td.n', 'thead th', '.told', 'caption', 'dt', 'ul.key span'].map(s => {{
+        return ['td.n', 'thead th', '.details', 'caption', 'dt', 'ul.key span'].map(s => {{
             const ink = l(getComputedStyle(document.querySelector(s)).color);
             return (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05); }}); }}"""
     ratios = page.evaluate(contrast)
