@@ -156,10 +156,12 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.press("ArrowRight", "ArrowRight", "Enter")
     assert selection.keys == (KEYS[1],)
     assert desk.data("rows", 1) == 1
+    hovered = desk.page.locator(".hoverlayer .hovertext").first
+    of_keyboard = hovered.text_content() or ""
     bar = desk.page.locator(".bars path").nth(2).bounding_box()
     assert bar
     desk.page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
-    desk.page.locator(".hoverlayer .hovertext").first.wait_for()
+    expect(hovered).not_to_have_text(of_keyboard)  # else the click would be of the point before
     desk.page.mouse.down()
     desk.page.mouse.up()
     desk.page.wait_for_function(

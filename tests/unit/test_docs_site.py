@@ -22,6 +22,8 @@ from tools.docs.stage import places, stage
 
 ROOT = Path(__file__).parents[2]
 MADE = dict(pages())
+# Of when the pages were made: other tests add assignors of their own.
+SHIPPED = tuple(ASSIGNORS)
 
 
 def test_every_page_has_its_place_and_its_links(tmp_path: Path) -> None:
@@ -51,7 +53,7 @@ def test_every_column_of_every_table_has_a_meaning() -> None:
 
 def test_every_cause_assignor_and_public_name_is_there() -> None:
     assert all(f"## {cause.name}\n" in MADE["reference/causes.md"] for cause in CAUSES)
-    assert all(f"heading: '{name}'" in MADE["reference/assignors.md"] for name in ASSIGNORS)
+    assert all(f"heading: '{name}'" in MADE["reference/assignors.md"] for name in SHIPPED)
     for module in MODULES:
         page = MADE[f"reference/api/{module}.md"]
         for name in import_module(module).__all__:
