@@ -62,7 +62,7 @@ class StateColumns:
     batches: dict[str, NDArray[Any]]
     """``first_offset last_offset delivery_state delivery_count``, a row a state batch."""
     unknown_tags: pa.Array | None
-    """As in `sharelag.schemas.RECORDS`; None: there are none."""
+    """The column of `sharelag.schemas.RECORDS`; None where no record has any."""
     rejects: pa.RecordBatch
     """`sharelag.schemas.REJECTS`."""
     skipped: int

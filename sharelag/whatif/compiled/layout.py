@@ -56,7 +56,6 @@ CHUNK = 4096
     HELD_BY_ALL,
     CLOSES,
     NOTES_REQUESTS,
-    MISSING_KIND,
     MISSING_PLACE,
     MISSING_OF,
     MISSING_CHUNK,
@@ -69,7 +68,7 @@ CHUNK = 4096
     ASKED_AT,
     ASKED_ROOM,
     GLOBALS,
-) = range(56)
+) = range(55)
 
 # ---- a place ----
 (
@@ -137,7 +136,7 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     FETCHED_AT,
     CHANGED,
     PENDING,
-    TODO,
+    WORKING_ON,
     ENTRY,
     RECORD,
     FETCH_NUMBER,

@@ -213,18 +213,7 @@ class CompiledRun(Run):
         )
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
         self.requests = [] if requests else None
-        self.world = World(
-            scenario,
-            seed,
-            self.clock,
-            self.brokers,
-            self.coordinator,
-            self.first,
-            self.logs,
-            self.outcomes,
-            self._spawn,
-            None,
-        )
+        self.world = self._world(seed, None)
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, CompiledClient] = {}
         self._begin()

@@ -57,11 +57,11 @@ from sharelag.whatif.compiled.layout import (
     SESSION_AT,
     SILENT,
     SLOT_HEAD,
-    TODO,
     WANTED,
     WANTED_AT,
     WORK_AT,
     WORKED,
+    WORKING_ON,
 )
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.serving import free
@@ -162,7 +162,7 @@ def answered(a: Any, m: Any, slot: Any) -> None:
         poll(a, m)
         return
     a[m + POLLS] += 1
-    a[m + TODO], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
+    a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
     a[slot + SAYS_RECORD], a[slot + IS_LAST] = a[m + PER_RECORD], 1
     duration = a[m + POLL]
     if a[m + PER_RECORD]:
@@ -185,7 +185,7 @@ def _work(a: Any, m: Any, duration: Any) -> None:
 @kernel
 def resumes(a: Any, m: Any) -> None:
     """Work on the next record."""
-    slot = a[m + TODO]
+    slot = a[m + WORKING_ON]
     p = a[slot + SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE + E_PLACE]
     _work(a, m, work_in(a, m, p, a[m + RECORD], a[m + RECORD]))
 
@@ -193,7 +193,7 @@ def resumes(a: Any, m: Any) -> None:
 @kernel
 def worked(a: Any, m: Any) -> None:
     """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
-    slot = a[m + TODO]
+    slot = a[m + WORKING_ON]
     if a[m + ENDED]:
         return
     a[m + BUSY] += a[NOW] - a[m + BUSY_SINCE]

@@ -40,8 +40,13 @@ class Run(Loop[Client]):
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, self.tally)
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
         self.requests: list[tuple[int, int, int, int, str]] | None = [] if requests else None
-        self.world = World(
-            scenario,
+        self.world = self._world(seed, self.requests)
+        self._begin()
+
+    def _world(self, seed: int, requests: list[tuple[int, int, int, int, str]] | None) -> World:
+        """Return what all members share, once brokers and coordinator are there."""
+        return World(
+            self.scenario,
             seed,
             self.clock,
             self.brokers,
@@ -50,9 +55,8 @@ class Run(Loop[Client]):
             self.logs,
             self.outcomes,
             self._spawn,
-            self.requests,
+            requests,
         )
-        self._begin()
 
     def _gather(self) -> None:
         joined = {}
