@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from sharelag.wire.fields import INT_SIZES, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.layout import BATCHES, POSITION_NUMBERS, batch_numbers, record_numbers
@@ -27,7 +28,24 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
+from sharelag.wire.lanes import compare_structs, put_structs
 from sharelag.wire.loads import {loads}
+
+_put = put_structs({sizes})
+_compare = compare_structs({sizes})
+
+
+@kernel(inline="always")
+def _octets(rest: Any) -> Any:
+    """Return a mask of the octets of so many structs, of eight."""
+    bits = u(4) * u(min(rest, 8))
+    return ((u(1) << bits) << bits) - u(1)
+
+
+@kernel(inline="always")
+def _bits(rest: Any) -> Any:
+    """Return a bit for each of so many structs, of eight."""
+    return np.uint8((u(1) << u(min(rest, 8))) - u(1))
 
 
 @kernel
@@ -48,7 +66,8 @@ def state_pass(
     batch_at : int32[records + 1]
         Becomes where the state batches of each record begin.
     numbers, batches
-        Columns to fill, in the order of `sharelag.wire.layout`.
+        Columns to fill, in the order of `sharelag.wire.layout`; those of batches have room for
+        eight more.
     """
 '''
 
@@ -77,7 +96,8 @@ def source() -> str:
     """Return the text of the file."""
     sizes = {INT_SIZES[f.type] for kind in STATE_KINDS for f in _with_elements(kind.value)}
     loads = ", ".join(f"int{8 * size}" for size in sorted(sizes))
-    return _HEAD.format(loads=loads) + _lines(_body()) + _POSITIONS + _lines(_position_body())
+    head = _HEAD.format(loads=loads, sizes=_batch_sizes())
+    return head + _lines(_body()) + _POSITIONS + _lines(_position_body())
 
 
 def _lines(body: Iterator[str]) -> str:
@@ -96,7 +116,7 @@ def _body() -> Iterator[str]:
     yield "total, odds = np.int64(0), 0"
     yield "for i in range(code.size):"
     yield "    batch_at[i] = total"
-    yield from _indented(_record({n.column for n in record_numbers()}, _stored))
+    yield from _indented(_record({n.column for n in record_numbers()}, _STORED))
     yield "    total += np.int64(count)"
     yield from _indented(_done())
     yield "batch_at[code.size] = total"
@@ -109,7 +129,7 @@ def _position_body() -> Iterator[str]:
     yield "odds = 0"
     yield "for i in range(code.size):"
     yield "    turned[i] = 0"
-    yield from _indented(_record(set(POSITION_NUMBERS), _compared))
+    yield from _indented(_record(set(POSITION_NUMBERS), _COMPARED))
     yield "    turned[i] = back"
     yield from _indented(_done())
     yield "return odds"
@@ -121,7 +141,7 @@ def _unpacked(names: Iterable[str], packed: str) -> Iterator[str]:
     yield f") = {packed}"
 
 
-def _record(wanted: set[str], element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
+def _record(wanted: set[str], lanes: _Lanes) -> Iterator[str]:
     yield "odd[i] = 1"
     yield "odds += 1"
     yield "if code[i] < 0:"
@@ -142,7 +162,7 @@ def _record(wanted: set[str], element: Callable[[Field], Iterator[str]]) -> Iter
         yield from _indented(_fixed(kind, wanted))
     yield "else:"
     yield "    continue"
-    yield from _array(element)
+    yield from _array(lanes)
     yield "left = values[q]"
     yield "q += u(1)"
     if len({_tagged(kind) for kind in STATE_KINDS}) == 1:
@@ -151,7 +171,8 @@ def _record(wanted: set[str], element: Callable[[Field], Iterator[str]]) -> Iter
         for kind in STATE_KINDS:
             yield f"if record_type[i] == {kind.type}:"
             yield from _indented(_tags(kind, wanted))
-    yield "if left != 0:"
+    # Bytes that are left over may mean that the record is of an older format.
+    yield "if left != 0 or q != end:"
     yield "    continue"
 
 
@@ -182,8 +203,19 @@ def _fixed(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
     yield f"q = p + u({at})"
 
 
-def _array(element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
-    """Read the array at ``q``, whose length has one byte or two; leave ``q`` after it."""
+class _Lanes(NamedTuple):
+    """How a loop over the array's structs is written: eight at a time, and one by one."""
+
+    before: tuple[str, ...]
+    eight: tuple[str, ...]
+    one: Callable[[Field], Iterator[str]]
+
+
+def _array(lanes: _Lanes) -> Iterator[str]:
+    """Read the array at ``q``, whose length has one byte or two; leave ``q`` after it.
+
+    Eight structs are read at a time where the buffer goes on for as many, whoever they belong to.
+    """
     (array,) = {f for kind in STATE_KINDS for f in kind.value if f.column == BATCHES}
     size = 1 + sum(INT_SIZES[field.type] for field in array.fields)
     yield "count = u(values[q])"
@@ -196,14 +228,33 @@ def _array(element: Callable[[Field], Iterator[str]]) -> Iterator[str]:
     yield "if count == u(0):"
     yield "    continue"
     yield "count -= u(1)"
-    yield f"if q + u({size}) * count >= end:"
+    yield f"after = q + u({size}) * count"
+    yield "if after >= end:"
     yield "    continue"
-    yield "tagged = np.uint8(0)"
-    yield from element(array)
-    yield f"    tagged |= values[q + u({size - 1})]"
-    yield f"    q += u({size})"
-    yield "if tagged != 0:"
+    yield "tagged = u(0)"
+    yield from lanes.before
+    yield "rest = np.int64(count)"
+    yield f"if after + u({8 * size}) <= u(values.size):"
+    yield "    while True:"
+    yield from (f"        {line}" for line in lanes.eight)
+    yield f"        q += u({8 * size})"
+    yield "        rest -= 8"
+    yield "        if rest <= 0:"
+    yield "            break"
+    yield "else:"
+    yield "    for _ in range(rest):"
+    yield from (f"        {line}" for line in lanes.one(array))
+    yield f"        tagged |= u(values[q + u({size - 1})])"
+    yield f"        q += u({size})"
+    yield "if tagged != u(0):"
     yield "    continue"
+    yield "q = after"
+
+
+def _batch_sizes() -> tuple[int, ...]:
+    """Return the sizes of the fields of a state batch."""
+    (array,) = {f for kind in STATE_KINDS for f in kind.value if f.column == BATCHES}
+    return tuple(INT_SIZES[field.type] for field in array.fields)
 
 
 def _places(array: Field) -> Iterator[tuple[Field, str]]:
@@ -213,17 +264,31 @@ def _places(array: Field) -> Iterator[tuple[Field, str]]:
         at += INT_SIZES[field.type]
 
 
-def _stored(array: Field) -> Iterator[str]:
-    yield "for k in range(total, total + np.int64(count)):"
+def _one_stored(array: Field) -> Iterator[str]:
     for field, place in _places(array):
-        yield f"    {field.column}[u(k)] = {field.type}(values, {place})"
+        yield f"{field.column}[k] = {field.type}(values, {place})"
+    yield "k += u(1)"
 
 
-def _compared(array: Field) -> Iterator[str]:
+def _one_compared(array: Field) -> Iterator[str]:
     (first, begin), (last, end), *_ = _places(array)
-    yield "back = np.uint8(0)"
-    yield "for _ in range(np.int64(count)):"
-    yield f"    back |= np.uint8({first.type}(values, {begin}) > {last.type}(values, {end}))"
+    yield f"back |= np.uint8({first.type}(values, {begin}) > {last.type}(values, {end}))"
+
+
+_STORED = _Lanes(
+    ("k = u(total)",),
+    ("tagged |= _put(batches, k, values, q) & _octets(rest)", "k += u(8)"),
+    _one_stored,
+)
+_COMPARED = _Lanes(
+    ("back = np.uint8(0)",),
+    (
+        "after_fields, greater = _compare(values, q)",
+        "tagged |= after_fields & _octets(rest)",
+        "back |= greater & _bits(rest)",
+    ),
+    _one_compared,
+)
 
 
 def _tagged(kind: RecordKind) -> tuple[Field, ...]:

@@ -8,7 +8,8 @@ number. They become texts and nulls in `StateColumns.records`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import compiled
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import one_batch
+from sharelag.wire import texts
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import (
     Rows,
@@ -29,10 +32,14 @@ from sharelag.wire.interpreter import (
 from sharelag.wire.keys import ShareKeys
 from sharelag.wire.layout import BATCHES, batch_numbers, record_numbers
 from sharelag.wire.program import program_for
-from sharelag.wire.texts import TOPIC_ID
 
+#: Bytes of a key of the state topic without those of the group's name.
+SMALLEST_KEY = 24
 #: The minimum size of a state batch in bytes: its fields and an empty tag section.
 _BATCH_BYTES = 1 + sum(np.dtype(number.dtype).itemsize for number in batch_numbers())
+
+#: A bitmap, None if all are valid; and how many are not.
+_Validity: TypeAlias = tuple[pa.Buffer | None, int]
 
 
 @dataclass(slots=True)
@@ -67,19 +74,23 @@ class StateColumns:
     """`sharelag.schemas.REJECTS`."""
     skipped: int
     """Rows of other topics and of other types."""
+    strange: pa.RecordBatch | None = None
+    """Raw records that may be of an older format; None without any."""
 
     def records(self) -> pa.RecordBatch:
         """Return `sharelag.schemas.RECORDS`, over the same memory."""
-        code = pa.array(self.key)
+        group_id, topic_id = self.keys.names(self.key)
         columns = {
             **self.position,
             "record_type": pa.array(self.record_type),
             "tombstone": pa.array(self.tombstone),
-            "group_id": self.keys.table().column("group_id").take(code),
-            "topic_id": self._topic_ids(),
+            "group_id": group_id,
+            "topic_id": topic_id,
             "partition": pa.array(self.partition),
             **self._numbers(),
             BATCHES: self._batches(),
+            "generation": pa.nulls(len(self.key), pa.int8()),
+            "older_fields": pa.nulls(len(self.key), schemas.RECORDS.field("older_fields").type),
             "unknown_tags": _no_tags(len(self.key))
             if self.unknown_tags is None
             else self.unknown_tags,
@@ -88,18 +99,8 @@ class StateColumns:
             [columns[name] for name in schemas.RECORDS.names], schema=schemas.RECORDS
         )
 
-    def _topic_ids(self) -> pa.Array:
-        """Return texts that all have the same size: faster than Arrow takes texts of any."""
-        column = self.keys.table().column("topic_id")
-        every = np.frombuffer(column.buffers()[2] or b"", np.uint8).reshape(-1, TOPIC_ID)
-        chosen = every.take(self.key, axis=0)
-        offsets = np.arange(0, TOPIC_ID * len(chosen) + 1, TOPIC_ID, dtype=np.int32)
-        return pa.Array.from_buffers(
-            column.type, len(chosen), [None, pa.py_buffer(offsets), pa.py_buffer(chosen)]
-        )
-
     def _numbers(self) -> dict[str, pa.Array]:
-        present = ~self.tombstone if self.tombstone.any() else None
+        present = self._present()
         types = {number.kinds for number in record_numbers()}
         having = {kinds: _of_kinds(self.record_type, kinds, present) for kinds in types}
         return {
@@ -108,10 +109,14 @@ class StateColumns:
                 schemas.RECORDS.field(number.column).type,
                 having[number.kinds]
                 if number.unknown is None
-                else self.numbers[number.column] != number.unknown,
+                else _not(self.numbers[number.column], number.unknown),
             )
             for number in record_numbers()
         }
+
+    def _present(self) -> NDArray[np.bool_] | None:
+        """Return which records have a value; None: all."""
+        return ~self.tombstone if self.tombstone.any() else None
 
     def _batches(self) -> pa.Array:
         count = int(self.batch_at[-1])
@@ -120,7 +125,7 @@ class StateColumns:
             [_array(self.batches[f.name][:count], f.type) for f in kind.value_type],
             fields=list(kind.value_type),
         )
-        validity, nulls = _validity(~self.tombstone if self.tombstone.any() else None)
+        validity, nulls = _validity(self._present())
         return pa.Array.from_buffers(
             kind,
             len(self.key),
@@ -147,7 +152,7 @@ def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
     """
     keys = ShareKeys() if keys is None else keys
     chosen = of_topic(batch, STATE_TOPIC)
-    code, record_type, partition = keys.codes(*binary(chosen.column("key")))
+    code, record_type, partition = keys.codes(chosen)
     found = StateColumns(
         keys=keys,
         position={},
@@ -159,24 +164,42 @@ def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
         batch_at=np.empty(len(code) + 1, np.int32),
         batches={},
         unknown_tags=None,
-        rejects=pa.RecordBatch.from_pylist([], schema=schemas.REJECTS),
+        rejects=_no_rejects(),
         skipped=batch.num_rows - chosen.num_rows,
     )
-    odd = _pass(found, *binary(chosen.column("value")))
-    if odd is None:
+    values = binary(chosen.column("value"))
+    odd = _pass(found, *values)
+    longer = long_tombstones(chosen, values[2])
+    if odd is None and not len(longer):
         found.position = position(chosen)
-    else:
-        _interpret_odd(found, chosen, np.flatnonzero(odd))
+        return found
+    rows = np.zeros(len(code), bool) if odd is None else odd != 0
+    rows[longer] = True
+    _interpret_odd(found, chosen, np.flatnonzero(rows))
     return found
+
+
+def long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return records without a value whose keys have more bytes than those of a share partition."""
+    gone = np.flatnonzero(value_null)
+    if not len(gone):
+        return gone
+    keys, key_at, _ = binary(chosen.column("key"))
+    size = key_at[gone + 1] - key_at[gone]
+    gone, size = gone[size >= SMALLEST_KEY], size[size >= SMALLEST_KEY]
+    at = key_at[gone]
+    name = keys[at + 2].astype(np.int64) << 8 | keys[at + 3]
+    return gone[size > SMALLEST_KEY + name]
 
 
 def _pass(
     found: StateColumns, values: NDArray[Any], value_at: NDArray[Any], value_null: NDArray[Any]
 ) -> NDArray[np.uint8] | None:
     """Run the compiled pass; return which rows it could not read, None: it read all."""
+    from sharelag.wire.lanes import LANES
     from sharelag.wire.state_pass import state_pass
 
-    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES
+    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + LANES
     found.tombstone = value_null
     found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
     odd = np.empty(len(found.key), np.uint8)
@@ -192,8 +215,11 @@ def _pass(
 
 def _interpret_odd(found: StateColumns, batch: Arrow, odd: NDArray[np.int64]) -> None:
     """Put the interpreter's results of some rows in their places, and leave out what it refuses."""
-    rows = Rows(program_for(STATE_TOPIC), batch.take(pa.array(odd)), STATE_TOPIC)
+    taken = batch.take(pa.array(odd))
+    rows = Rows(program_for(STATE_TOPIC), taken)
     found.rejects = rejects_of(rows)
+    strange = rows.strange()
+    found.strange = one_batch(taken.take(pa.array(strange))) if len(strange) else None
     found.skipped += len(odd) - len(rows.good) - len(rows.bad)
     good = odd[rows.good]
     kept = np.ones(len(found.key), bool)
@@ -242,16 +268,14 @@ def _insert_batches(
 # ---- Arrow over the same memory ------------------------------------------------------------------
 
 
-def _array(
-    values: NDArray[Any], kind: pa.DataType, valid: NDArray[np.bool_] | None = None
-) -> pa.Array:
-    validity, nulls = _validity(valid)
+def _array(values: NDArray[Any], kind: pa.DataType, valid: _Validity = (None, 0)) -> pa.Array:
+    validity, nulls = valid
     return pa.Array.from_buffers(
         kind, len(values), [validity, pa.py_buffer(values)], null_count=nulls
     )
 
 
-def _validity(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
+def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
     if valid is None:
         return None, 0
     return pa.py_buffer(np.packbits(valid, bitorder="little")), len(valid) - int(
@@ -259,22 +283,40 @@ def _validity(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
     )
 
 
+def _not(values: NDArray[Any], unknown: int) -> _Validity:
+    """Return the validity of numbers of which one means null."""
+    from sharelag.wire.validity import write_unequal
+
+    bits = np.empty((len(values) + 7) // 8, np.uint8)
+    known = compiled(write_unequal)(values, values.dtype.type(unknown), bits)
+    return (pa.py_buffer(bits), len(values) - known) if known < len(values) else (None, 0)
+
+
 def _of_kinds(
     record_type: NDArray[np.int16], kinds: tuple[int, ...], present: NDArray[np.bool_] | None
-) -> NDArray[np.bool_] | None:
-    """Return which records have a field of these types; None: all."""
-    if len(kinds) == len(program_for(STATE_TOPIC).kinds):
-        return present
-    having = np.asarray(np.logical_or.reduce([record_type == kind for kind in kinds]))
-    return having if present is None else having & present
+) -> _Validity:
+    """Return which records have a field of these types."""
+    others = [kind.type for kind in program_for(STATE_TOPIC).kinds if kind.type not in kinds]
+    if not others:
+        return _validity(present)
+    if present is None and len(others) == 1:
+        return _not(record_type, others[0])
+    having = np.isin(record_type, kinds)
+    return _validity(having if present is None else having & present)
 
 
 def _no_tags(count: int) -> pa.Array:
-    offsets = pa.py_buffer(np.zeros(count + 1, np.int32))
-    return pa.Array.from_buffers(
-        pa.list_(schemas.UNKNOWN_TAG),
-        count,
-        [None, offsets],
-        null_count=0,
-        children=[pa.array([], schemas.UNKNOWN_TAG)],
-    )
+    offsets = pa.py_buffer(texts.multiples(0, count + 1))
+    kind = pa.list_(schemas.UNKNOWN_TAG)
+    return pa.Array.from_buffers(kind, count, [None, offsets], null_count=0, children=[_no_tag()])
+
+
+@cache
+def _no_rejects() -> pa.RecordBatch:
+    # Not while importing: pyarrow imports pandas for its first array, which commands hide from it.
+    return pa.RecordBatch.from_pylist([], schema=schemas.REJECTS)
+
+
+@cache
+def _no_tag() -> pa.Array:
+    return pa.array([], schemas.UNKNOWN_TAG)

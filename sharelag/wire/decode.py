@@ -7,17 +7,33 @@ commit, a consumer group's metadata) is counted as skipped.
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from sharelag import schemas
 from sharelag.compiled import is_worth_it
 from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.interpreter import Decoded, interpret, of_topic, topic_mask
+from sharelag.wire.generations import TODAY, control_mask, read_older
+from sharelag.wire.interpreter import (
+    Decoded,
+    Rows,
+    all_equal,
+    interpret,
+    of_topic,
+    records_of,
+    rejects_of,
+    topic_mask,
+)
+from sharelag.wire.program import program_for
 
-__all__ = ["Decoded", "decode_arrow", "of_topic", "topic_mask"]
+__all__ = ["Decoded", "decode_arrow", "has_older", "of_state", "of_topic", "topic_mask"]
 
 
-def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
+def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
     """Decode the records of one of the two Kafka topics with share group metadata.
 
     Parameters
@@ -27,7 +43,10 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     topic : str
         ``__share_group_state`` gives `sharelag.schemas.RECORDS`, ``__consumer_offsets`` gives
         `sharelag.schemas.GROUP_RECORDS`. Rows of topics whose names do not end with this name are
-        skipped.
+        skipped, but for control records with share state.
+    generation : int, optional
+        Try state records as those of this generation, 0 to 4, then as today's (4); without it, each
+        record tells, and what may be the beginning of one of today's records is a reject.
 
     Returns
     -------
@@ -42,11 +61,63 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC) -> Decoded:
     Notes
     -----
     Accepts and refuses the same records as Kafka 4.3.1's ``ShareCoordinatorRecordSerde`` and
-    ``GroupCoordinatorRecordSerde``. Invalid UTF-8 is decoded as in Java, with U+FFFD in place of
-    the bad bytes.
+    ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. Invalid UTF-8
+    is decoded as in Java, with U+FFFD in place of the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
-    if topic == STATE_TOPIC and is_worth_it(batch.nbytes):
-        columns = decode_columns(batch)
-        return Decoded(columns.records(), columns.rejects, columns.skipped)
-    return interpret(batch, topic)
+    if topic != STATE_TOPIC or generation == TODAY:
+        return interpret(batch, topic)
+    if generation is not None:
+        return _with_older(batch, generation)
+    if not is_worth_it(batch.nbytes):
+        return _with_older(batch)
+    columns = decode_columns(batch)
+    if has_older(columns.strange) or (columns.skipped and control_mask(batch).any()):
+        return _with_older(batch)
+    return Decoded(columns.records(), columns.rejects, columns.skipped)
+
+
+def of_state(batch: Arrow, generation: int | None = None) -> Arrow:
+    """Return the rows with share state: those of the state topic, and users' control records.
+
+    A generation, if one is given, is that as which they will be decoded.
+    """
+    column = flat(batch.column("topic"))
+    if len(column) and column.null_count == 0 and all_equal(column.cast(pa.string())):
+        chosen = of_topic(batch, STATE_TOPIC)
+        if chosen.num_rows:
+            return chosen
+    return batch.filter(pa.array(_of_topic(batch) | control_mask(batch, generation)))
+
+
+def has_older(strange: pa.RecordBatch | None) -> bool:
+    """Whether raw records that today's format does not read may be of an older one."""
+    if strange is None:
+        return False
+    rows = np.arange(strange.num_rows)
+    return read_older(strange, rows, today=np.zeros(0, np.int64)) is not None
+
+
+def _of_topic(batch: Arrow) -> NDArray[np.bool_]:
+    mask = flat(topic_mask(batch, STATE_TOPIC))
+    return np.array(mask.to_numpy(zero_copy_only=False), bool)
+
+
+def _with_older(batch: Arrow, generation: int | None = None) -> Decoded:
+    """Decode by the interpreter: older records first, the rest as today's."""
+    state = _of_topic(batch)
+    rows = Rows(program_for(STATE_TOPIC), batch, wanted=state)
+    tried = rows.strange() if generation is None else np.flatnonzero(state)
+    tried = np.union1d(tried, np.flatnonzero(control_mask(batch, generation)))
+    older = read_older(batch, tried, rows.whole(), generation)
+    if older is not None:
+        # Decoded anew: a row that is left out must not take part in the arrays of the others.
+        state[older.row] = False
+        rows = Rows(program_for(STATE_TOPIC), batch, wanted=state)
+    records = records_of(rows, rows.good, schemas.RECORDS)
+    skipped = batch.num_rows - len(rows.good) - len(rows.bad)
+    if older is None:
+        return Decoded(records, rejects_of(rows), skipped)
+    order = np.argsort(np.concatenate([rows.good, older.row]), kind="stable")
+    found = one_batch(pa.Table.from_batches([records, older.records]).take(pa.array(order)))
+    return Decoded(found, rejects_of(rows), skipped - len(older.row))

@@ -15,6 +15,7 @@ from sharelag.model import topic_id_bytes
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import without_timestamps
 from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
+from sharelag.wire.generations.layouts import layout_of
 
 Row = Mapping[str, Any]
 
@@ -25,7 +26,8 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, or `GROUP_RECORDS` for ``topic="__consumer_offsets"``.
+        `sharelag.schemas.RECORDS`, or `GROUP_RECORDS` for ``topic="__consumer_offsets"``. Records
+        of an older generation are written as that has them.
     topic : str
 
     Returns
@@ -41,7 +43,12 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     """
     kinds = {kind.type: kind for kind in kinds_of(topic)}
     rows = without_timestamps(records).to_pylist()
-    pairs = [encode_record(_kind(kinds, row["record_type"]), row) for row in rows]
+    pairs = [
+        encode_record(_kind(kinds, row["record_type"]), row)
+        if row.get("generation") is None
+        else encode_older(row)
+        for row in rows
+    ]
     return pa.RecordBatch.from_pydict(
         {
             "key": [key for key, _ in pairs],
@@ -60,13 +67,32 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
 
 def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
     """Encode key and value of one record; ``row`` has the columns of the decoded table."""
-    key = kind.type.to_bytes(2, "big", signed=True) + b"".join(
-        _classic(f, row[f.column]) for f in kind.key
-    )
+    key = kind.type.to_bytes(2, "big", signed=True) + _plain(kind.key, row)
     if row.get("tombstone"):
         return key, None
     tags = row.get("unknown_tags") or []
-    return key, VALUE_VERSION.to_bytes(2, "big") + _struct(kind.value, row, "", None, tags)
+    value = _struct(kind.value, row, "", None, tags) if kind.flexible else _plain(kind.value, row)
+    return key, VALUE_VERSION.to_bytes(2, "big") + value
+
+
+def encode_older(row: Row) -> tuple[bytes, bytes | None]:
+    """Encode a record of the older generation that its column ``generation`` names.
+
+    Raises
+    ------
+    ValueError
+        When there is no such record, or it does not have a field that it needs.
+    """
+    layout = layout_of(row["generation"], row["record_type"])
+    own = {"control_type": layout.control, "end_offset": _end_offset(row)}
+    return encode_record(layout.kind, {**own, **row, **dict(row["older_fields"] or ())})
+
+
+def _end_offset(row: Row) -> int:
+    """Return the end of the window, which a checkpoint of the older designs repeats."""
+    last: list[int] = [batch["last_offset"] for batch in row["state_batches"] or ()]
+    start: int = -1 if row["start_offset"] is None else row["start_offset"]
+    return max([start, *(offset + 1 for offset in last)])
 
 
 def unsigned_varint(number: int) -> bytes:
@@ -105,7 +131,8 @@ def _struct(
 
 def _value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes:
     if field.type in INT_SIZES:
-        return _number(field, value).to_bytes(INT_SIZES[field.type], "big", signed=True)
+        signed = not field.type.startswith("u")
+        return _number(field, value).to_bytes(INT_SIZES[field.type], "big", signed=signed)
     if field.type == "uuid":
         return topic_id_bytes(value)
     if field.type == "string":
@@ -128,8 +155,19 @@ def _number(field: Field, value: Any) -> int:
     return int(value)
 
 
+def _plain(fields: Iterable[Field], row: Row) -> bytes:
+    """Encode a struct as it was before there were tags."""
+    missing = [field.name for field in fields if field.column not in row]
+    if missing:
+        raise ValueError(f"the record has no {missing[0]}")
+    return b"".join(_classic(field, row[field.column]) for field in fields)
+
+
 def _classic(field: Field, value: Any) -> bytes:
     if field.type == "string":
         raw: bytes = value.encode()
         return len(raw).to_bytes(2, "big", signed=True) + raw
+    if field.type == "[]struct":
+        items = [_plain(field.fields, item) for item in value]
+        return len(items).to_bytes(4, "big") + b"".join(items)
     return _value(field, value, field.column, [])

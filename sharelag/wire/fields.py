@@ -20,7 +20,7 @@ GROUP_TOPIC = "__consumer_offsets"
 #: The only value version so far; new fields were added as tags.
 VALUE_VERSION = 0
 
-INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Field:
     """One field of a record, as Kafka's message schemas describe it."""
 
     name: str  # Kafka's
-    type: str  # int8 int16 int32 int64 uuid string, or [] before one of these or before "struct"
+    type: str  # int8 ... int64 uint8 uint16 uuid string, or [] before one of these or "struct"
     fields: tuple[Field, ...] = ()  # of the struct
     tag: int | None = None  # not None: a tagged field, of a fixed-size type
     default: int = 0  # of a tagged field that is absent
@@ -37,11 +37,12 @@ class Field:
         None  # the number that means "unknown" or "unchanged": null in our columns
     )
     since: str = "4.0"  # the first Kafka version that writes it
+    called: str = ""  # the column, where an older format has another name for the same thing
 
     @property
     def column(self) -> str:
         """The column name in our tables."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        return self.called or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
 
     @property
     def json_name(self) -> str:
@@ -64,6 +65,7 @@ class RecordKind:
     name: str
     key: tuple[Field, ...]
     value: tuple[Field, ...]
+    flexible: bool = True  # the encoding of the value: compact lengths and tag sections
 
 
 def _struct(name: str, *fields: Field) -> Field:
@@ -184,9 +186,9 @@ def kinds_of(topic: str) -> tuple[RecordKind, ...]:
     return GROUP_KINDS if topic.endswith(GROUP_TOPIC) else STATE_KINDS
 
 
-def smallest_size(fields: tuple[Field, ...]) -> int:
-    """Return the minimum size in bytes of a struct of these fields in the flexible encoding."""
-    return 1 + sum(smallest(field) for field in fields if field.tag is None)
+def smallest_size(fields: tuple[Field, ...], flexible: bool = True) -> int:
+    """Return the minimum size in bytes of a struct of these fields."""
+    return flexible + sum(smallest(field) for field in fields if field.tag is None)
 
 
 def smallest(field: Field) -> int:

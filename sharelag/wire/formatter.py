@@ -11,7 +11,8 @@ from typing import Any
 
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import without_timestamps
-from sharelag.wire.fields import VALUE_VERSION, Field, kinds_of
+from sharelag.wire.fields import VALUE_VERSION, Field, RecordKind, kinds_of
+from sharelag.wire.generations.layouts import layout_of
 
 Row = Mapping[str, Any]
 
@@ -28,17 +29,27 @@ def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
     ------
     dict
         ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
-        "offset"}``
+        "offset"}``; the key of an older generation's record has ``"generation"``, too.
     """
     for row in without_timestamps(decoded).to_pylist():
-        kind = {kind.type: kind for kind in kinds_of(row["topic"] or "")}[row["record_type"]]
+        kind, row = _kind_of(row)
         value = (
             None
             if row["tombstone"]
             else {"version": VALUE_VERSION, "data": _struct(kind.value, row)}
         )
-        key = {"type": kind.type, "data": _struct(kind.key, row)}
+        generation = {} if row.get("generation") is None else {"generation": row["generation"]}
+        key = {"type": kind.type, "data": _struct(kind.key, row), **generation}
         yield {"key": key, "value": value, **_place(row)}
+
+
+def _kind_of(row: Row) -> tuple[RecordKind, Row]:
+    """Return the kind of a record, and its fields by column."""
+    if row.get("generation") is None:
+        return {kind.type: kind for kind in kinds_of(row["topic"] or "")}[row["record_type"]], row
+    layout = layout_of(row["generation"], row["record_type"])
+    own = {"control_type": layout.control}
+    return layout.kind, {**own, **row, **dict(row["older_fields"] or ())}
 
 
 def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from sharelag import schemas
 from sharelag.compiled import ready
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
+from sharelag.schemas.records import FIRST_MS, LAST_MS
 from sharelag.wire import kernels, texts
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for
@@ -36,7 +37,7 @@ def interpret(batch: Arrow, topic: str) -> Decoded:
     """Decode records; parameters, results and errors as for `sharelag.wire.decode_arrow`."""
     rows = Rows(program_for(topic), batch, topic)
     return Decoded(
-        _records(rows, rows.good, _OUTPUT[topic]),
+        records_of(rows, rows.good, _OUTPUT[topic]),
         rejects_of(rows),
         len(rows.reason) - len(rows.good) - len(rows.bad),
     )
@@ -56,25 +57,35 @@ def of_topic(batch: Arrow, topic: str) -> Arrow:
 
 
 def all_equal(texts: pa.Array) -> bool:
-    """Whether texts without nulls are equal, for sure: most batches are of one topic."""
+    """Whether texts without nulls are equal, for sure: most batches have one topic."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    size = ends[1] - ends[0]
-    octets = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
-    same_sizes = np.array_equal(ends[1:] - size, ends[:-1])
-    return same_sizes and np.array_equal(octets[size:], octets[: len(octets) - size])
+    first, end = int(ends[0]), int(ends[-1])
+    size = int(ends[1]) - first
+    if not np.array_equal(ends[1:] - size, ends[:-1]):
+        return False
+    # Each text is the one before it; buffers are compared in place.
+    return size == 0 or data[first + size : end].equals(data[first : end - size])
 
 
 class Rows:
     """The kernel's output for one batch: slots, levels, and the result of each row."""
 
-    def __init__(self, program: Program, batch: Arrow, topic: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        batch: Arrow,
+        topic: str = STATE_TOPIC,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.program = program
         self.batch = batch
         self.keys, key_at, key_null = binary(batch.column("key"))
         self.values, value_at, value_null = binary(batch.column("value"))
         self.value_null = value_null
-        wanted = np.asarray(flat(topic_mask(batch, topic)).to_numpy(zero_copy_only=False), bool)
+        if wanted is None:
+            mask = flat(topic_mask(batch, topic))
+            wanted = np.asarray(mask.to_numpy(zero_copy_only=False), bool)
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
@@ -86,15 +97,24 @@ class Rows:
         self.tags = np.empty((6, size // 2 + 1), np.int64)
         self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
         self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        self.left = np.zeros(count, np.int64)
         tag_count = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))(
             *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
-            wanted, self.out, self.base, self.used, self.tags, self.kind, self.reason, self.where,
-            self.part,
+            wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
+            self.reason, self.where, self.part, self.left,
         )  # fmt: skip
         self.tags = self.tags[:, :tag_count]
         self.good = np.flatnonzero(self.reason == kernels.OK)
         self.tag_counts = np.bincount(self.tags[0], minlength=count)
         self.bad = np.flatnonzero(self.reason > kernels.SKIPPED)
+
+    def strange(self) -> NDArray[np.int64]:
+        """Return the rows that today's format does not read to their last byte."""
+        return np.flatnonzero((self.reason > kernels.SKIPPED) | (self.left > 0))
+
+    def whole(self) -> NDArray[np.int64]:
+        """Return the rows with a value that today's format reads to their last byte."""
+        return np.flatnonzero((self.reason == kernels.OK) & (self.left == 0) & ~self.value_null)
 
     def slot(
         self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False
@@ -107,7 +127,8 @@ class Rows:
 # ---- records -------------------------------------------------------------------------------------
 
 
-def _records(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
+def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Return decoded rows; a column that their formats do not have is null."""
     present = {
         "key": np.ones(len(good), bool),
         "value": ~rows.value_null[good],
@@ -121,9 +142,14 @@ def _records(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatc
     for part in ("key", "value"):
         for field, kinds in _union(rows.program, part):
             mask = present[part] & np.isin(rows.kind[good], kinds)
-            kind = schema.field(field.column).type
-            columns[field.column] = _column(rows, field, field.column, kind, good, mask, part)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+            if field.column in schema.names:
+                kind = schema.field(field.column).type
+                columns[field.column] = _column(rows, field, field.column, kind, good, mask, part)
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(len(good), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
@@ -260,10 +286,33 @@ def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Ar
     found = [flat(batch.column(name)) for name in names]
     if index is not None:
         found = [column.take(pa.array(index)) for column in found]
-    return {
+    columns = {
         name: column if column.type == kind else column.cast(kind, safe=False)
         for (name, kind), column in zip(schemas.POSITION, found, strict=True)
     }
+    columns["timestamp"] = _possible_times(columns["timestamp"])
+    return columns
+
+
+def _possible_times(times: pa.Array) -> pa.Array:
+    """Make null what no Python or Spark can show: the record itself counts."""
+    numbers = times.view(pa.int64())
+    span = pc.min_max(numbers)
+    least, most = span["min"].as_py(), span["max"].as_py()
+    if least is None or FIRST_MS <= least <= most <= LAST_MS:
+        return times
+    known = pc.and_(pc.greater_equal(numbers, FIRST_MS), pc.less_equal(numbers, LAST_MS))
+    return pc.if_else(known, times, pa.scalar(None, times.type))
+
+
+def unplaced(batch: Arrow) -> NDArray[np.bool_]:
+    """Return which records have no partition or no offset: nothing knows when they apply."""
+    found = np.zeros(batch.num_rows, bool)
+    for name in ("partition", "offset"):
+        column = batch.column(name)
+        if column.null_count:
+            found |= flat(column.is_null()).to_numpy(zero_copy_only=False)
+    return found
 
 
 # ---- Arrow's buffers as numpy --------------------------------------------------------------------

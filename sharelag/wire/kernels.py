@@ -15,12 +15,14 @@ from sharelag.compiled import kernel
 from sharelag.wire.program import (
     MAX_DEPTH,
     OP_ARRAY,
+    OP_CLASSIC_ARRAY,
     OP_COMPACT_STRING,
     OP_INT,
     OP_NEXT,
     OP_STOP,
     OP_STRING,
     OP_TAGS,
+    OP_UNSIGNED,
     OP_UUID,
 )
 
@@ -35,6 +37,7 @@ LENGTH = 6
 VERSION = 7
 TOO_MANY = 8
 STRING_TOO_LONG = 9
+NO_PLACE = 10
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -45,6 +48,7 @@ REASONS = {
     VERSION: "the value has an unknown version (Kafka has only version 0)",
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
+    NO_PLACE: "the record has no partition or no offset",
 }
 
 KEY_PART = 0
@@ -82,55 +86,67 @@ def _run(
     ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
     used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
 ) -> Any:  # fmt: skip
-    """Run one program over ``buf[p:end]``; return the reason, the instruction, and tags used."""
+    """Run one program over ``buf[p:end]``.
+
+    Returns the reason, the instruction, tags used, and how many bytes are left over.
+    """
     depth = 0
     while True:
         op, slot, level = ops[pc, 0], ops[pc, 1], ops[pc, 2]
         if op == OP_STOP:
-            return OK, pc, tag_used
+            return OK, pc, tag_used, end - p
         at = base[slot] + cur[level]
-        if op == OP_INT:
+        if op in (OP_INT, OP_UNSIGNED):
             size = ops[pc, 3]
             if p + size > end:
-                return SHORT, pc, tag_used
-            out[at] = _read_int(buf, p, size)
+                return SHORT, pc, tag_used, end - p
+            number = _read_int(buf, p, size)
+            if op == OP_UNSIGNED and number < 0:
+                number += np.int64(1) << (8 * size)
+            out[at] = number
             p += size
         elif op == OP_UUID:
             if p + 16 > end:
-                return SHORT, pc, tag_used
+                return SHORT, pc, tag_used, end - p
             out[at] = p
             p += 16
         elif op in (OP_STRING, OP_COMPACT_STRING):
             if op == OP_STRING:
                 if p + 2 > end:
-                    return SHORT, pc, tag_used
+                    return SHORT, pc, tag_used, end - p
                 length = _read_int(buf, p, 2)
                 p += 2
             else:
                 length, p = _read_varint(buf, p, end)
                 if p < 0:
-                    return -p, pc, tag_used
+                    return -p, pc, tag_used, 0
                 length -= 1
             if length < 0:
                 if ops[pc, 3] == 0:
-                    return NULL, pc, tag_used
+                    return NULL, pc, tag_used, end - p
                 length = -1
             if length > 32767:
-                return STRING_TOO_LONG, pc, tag_used
+                return STRING_TOO_LONG, pc, tag_used, end - p
             if p + max(length, 0) > end:
-                return SHORT, pc, tag_used
+                return SHORT, pc, tag_used, end - p
             out[at] = p
             out[base[slot + 1] + cur[level]] = length
             p += max(length, 0)
-        elif op == OP_ARRAY:
-            count, p = _read_varint(buf, p, end)
-            if p < 0:
-                return -p, pc, tag_used
-            count -= 1
+        elif op in (OP_ARRAY, OP_CLASSIC_ARRAY):
+            if op == OP_CLASSIC_ARRAY:
+                if p + 4 > end:
+                    return SHORT, pc, tag_used, end - p
+                count = _read_int(buf, p, 4)
+                p += 4
+            else:
+                count, p = _read_varint(buf, p, end)
+                if p < 0:
+                    return -p, pc, tag_used, 0
+                count -= 1
             if count < 0:
-                return NULL, pc, tag_used
+                return NULL, pc, tag_used, end - p
             if count > end - p:
-                return TOO_MANY, pc, tag_used
+                return TOO_MANY, pc, tag_used, end - p
             out[at] = count
             if count == 0:
                 pc = ops[pc, 4]
@@ -155,28 +171,28 @@ def _run(
                 out[base[known[k, 2]] + cur[level]] = known[k, 3]
             sections, p = _read_varint(buf, p, end)
             if p < 0:
-                return -p, pc, tag_used
+                return -p, pc, tag_used, 0
             for _ in range(sections):
                 tag, p = _read_varint(buf, p, end)
                 if p < 0:
-                    return -p, pc, tag_used
+                    return -p, pc, tag_used, 0
                 size, p = _read_varint(buf, p, end)
                 if p < 0:
-                    return -p, pc, tag_used
+                    return -p, pc, tag_used, 0
                 ours = -1
                 for k in range(first, first + count):
                     if known[k, 0] == tag:
                         ours = k
                 if ours >= 0:
                     if p + known[ours, 1] > end:
-                        return SHORT, pc, tag_used
+                        return SHORT, pc, tag_used, end - p
                     out[base[known[ours, 2]] + cur[level]] = _read_int(buf, p, known[ours, 1])
                     p += known[ours, 1]
                     continue
                 if size < 0:
-                    return LENGTH, pc, tag_used
+                    return LENGTH, pc, tag_used, end - p
                 if p + size > end:
-                    return SHORT, pc, tag_used
+                    return SHORT, pc, tag_used, end - p
                 tag_out[0, tag_used] = row
                 tag_out[1, tag_used] = level
                 tag_out[2, tag_used] = cur[level] - row_start[level]
@@ -191,13 +207,14 @@ def _run(
 @kernel(views=True)
 def decode_rows(
     ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any,
-    value_at: Any, value_null: Any, wanted: Any, out: Any, base: Any, used: Any, tag_out: Any,
-    kind: Any, reason: Any, where: Any, part: Any,
+    value_at: Any, value_null: Any, wanted: Any, unplaced: Any, out: Any, base: Any, used: Any,
+    tag_out: Any, kind: Any, reason: Any, where: Any, part: Any, left: Any,
 ) -> int:  # fmt: skip
     """Decode every wanted row; return tags used. Failed rows leave nothing in the levels.
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
-    the instruction and the part of the record at which decoding stopped.
+    the instruction and the part of the record at which decoding stopped, ``left`` how many bytes
+    of a record are left over behind its fields, which Kafka ignores.
     """
     cur = np.zeros(len(used), np.int64)
     row_start = np.zeros(len(used), np.int64)
@@ -224,15 +241,19 @@ def decode_rows(
         if entry < 0:
             reason[i] = SKIPPED
             continue
+        if unplaced[i]:
+            reason[i] = NO_PLACE
+            continue
         cur[0] = i
         row_start[0] = i
         for level in range(1, len(used)):
             row_start[level] = used[level]
         before = tag_used
-        reason[i], where[i], tag_used = _run(
+        reason[i], where[i], tag_used, over = _run(
             ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out,
             tag_used, i, row_start,
         )  # fmt: skip
+        left[i] = over
         if reason[i] == OK and not value_null[i]:
             part[i] = VALUE_PART
             p, end = np.int64(value_at[i]), np.int64(value_at[i + 1])
@@ -241,10 +262,11 @@ def decode_rows(
             elif _read_int(values, p, 2) != 0:
                 reason[i] = VERSION
             else:
-                reason[i], where[i], tag_used = _run(
+                reason[i], where[i], tag_used, over = _run(
                     ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack,
                     tag_out, tag_used, i, row_start,
                 )  # fmt: skip
+                left[i] += over
         if reason[i] != OK:
             tag_used = before
             for level in range(1, len(used)):

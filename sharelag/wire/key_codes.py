@@ -2,6 +2,9 @@
 
 A key is ``type int16, group string, topic id 16 bytes, partition int32``; what follows the type
 names the share partition, and is what is hashed and compared, in full.
+
+Hashes begin with numbers that nobody knows outside this process: a client that chooses names of
+groups could otherwise choose many of one hash, and each look-up would walk through all of them.
 """
 
 from __future__ import annotations
@@ -12,47 +15,57 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
-from sharelag.wire.loads import int16, int32, uint64
+from sharelag.wire.loads import folded, int16, int32, word
 
 #: Rows hashed ahead of the look-ups, so that the processor overlaps both for many rows.
-_AHEAD = 256
+AHEAD = 256
 #: Bytes of a key without those of the group's name, and the same without the type.
 _KEY, _NAME = 24, 22
 #: Keys up to this size are known by five words: two from the begin, three to the end.
 _SHORT = 38
 WORDS = 5
+#: Slots of the hash table for each key that fits: few keys are not the first in their slot.
+SLOTS = 4
+#: Secret numbers that hashes begin with.
+SEEDS = 6
 
 
 @kernel(inline="always")
-def _words(buf: Any, p: Any, end: Any) -> Any:
+def key_words(buf: Any, p: Any, end: Any) -> Any:
     """Read the words of a key; together they hold all bytes of a short one, its size included."""
     return (
-        uint64(buf, p),
-        uint64(buf, p + u(8)),
-        uint64(buf, end - u(22)),
-        uint64(buf, end - u(16)),
-        uint64(buf, end - u(8)),
+        word(buf, p),
+        word(buf, p + u(8)),
+        word(buf, end - u(22)),
+        word(buf, end - u(16)),
+        word(buf, end - u(8)),
     )
 
 
-@kernel
-def _mix(words: Any, more: Any) -> Any:
+@kernel(inline="always")
+def key_hash(words: Any, more: Any, seeds: Any) -> Any:
+    """Mix the words of a key; ``more`` is what they do not hold of a long one."""
     a, b, c, d, e = words
-    value = a * u(0x9E3779B97F4A7C15) + b * u(0xC2B2AE3D27D4EB4F) + c * u(0x165667B19E3779F9)
-    value += d * u(0xFF51AFD7ED558CCD) + e * u(0xC4CEB9FE1A85EC53) + more
-    value = (value ^ (value >> u(32))) * u(0x9E3779B97F4A7C15)
-    return value ^ (value >> u(29))
+    first = folded(a ^ seeds[0], b ^ seeds[1]) ^ folded(c ^ seeds[2], d ^ seeds[3])
+    return folded(first ^ e ^ seeds[4], seeds[5] ^ more)
 
 
 @kernel
-def _mix_long(buf: Any, p: Any, end: Any) -> Any:
+def _mix_long(buf: Any, p: Any, end: Any, seeds: Any) -> Any:
     """Mix what the words do not hold of a long key."""
     value = u(0)
     while p < end - u(8):
-        value = (value ^ uint64(buf, p)) * u(0xFF51AFD7ED558CCD)
-        value ^= value >> u(32)
+        value = folded(value ^ word(buf, p) ^ seeds[0], seeds[5] | u(1))
         p += u(8)
     return value
+
+
+@kernel(inline="always")
+def _differ(words: Any, at: Any, own: Any) -> Any:
+    """Return 0 if the words of a known key are a key's own."""
+    a, b, c, d, e = own
+    differ = (words[at] ^ a) | (words[at + u(1)] ^ b) | (words[at + u(2)] ^ c)
+    return differ | (words[at + u(3)] ^ d) | (words[at + u(4)] ^ e)
 
 
 @kernel
@@ -72,7 +85,7 @@ def _enter(
     for k in range(end - p):
         arena[begin + u(k)] = buf[p + u(k)]
     ends[known + 1] = ends[known] + np.int64(end - p)
-    words[at], words[at + u(1)], words[at + u(2)], words[at + u(3)], words[at + u(4)] = _words(
+    words[at], words[at + u(1)], words[at + u(2)], words[at + u(3)], words[at + u(4)] = key_words(
         buf, p, end
     )
     slots[slot] = known
@@ -80,17 +93,20 @@ def _enter(
 
 @kernel
 def key_codes(
-    keys: Any, key_at: Any, key_null: Any, row: int, kinds: int, slots: Any, words: Any,
-    arena: Any, ends: Any, count: int, code: Any, record_type: Any, partition: Any,
+    keys: Any, key_at: Any, is_out: Any, row: int, kinds: int, seeds: Any, slots: Any,
+    words: Any, arena: Any, ends: Any, count: int, code: Any, record_type: Any, partition: Any,
 ) -> Any:  # fmt: skip
     """Write the code of each row's key from ``row`` on, or -1 if it is not a key of this topic.
 
     Parameters
     ----------
-    keys, key_at, key_null
-        Arrow's bytes and offsets, and which rows are null.
+    keys, key_at, is_out
+        Arrow's bytes and offsets, and which rows are left out.
+    row : int
     kinds : int
         Record types are 0 to ``kinds - 1``.
+    seeds : uint64[SEEDS]
+        Random numbers.
     slots : int32[a power of two]
         The hash table: codes, or -1.
     words : uint64[5 * keys]
@@ -105,17 +121,18 @@ def key_codes(
     Returns
     -------
     row, count
-        The first row that is not done, because table or arena are full; and known keys now.
+        The first row to go on with, as table or arena are full; and known keys now.
     """
-    mask, limit = u(slots.size - 1), slots.size // 2
-    hashes = np.empty(_AHEAD, np.uint64)
-    for begin in range(row, code.size, _AHEAD):
-        end = min(code.size, begin + _AHEAD)
+    mask, limit = u(slots.size - 1), slots.size // SLOTS
+    secret = (seeds[0], seeds[1], seeds[2], seeds[3], seeds[4], seeds[5])
+    hashes, behind = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int64)
+    for begin in range(row, code.size, AHEAD):
+        end = min(code.size, begin + AHEAD)
         for j in range(end - begin):
             i = u(begin) + u(j)
             code[i] = -1
             p, stop = u(key_at[i]), u(key_at[i + u(1)])
-            if key_null[i] or stop < p + u(_KEY):
+            if is_out[i] or stop < p + u(_KEY):
                 continue
             kind, size = int16(keys, p), int16(keys, p + u(2))
             if kind < 0 or kind >= kinds or size < 0 or stop < p + u(_KEY) + u(size):
@@ -126,32 +143,42 @@ def key_codes(
             # A call with arrays counts references: only for those that need it.
             more = u(0)
             if stop - p > u(_SHORT):
-                more = _mix_long(keys, p, stop)
-            hashes[u(j)] = _mix(_words(keys, p, stop), more)
+                more = _mix_long(keys, p, stop, secret)
+            hashes[u(j)] = key_hash(key_words(keys, p, stop), more, secret)
+        others = np.int64(0)
         for j in range(end - begin):
             i = u(begin) + u(j)
             if code[i] < 0:
                 continue
             p = u(key_at[i]) + u(2)
             stop = p + u(_NAME) + u(int16(keys, p))
-            a, b, c, d, e = _words(keys, p, stop)
+            known = slots[hashes[u(j)] & mask]
+            code[i] = known
+            # Most keys are the first in their slot. No branch here: it would be guessed wrong.
+            behind[others] = j
+            others += (
+                known < 0
+                or stop - p > u(_SHORT)
+                or _differ(words, u(known) * u(WORDS), key_words(keys, p, stop)) != u(0)
+            )
+        for k in range(others):
+            j = behind[k]
+            i = u(begin) + u(j)
+            p = u(key_at[i]) + u(2)
+            stop = p + u(_NAME) + u(int16(keys, p))
+            own = key_words(keys, p, stop)
             slot = hashes[u(j)] & mask
-            while True:
-                known = slots[slot]
-                at = u(known) * u(WORDS)
-                if known < 0:
-                    break
-                differ = (words[at] ^ a) | (words[at + u(1)] ^ b) | (words[at + u(2)] ^ c)
-                differ |= (words[at + u(3)] ^ d) | (words[at + u(4)] ^ e)
-                # The first word holds the size: where it is equal, both have the same.
-                if differ == u(0) and (
-                    stop - p <= u(_SHORT) or _equal(arena, u(ends[known]), keys, p, stop - p)
-                ):
-                    break
+            known = slots[slot]
+            # The first word holds the size: where it is equal, both have the same.
+            while known >= 0 and (
+                _differ(words, u(known) * u(WORDS), own) != u(0)
+                or (stop - p > u(_SHORT) and not _equal(arena, u(ends[known]), keys, p, stop - p))
+            ):
                 slot = (slot + u(1)) & mask
+                known = slots[slot]
             if known < 0:
                 if count == limit or ends[count] + np.int64(stop - p) > arena.size:
-                    return np.int64(i), count
+                    return begin, count
                 _enter(words, count, slots, slot, arena, ends, keys, p, stop)
                 known = count
                 count += 1
@@ -160,13 +187,14 @@ def key_codes(
 
 
 @kernel
-def fill_slots(slots: Any, arena: Any, ends: Any, count: int) -> None:
+def fill_slots(seeds: Any, slots: Any, arena: Any, ends: Any, count: int) -> None:
     """Enter the known keys into an empty hash table."""
     mask = u(slots.size - 1)
+    secret = (seeds[0], seeds[1], seeds[2], seeds[3], seeds[4], seeds[5])
     for known in range(count):
         p, end = u(ends[known]), u(ends[known + 1])
-        more = _mix_long(arena, p, end) if end - p > u(_SHORT) else u(0)
-        slot = _mix(_words(arena, p, end), more) & mask
+        more = _mix_long(arena, p, end, secret) if end - p > u(_SHORT) else u(0)
+        slot = key_hash(key_words(arena, p, end), more, secret) & mask
         while slots[slot] >= 0:
             slot = (slot + u(1)) & mask
         slots[slot] = known

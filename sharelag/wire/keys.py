@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compiled
-from sharelag.schemas.arrow import one_batch
+from sharelag.schemas import Arrow
 from sharelag.wire import texts
 from sharelag.wire.fields import STATE_KINDS
+from sharelag.wire.interpreter import binary, unplaced
 
 #: Bytes of a key's topic id and partition, which follow the group's name.
 _TAIL = 20
-_SMALL = 1 << 12
+#: So many keys fit at first.
+_SMALL = 1 << 11
+#: Bytes that kernels may write after the last text.
+_SLACK = 16
 _SHARE_PARTITION = pa.schema(
     [schemas.RECORDS.field(name) for name in ("group_id", "topic_id", "partition")]
 )
@@ -31,45 +35,50 @@ class ShareKeys:
     """
 
     def __init__(self) -> None:
-        self._slots = np.full(_SMALL, -1, np.int32)
-        self._arena = np.empty(_SMALL * _TAIL, np.uint8)
-        self._ends = np.zeros(_SMALL // 2 + 1, np.int64)
-        self._words = np.empty(5 * (_SMALL // 2), np.uint64)
-        self._count = 0
-        self._table = pa.RecordBatch.from_pylist([], schema=_SHARE_PARTITION)
+        from sharelag.wire.key_codes import SEEDS, SLOTS, WORDS
+        from sharelag.wire.key_texts import ID
+
+        #: Secret numbers that hashes begin with.
+        self.seeds = np.frombuffer(os.urandom(8 * SEEDS), np.uint64)
+        self._slots = np.full(SLOTS * _SMALL, -1, np.int32)
+        self._arena = np.empty(2 * _SMALL * _TAIL, np.uint8)
+        self._ends = np.zeros(_SMALL + 1, np.int64)
+        self._words = np.empty(WORDS * _SMALL, np.uint64)
+        self._ids = np.empty((_SMALL, ID // 2), np.uint16)
+        self._count = self._named = 0
         self._first: NDArray[np.int32] | None = None  # None: every code has its own name
 
     def __len__(self) -> int:
         """Return how many codes there are."""
         return self._count
 
-    def codes(
-        self, keys: NDArray[np.uint8], key_at: NDArray[np.int32], key_null: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int32]]:
-        """Number the keys of raw records, given as Arrow's bytes, offsets and nulls.
+    def codes(self, raw: Arrow) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int32]]:
+        """Number the keys of raw records of the state topic.
 
         Returns
         -------
         code : int32[records]
-            -1: not a key of a state record; its type and partition have no meaning.
+            -1: not a key of a state record, or one without a place in the topic; its type and
+            partition have no meaning.
         record_type : int16[records]
         partition : int32[records]
             Of the share partition.
         """
-        from sharelag.wire.key_codes import key_codes
+        from sharelag.wire.key_codes import AHEAD, key_codes
 
-        size = len(key_null)
+        keys, key_at, key_null = binary(raw.column("key"))
+        size, is_out = len(key_null), key_null | unplaced(raw)
         code, record_type = np.empty(size, np.int32), np.empty(size, np.int16)
         partition = np.empty(size, np.int32)
         row = 0
         while True:
             row, self._count = compiled(key_codes)(
-                keys, key_at, key_null, row, len(STATE_KINDS), self._slots, self._words,
-                self._arena, self._ends, self._count, code, record_type, partition,
+                keys, key_at, is_out, row, len(STATE_KINDS), self.seeds, self._slots,
+                self._words, self._arena, self._ends, self._count, code, record_type, partition,
             )  # fmt: skip
             if row == size:
                 break
-            self._grow(int(key_at[row + 1] - key_at[row]))
+            self._grow(int(np.diff(key_at[row : row + AHEAD + 1]).max()))
         self._name_new()
         if self._first is not None:
             code = np.where(code < 0, code, self._first[code])
@@ -84,43 +93,79 @@ class ShareKeys:
             Invalid UTF-8 has become U+FFFD, as in Java; of keys that only differ in that, the
             codes of all but the first are not in use.
         """
-        return self._table
+        return pa.RecordBatch.from_arrays(
+            [*self.names(np.arange(self._count, dtype=np.int32)), self._partitions()],
+            schema=_SHARE_PARTITION,
+        )
+
+    def names(self, code: NDArray[np.int32]) -> tuple[pa.Array, pa.Array]:
+        """Return ``group_id`` and ``topic_id`` of the share partitions with these codes."""
+        if self._first is None:
+            return self._names(code, pa.string())
+        groups, topics = self._names(code, pa.binary())
+        return texts.strings(groups), topics
+
+    def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
+        """Return the bytes of the groups' names as they are, and topic ids."""
+        from sharelag.wire.key_texts import write_group_at, write_texts
+
+        count = len(code)
+        group_at = np.empty(count + 1, np.int32)
+        compiled(write_group_at)(code, self._ends, group_at)
+        groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
+        topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
+        compiled(write_texts)(
+            code, self._arena, self._ends, self._ids.view(np.uint8).reshape(-1), group_at, groups,
+            topics,
+        )  # fmt: skip
+        topic_at = texts.multiples(texts.TOPIC_ID, count + 1)
+        return (
+            _of_buffers(kind, group_at, groups),
+            _of_buffers(pa.string(), topic_at, topics),
+        )
+
+    def _partitions(self) -> pa.Array:
+        last_four = self._ends[1 : self._count + 1, None] + np.arange(-4, 0)
+        return pa.array(self._arena[last_four].view(">i4").reshape(-1).astype(np.int32))
 
     def _grow(self, needed: int) -> None:
         """Make room for a key of so many bytes, and for as many keys as there are."""
-        from sharelag.wire.key_codes import fill_slots
+        from sharelag.wire.key_codes import SLOTS, WORDS, fill_slots
 
         if self._ends[self._count] + needed > len(self._arena):
             self._arena = np.resize(self._arena, 2 * len(self._arena) + needed)
-        if self._count == len(self._slots) // 2:
+        if self._count == len(self._slots) // SLOTS:
             self._slots = np.full(4 * len(self._slots), -1, np.int32)
-            self._ends = np.resize(self._ends, len(self._slots) // 2 + 1)
-            self._words = np.resize(self._words, 5 * (len(self._slots) // 2))
-            compiled(fill_slots)(self._slots, self._arena, self._ends, self._count)
+            capacity = len(self._slots) // SLOTS
+            self._ends = np.resize(self._ends, capacity + 1)
+            self._words = np.resize(self._words, WORDS * capacity)
+            self._ids = np.resize(self._ids, (capacity, self._ids.shape[1]))
+            compiled(fill_slots)(self.seeds, self._slots, self._arena, self._ends, self._count)
 
     def _name_new(self) -> None:
-        """Append the share partitions of new codes to the table."""
-        named = self._table.num_rows
-        if named == self._count:
+        """Write the topic ids of new codes, and find those whose names are not unique."""
+        from sharelag.wire.key_texts import write_ids
+
+        if self._named == self._count:
             return
-        ends = self._ends[named : self._count + 1]
-        octets = self._arena[ends[0] : ends[-1]].copy()
-        keys = pa.Array.from_buffers(
-            pa.large_binary(),
-            len(ends) - 1,
-            [None, pa.py_buffer(ends - ends[0]), pa.py_buffer(octets)],
+        are_ascii = compiled(write_ids)(
+            self._arena, self._ends[: self._count + 1], self._named, texts.PAIRS, self._ids
         )
-        groups = pc.binary_slice(keys, 2, -_TAIL).cast(pa.binary())
-        tails = np.frombuffer(pc.binary_slice(keys, -_TAIL).buffers()[2], np.uint8)
-        tails = tails.reshape(-1, _TAIL)
-        partitions = np.ascontiguousarray(tails[:, 16:]).view(">i4").reshape(-1).astype(np.int32)
-        new = pa.RecordBatch.from_arrays(
-            [texts.strings(groups), texts.topic_ids(tails[:, :16]), pa.array(partitions)],
-            schema=_SHARE_PARTITION,
-        )
-        self._table = one_batch(pa.Table.from_batches([self._table, new])) if named else new
-        if self._first is not None or not new.column("group_id").cast(pa.binary()).equals(groups):
-            self._first = _first_of_same(self._table)
+        new = np.arange(self._named, self._count, dtype=np.int32)
+        self._named = self._count
+        if self._first is not None or (not are_ascii and self._are_replaced(new)):
+            # `names` replaces once this is set.
+            self._first = np.zeros(0, np.int32)
+            self._first = _first_of_same(self.table())
+
+    def _are_replaced(self, code: NDArray[np.int32]) -> bool:
+        groups, _ = self._names(code, pa.binary())
+        return not texts.strings(groups).cast(pa.binary()).equals(groups)
+
+
+def _of_buffers(kind: pa.DataType, at: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
+    buffers = [None, pa.py_buffer(at), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(at) - 1, buffers, null_count=0)
 
 
 def _first_of_same(table: pa.RecordBatch) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _load(bits: int, result: Any) -> Any:
+def _load(bits: int, result: Any, is_swapped: bool = True) -> Any:
     """Return a function ``(buf: uint8[], p: uint64)`` for kernels."""
 
     @intrinsic
@@ -24,16 +24,62 @@ def _load(bits: int, result: Any) -> Any:
             place = builder.bitcast(builder.gep(octets, [arguments[1]]), word.as_pointer())
             value = builder.load(place)
             value.align = 1
-            return value if bits == 8 else builder.bswap(value)
+            return value if bits == 8 or not is_swapped else builder.bswap(value)
 
         return result(buf, p), generate
 
     return load
 
 
+def _store_word() -> Any:
+    @intrinsic
+    def store(_context: Any, buf: Any, p: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            place = builder.gep(octets, [arguments[1]])
+            place = builder.bitcast(place, ir.IntType(64).as_pointer())
+            builder.store(arguments[2], place).align = 1
+            return context.get_dummy_value()
+
+        return types.void(buf, p, value), generate
+
+    return store
+
+
+def _folded() -> Any:
+    @intrinsic
+    def fold(_context: Any, a: Any, b: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            wide, word = ir.IntType(128), ir.IntType(64)
+            product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+            high = builder.lshr(product, ir.Constant(wide, 64))
+            return builder.xor(builder.trunc(product, word), builder.trunc(high, word))
+
+        return types.uint64(a, b), generate
+
+    return fold
+
+
+def _ones() -> Any:
+    @intrinsic
+    def ones(_context: Any, octet: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return octet(octet), generate
+
+    return ones
+
+
 int8 = _load(8, types.int8)
 int16 = _load(16, types.int16)
 int32 = _load(32, types.int32)
 int64 = _load(64, types.int64)
-#: Eight bytes as they are hashed and compared.
-uint64 = _load(64, types.uint64)
+#: Eight bytes as they lie in memory: to be hashed, compared and copied.
+word = _load(64, types.uint64, is_swapped=False)
+#: ``(buf: uint8[], p, value: uint64)`` writes them.
+put_word = _store_word()
+#: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
+folded = _folded()
+#: How many bits of a number are set, as a number of its type.
+ones = _ones()

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag.compiled import compiled
 from sharelag.schemas import Arrow
-from sharelag.wire.columns import fill_numbers
+from sharelag.schemas.arrow import one_batch
+from sharelag.wire.columns import fill_numbers, long_tombstones
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import Rows, binary
 from sharelag.wire.keys import ShareKeys
@@ -31,6 +33,10 @@ class PositionColumns:
     """``leader_epoch start_offset delivery_complete_count``."""
     turned: NDArray[np.uint8]
     """Not 0: the record has a state batch that ends before it begins."""
+    rejected: int = 0
+    """Records that could not be decoded."""
+    strange: pa.RecordBatch | None = None
+    """Raw records that may be of an older format; None without any."""
 
 
 def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
@@ -45,7 +51,7 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
     """
     from sharelag.wire.state_pass import position_pass
 
-    code, record_type, _ = keys.codes(*binary(chosen.column("key")))
+    code, record_type, _ = keys.codes(chosen)
     values, value_at, value_null = binary(chosen.column("value"))
     dtypes = {n.column: n.dtype for n in record_numbers()}
     numbers = {name: np.empty(len(code), dtypes[name]) for name in POSITION_NUMBERS}
@@ -53,10 +59,14 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
     odds = compiled(position_pass)(
         values, value_at, value_null, record_type, code, odd, turned, tuple(numbers.values())
     )
-    if odds == 0:
+    longer = long_tombstones(chosen, value_null)
+    if odds == 0 and not len(longer):
         return PositionColumns(None, code, record_type, value_null, numbers, turned)
+    odd[longer] = 1
     places = np.flatnonzero(odd)
-    rows = Rows(program_for(STATE_TOPIC), chosen.take(places), STATE_TOPIC)
+    taken = chosen.take(places)
+    rows = Rows(program_for(STATE_TOPIC), taken)
+    strange = rows.strange()
     good = places[rows.good]
     fill_numbers(numbers, rows, good)
     turned[good] = _turned(rows)
@@ -69,6 +79,8 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
         value_null[kept],
         {name: column[kept] for name, column in numbers.items()},
         turned[kept],
+        len(rows.bad),
+        one_batch(taken.take(strange)) if len(strange) else None,
     )
 
 

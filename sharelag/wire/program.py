@@ -28,6 +28,8 @@ OP_COMPACT_STRING = 4  # argument: 1 when null is allowed (length -1)
 OP_ARRAY = 5  # compact; slot: count; arguments: level of the elements, instruction after the array
 OP_NEXT = 6  # end of an element; arguments: level of the elements, first instruction of the body
 OP_TAGS = 7  # arguments: first row in the tag table, number of rows
+OP_CLASSIC_ARRAY = 8  # as OP_ARRAY, with an int32 count
+OP_UNSIGNED = 9  # as OP_INT
 #: Maximum nesting of arrays.
 MAX_DEPTH = 4
 
@@ -77,11 +79,17 @@ def program_for(topic: str) -> Program:
     topic : str
         `sharelag.wire.fields.STATE_TOPIC` or `GROUP_TOPIC`.
     """
-    program = Program(kinds_of(topic))
-    for kind in program.kinds:
+    return program_of(kinds_of(topic))
+
+
+@cache
+def program_of(kinds: tuple[RecordKind, ...]) -> Program:
+    """Return the program for some kinds of record, of different types."""
+    program = Program(kinds)
+    for kind in kinds:
         key = _emit_struct(program, kind.key, "", 0, flexible=False)
         _emit(program, OP_STOP, "")
-        value = _emit_struct(program, kind.value, "", 0, flexible=True)
+        value = _emit_struct(program, kind.value, "", 0, flexible=kind.flexible)
         _emit(program, OP_STOP, "")
         program.entries[kind.type] = (key, value)
     return program
@@ -118,26 +126,29 @@ def _emit_field(program: Program, item: Field, path: str, level: int, flexible: 
     own = path + item.column
     slot = _slot(program, own, level, 2 if item.type == "string" else 1).index
     if item.type in INT_SIZES:
-        _emit(program, OP_INT, item.name, slot, level, INT_SIZES[item.type])
+        op = OP_UNSIGNED if item.type.startswith("u") else OP_INT
+        _emit(program, op, item.name, slot, level, INT_SIZES[item.type])
     elif item.type == "uuid":
         _emit(program, OP_UUID, item.name, slot, level)
     elif item.type == "string":
         op = OP_COMPACT_STRING if flexible else OP_STRING
         _emit(program, op, item.name, slot, level, int(item.nullable))
     else:
-        _emit_array(program, item, own, slot, level)
+        _emit_array(program, item, own, slot, level, flexible)
 
 
-def _emit_array(program: Program, item: Field, own: str, slot: int, level: int) -> None:
-    child = _level(
-        program, own, smallest(item.element) if item.element else smallest_size(item.fields)
-    )
-    array = _emit(program, OP_ARRAY, item.name, slot, level, child)
+def _emit_array(
+    program: Program, item: Field, own: str, slot: int, level: int, flexible: bool
+) -> None:
+    least = smallest(item.element) if item.element else smallest_size(item.fields, flexible)
+    child = _level(program, own, least)
+    op = OP_ARRAY if flexible else OP_CLASSIC_ARRAY
+    array = _emit(program, op, item.name, slot, level, child)
     body = len(program.instructions)
     if item.element:
-        _emit_field(program, item.element, own + ".", child, True)
+        _emit_field(program, item.element, own + ".", child, flexible)
     else:
-        _emit_struct(program, item.fields, own + ".", child, flexible=True)
+        _emit_struct(program, item.fields, own + ".", child, flexible=flexible)
     _emit(program, OP_NEXT, item.name, 0, level, child, body)
     program.instructions[array][4] = len(program.instructions)
 

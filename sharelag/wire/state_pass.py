@@ -8,7 +8,24 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
+from sharelag.wire.lanes import compare_structs, put_structs
 from sharelag.wire.loads import int8, int16, int32, int64
+
+_put = put_structs((8, 8, 1, 2))
+_compare = compare_structs((8, 8, 1, 2))
+
+
+@kernel(inline="always")
+def _octets(rest: Any) -> Any:
+    """Return a mask of the octets of so many structs, of eight."""
+    bits = u(4) * u(min(rest, 8))
+    return ((u(1) << bits) << bits) - u(1)
+
+
+@kernel(inline="always")
+def _bits(rest: Any) -> Any:
+    """Return a bit for each of so many structs, of eight."""
+    return np.uint8((u(1) << u(min(rest, 8))) - u(1))
 
 
 @kernel
@@ -29,7 +46,8 @@ def state_pass(
     batch_at : int32[records + 1]
         Becomes where the state batches of each record begin.
     numbers, batches
-        Columns to fill, in the order of `sharelag.wire.layout`.
+        Columns to fill, in the order of `sharelag.wire.layout`; those of batches have room for
+        eight more.
     """
     (
         snapshot_epoch,
@@ -97,25 +115,39 @@ def state_pass(
         if count == u(0):
             continue
         count -= u(1)
-        if q + u(20) * count >= end:
+        after = q + u(20) * count
+        if after >= end:
             continue
-        tagged = np.uint8(0)
-        for k in range(total, total + np.int64(count)):
-            first_offset[u(k)] = int64(values, q)
-            last_offset[u(k)] = int64(values, q + u(8))
-            delivery_state[u(k)] = int8(values, q + u(16))
-            delivery_count[u(k)] = int16(values, q + u(17))
-            tagged |= values[q + u(19)]
-            q += u(20)
-        if tagged != 0:
+        tagged = u(0)
+        k = u(total)
+        rest = np.int64(count)
+        if after + u(160) <= u(values.size):
+            while True:
+                tagged |= _put(batches, k, values, q) & _octets(rest)
+                k += u(8)
+                q += u(160)
+                rest -= 8
+                if rest <= 0:
+                    break
+        else:
+            for _ in range(rest):
+                first_offset[k] = int64(values, q)
+                last_offset[k] = int64(values, q + u(8))
+                delivery_state[k] = int8(values, q + u(16))
+                delivery_count[k] = int16(values, q + u(17))
+                k += u(1)
+                tagged |= u(values[q + u(19)])
+                q += u(20)
+        if tagged != u(0):
             continue
+        q = after
         left = values[q]
         q += u(1)
         if left != 0 and q + u(6) <= end and values[q] == 0 and values[q + u(1)] == 4:
             delivery_complete_count[i] = int32(values, q + u(2))
             q += u(6)
             left -= np.uint8(1)
-        if left != 0:
+        if left != 0 or q != end:
             continue
         total += np.int64(count)
         odd[i] = 0
@@ -184,23 +216,36 @@ def position_pass(
         if count == u(0):
             continue
         count -= u(1)
-        if q + u(20) * count >= end:
+        after = q + u(20) * count
+        if after >= end:
             continue
-        tagged = np.uint8(0)
+        tagged = u(0)
         back = np.uint8(0)
-        for _ in range(np.int64(count)):
-            back |= np.uint8(int64(values, q) > int64(values, q + u(8)))
-            tagged |= values[q + u(19)]
-            q += u(20)
-        if tagged != 0:
+        rest = np.int64(count)
+        if after + u(160) <= u(values.size):
+            while True:
+                after_fields, greater = _compare(values, q)
+                tagged |= after_fields & _octets(rest)
+                back |= greater & _bits(rest)
+                q += u(160)
+                rest -= 8
+                if rest <= 0:
+                    break
+        else:
+            for _ in range(rest):
+                back |= np.uint8(int64(values, q) > int64(values, q + u(8)))
+                tagged |= u(values[q + u(19)])
+                q += u(20)
+        if tagged != u(0):
             continue
+        q = after
         left = values[q]
         q += u(1)
         if left != 0 and q + u(6) <= end and values[q] == 0 and values[q + u(1)] == 4:
             delivery_complete_count[i] = int32(values, q + u(2))
             q += u(6)
             left -= np.uint8(1)
-        if left != 0:
+        if left != 0 or q != end:
             continue
         turned[i] = back
         odd[i] = 0

@@ -12,9 +12,21 @@ _ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
 #: The two characters of every number of twelve bits.
-_PAIRS = np.stack([np.repeat(_ALPHABET, 64), np.tile(_ALPHABET, 64)], axis=1).view(np.uint16)[:, 0]
+PAIRS = np.stack([np.repeat(_ALPHABET, 64), np.tile(_ALPHABET, 64)], axis=1).view(np.uint16)[:, 0]
 #: Characters of a topic id.
 TOPIC_ID = 22
+#: Offsets of texts that all have one size: the longest so far of each size.
+_multiples: dict[int, NDArray[np.int32]] = {}
+
+
+def multiples(size: int, count: int) -> NDArray[np.int32]:
+    """Return ``0, size, 2 * size, ...``: memory that others read too, so do not write to it."""
+    known = _multiples.get(size)
+    if known is None or len(known) < count:
+        known = np.arange(1 << (count - 1).bit_length(), dtype=np.int32) * np.int32(size)
+        known.setflags(write=False)
+        _multiples[size] = known
+    return known[:count]
 
 
 def strings(binary: pa.Array) -> pa.Array:
@@ -40,8 +52,8 @@ def base64_ids(ids: NDArray[np.uint8]) -> NDArray[np.uint8]:
     padded[:, :16] = ids
     first, second, third = (padded[:, k::3].astype(np.uint16) for k in range(3))
     pairs = np.empty((len(ids), 6, 2), np.uint16)
-    pairs[:, :, 0] = _PAIRS[first << 4 | second >> 4]
-    pairs[:, :, 1] = _PAIRS[(second & 15) << 8 | third]
+    pairs[:, :, 0] = PAIRS[first << 4 | second >> 4]
+    pairs[:, :, 1] = PAIRS[(second & 15) << 8 | third]
     return np.ascontiguousarray(pairs.view(np.uint8).reshape(len(ids), 24)[:, :TOPIC_ID])
 
 

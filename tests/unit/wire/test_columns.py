@@ -1,6 +1,4 @@
-"""Does the compiled pass decode every record as the interpreter does?"""
-
-# mypy: disable-error-code="arg-type, index, operator"
+"""The compiled pass decodes every record as the interpreter does."""
 
 from __future__ import annotations
 
@@ -11,11 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import compiled
 from sharelag.wire import ShareKeys, decode_columns
 from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.interpreter import interpret
+from sharelag.wire.key_codes import key_hash, key_words
 from sharelag.wire.layout import record_numbers
 from sharelag.wire.positions import decode_positions
 from tests.support import generators
@@ -67,8 +68,8 @@ def test_random_records_decode_as_interpreted(damaged: float) -> None:
 def test_records_cut_at_every_byte_decode_as_interpreted() -> None:
     random = Random(6)
     for kind in STATE_KINDS:
-        key, value = next(pair for _ in range(99) if (pair := generators.record(random, kind))[1])
-        cut = [(key[:n], value) for n in range(len(key))]
+        key, value = generators.record_with_value(random, kind)
+        cut: list[generators.Record] = [(key[:n], value) for n in range(len(key))]
         cut += [(key, value[:n]) for n in range(len(value))]
         cut += [(key + b"x", value + b"x")]
         assert equal(raw(cut)) == (1, len(cut) - 1, 0)
@@ -156,6 +157,54 @@ def test_long_keys_have_codes_of_their_own() -> None:
     assert dict(zip(keys, code.tolist(), strict=True)) == {
         key: number for number, key in enumerate(dict.fromkeys(keys))
     }
+
+
+@pytest.mark.parametrize("name", ["partition", "offset"])
+def test_a_record_without_a_place_is_a_reject(name: str) -> None:
+    whole = raw(some_records(Random(12), 200, 0.2))
+    column = pa.array([None if n % 3 else 7 * n for n in range(200)], whole.schema.field(name).type)
+    batch = whole.set_column(whole.schema.get_field_index(name), name, column)
+    counts = equal(batch)
+    assert counts[0] == equal(batch.filter(column.is_valid()))[0], "records with a place stay"
+    assert counts[2] == equal(whole)[2], "records of other types are skipped as ever"
+    reasons = set(decode_columns(batch).rejects.column("reason").to_pylist())
+    assert "the record has no partition or no offset" in reasons
+    assert np.array_equal(decode_positions(batch, ShareKeys()).key, decode_columns(batch).key)
+
+
+def of_one_hash(count: int, seeds: NDArray[np.uint64]) -> list[bytes]:
+    """Return keys of the size that five words hold, which all have one hash under these seeds."""
+
+    def folded(a: int, b: int) -> int:
+        product = (a ^ int(seeds[0])) * (b ^ int(seeds[1]))
+        return product >> 64 ^ product & (1 << 64) - 1
+
+    keys = []
+    for n in range(count):
+        begin = b"\0\x10" + f"group-{n:08}".encode()
+        a, b = (int.from_bytes(begin[k : k + 8], "little") for k in (0, 8))
+        # The last word cancels what the first two change; those between are the same.
+        last = (folded(a, b) ^ folded(0, 0)).to_bytes(8, "little")
+        keys.append(begin + bytes(14) + last)
+    return keys
+
+
+def test_keys_made_to_have_one_hash_have_many_where_the_seeds_are_secret() -> None:
+    known = np.arange(1, 7, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = of_one_hash(500, known)
+
+    def hashes(seeds: NDArray[np.uint64]) -> int:
+        octets = np.frombuffer(b"".join(keys), np.uint8)
+        found = np.empty(len(keys), np.uint64)
+        for n in range(len(keys)):
+            p = np.uint64(38 * n)
+            words = tuple(map(np.uint64, compiled(key_words)(octets, p, p + np.uint64(38))))
+            found[n] = compiled(key_hash)(words, np.uint64(0), tuple(seeds))
+        return len(np.unique(found))
+
+    assert hashes(known) == 1, "they are made for these seeds"
+    assert hashes(ShareKeys().seeds) == len(keys)
+    assert not np.array_equal(ShareKeys().seeds, ShareKeys().seeds)
 
 
 def test_rows_without_any_record() -> None:

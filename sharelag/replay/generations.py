@@ -1,0 +1,114 @@
+"""Which records of older generations count, by the rule of each.
+
+G2: a delta counts if its checkpoint epoch is that of the checkpoint before it. G0 and G1: likewise;
+and G0's deltas are those of the chain that leads back from the last one to the checkpoint. What
+does not count is treated like a record that Kafka refuses. G3 is replayed like today's records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.compiled import kernel
+from sharelag.replay import layout as k
+
+#: An epoch that the format does not have.
+UNKNOWN_EPOCH = -(2**31)
+#: The last generation whose deltas name their checkpoint.
+_BY_EPOCH = 2
+
+
+def is_older(table: pa.RecordBatch) -> bool:
+    """Whether some of the records are of an older generation."""
+    column = table.column("generation")
+    return bool(column.null_count < len(column))
+
+
+def kinds_by_rule(
+    table: pa.RecordBatch,
+    order: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    kinds: NDArray[np.int8],
+) -> NDArray[np.int8]:
+    """Return the kind of each record; those that do not count are tombstones of updates.
+
+    Parameters
+    ----------
+    table : pyarrow.RecordBatch
+        `sharelag.schemas.RECORDS`.
+    order, bounds
+        As from `sharelag.replay.order.by_share_partition`.
+    kinds : int8[records]
+    """
+    generation = table.column("generation").fill_null(127).to_numpy()[order]
+    epochs = table.column("snapshot_epoch").fill_null(-1).to_numpy()[order]
+    offsets = table.column("offset").to_numpy()[order]
+    sorted_kinds = kinds[order]
+    deltas = (generation <= _BY_EPOCH) & (sorted_kinds == k.UPDATE)
+    ignored = deltas & ~_of_last_checkpoint(sorted_kinds, epochs, bounds)
+    chained = deltas & (generation == 0)
+    if chained.any():
+        ignored |= chained & ~on_chain(
+            bounds, sorted_kinds, offsets, _back_offsets(table)[order], chained & ~ignored
+        )
+    ruled = kinds.copy()
+    ruled[order[ignored]] = k.UPDATE_TOMBSTONE
+    return ruled
+
+
+def _of_last_checkpoint(
+    kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether each record has the epoch of its share partition's last checkpoint before it."""
+    place = np.arange(len(kinds))
+    resets = (kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE)
+    last = np.maximum.accumulate(np.where(resets, place, -1))
+    begins = np.repeat(bounds[:-1], np.diff(bounds))
+    there = (last >= begins) & (kinds[last] == k.SNAPSHOT)
+    return np.asarray(there & (epochs[last] == epochs))
+
+
+def _back_offsets(table: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the offset of the control record before each, -1 where the record has none."""
+    column = table.column("older_fields")
+    back = np.full(len(column), -1, np.int64)
+    counts = column.offsets.to_numpy()
+    row = np.repeat(np.arange(len(column)), np.diff(counts))
+    here = slice(int(counts[0]), int(counts[-1]))
+    named = pc.equal(column.keys, "back_offset").to_numpy(zero_copy_only=False)[here]
+    back[row[named]] = column.items.to_numpy(zero_copy_only=False)[here][named]
+    return back
+
+
+@kernel
+def on_chain(bounds: Any, kinds: Any, offsets: Any, back: Any, deltas: Any) -> Any:
+    """Return the deltas on the chain back from the last whole one before each checkpoint.
+
+    Parameters
+    ----------
+    bounds : int64[share partitions + 1]
+    kinds, offsets, back, deltas
+        Of each record, by share partition and offset.
+    """
+    whole = np.zeros(len(kinds), np.bool_)
+    found = np.zeros(len(kinds), np.bool_)
+    for key in range(bounds.size - 1):
+        begin = bounds[key]
+        for i in range(bounds[key], bounds[key + 1]):
+            if kinds[i] == k.SNAPSHOT or kinds[i] == k.TOMBSTONE:
+                begin, whole[i] = i, kinds[i] == k.SNAPSHOT
+            elif deltas[i]:
+                j = begin + np.searchsorted(offsets[begin:i], back[i])
+                whole[i] = j < i and offsets[j] == back[i] and whole[j]
+        wanted = np.int64(-1)
+        for i in range(bounds[key + 1] - 1, bounds[key] - 1, -1):
+            if kinds[i] == k.SNAPSHOT or kinds[i] == k.TOMBSTONE:
+                wanted = np.int64(-1)
+            elif whole[i] and (wanted == -1 or offsets[i] == wanted):
+                found[i], wanted = True, back[i]
+    return found

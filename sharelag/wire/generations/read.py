@@ -1,0 +1,178 @@
+"""Find the records of older generations among raw ones, and decode them.
+
+A record is of an older generation when a layout of that reads it to its last byte and today's does
+not: Kafka ignores what is left over behind a record's fields, so today's format alone would take
+some of them for something else. What may as well be the beginning of one of today's records is a
+reject, unless the records around it show otherwise: `evidence`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat, one_batch
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.generations.evidence import BATCHES, plausible, supported, unmistakable
+from sharelag.wire.generations.layouts import LAYOUTS, Layout
+from sharelag.wire.interpreter import Rows, records_of, topic_mask
+from sharelag.wire.program import Slot, program_of
+
+#: Fields that today's records do not have.
+OLDER_FIELDS = ("end_offset", "back_offset", "delta_index")
+#: Bytes of a control record's key, alone and with the topic's id behind it.
+_CONTROL, _WITH_ID = 4, 20
+_CONTROL_KEYS = (bytes((0, 0, 0, 5)), bytes((0, 0, 0, 6)))
+
+
+class Older(NamedTuple):
+    """Records of older generations."""
+
+    row: NDArray[np.int64]
+    """Which of the raw records they are."""
+    records: pa.RecordBatch
+    """`sharelag.schemas.RECORDS`."""
+
+
+def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool_]:
+    """Whether raw records may be control records with share state, which are in users' topics.
+
+    Kafka's key alone is also how a user's serializer writes a small integer: without the topic's
+    id behind it, it counts only if a generation is given.
+    """
+    key = flat(batch.column("key")).cast(pa.binary())
+    sizes = [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
+    size = pc.is_in(pc.binary_length(key), pa.array(sizes, pa.int32()))
+    begin = pc.is_in(pc.binary_slice(key, 0, _CONTROL), pa.array(_CONTROL_KEYS, pa.binary()))
+    internal = pc.starts_with(flat(batch.column("topic")).cast(pa.string()), "__")
+    kafkas = pc.or_(topic_mask(batch, STATE_TOPIC), topic_mask(batch, GROUP_TOPIC))
+    kafkas = pc.or_(flat(kafkas), internal.fill_null(True))
+    mask = pc.and_(pc.and_(size, begin), pc.invert(kafkas))
+    return np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False), bool)
+
+
+def read_older(
+    batch: Arrow,
+    candidates: NDArray[np.int64],
+    today: NDArray[np.int64],
+    generation: int | None = None,
+) -> Older | None:
+    """Decode those of some raw records that are of an older generation.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RAW`.
+    candidates : int64[rows]
+        Which rows to try: what today's format does not read to its last byte, and control records.
+    today : int64[rows]
+        Which rows have values that today's format reads to their last byte.
+    generation : int, optional
+        Try this one only.
+
+    Returns
+    -------
+    Older or None
+        None when there is none.
+    """
+    if not len(candidates):
+        return None
+    raw = one_batch(batch.take(pa.array(candidates)))
+    control = control_mask(raw, generation)
+    raw = _with_topic_ids(raw, control)
+    layout_of = np.full(raw.num_rows, -1)
+    sure = np.full(raw.num_rows, generation is not None)
+    for number, layout in enumerate(LAYOUTS):
+        if generation in (None, layout.generation):
+            wanted = (layout_of < 0) & (control == (layout.control is not None))
+            good, alone = _fitting(layout, raw, wanted)
+            layout_of[good] = number
+            sure[good] |= alone
+    if (unsure := (layout_of >= 0) & ~sure).any():
+        numbers = np.array([layout.generation for layout in LAYOUTS] + [-1])[layout_of]
+        layout_of[unsure & ~supported(batch, candidates, numbers, sure, today)] = -1
+    used = np.unique(layout_of[layout_of >= 0])
+    if not len(used):
+        return None
+    places = [candidates[np.flatnonzero(layout_of == number)] for number in used]
+    found = [_records(LAYOUTS[number], raw, layout_of == number) for number in used]
+    return Older(np.concatenate(places), one_batch(pa.Table.from_batches(found)))
+
+
+def _fitting(
+    layout: Layout, raw: pa.RecordBatch, wanted: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the rows that a layout reads to their last byte, and which are `unmistakable`."""
+    if not wanted.any():
+        return np.zeros(0, np.int64), np.zeros(0, bool)
+    rows = Rows(program_of((layout.kind,)), raw, wanted=wanted)
+    counts = np.where(rows.value_null[rows.good], 0, rows.slot(_batches(rows), rows.good))
+    fits = (rows.left[rows.good] == 0) & plausible(layout, rows, counts)
+    if layout.control is not None:
+        kind = rows.slot(rows.program.slots["control_type"], rows.good)
+        fits &= (kind == layout.control) & ~rows.value_null[rows.good]
+    return rows.good[fits], unmistakable(layout, rows, counts)[fits]
+
+
+def _batches(rows: Rows) -> Slot:
+    return rows.program.slots[BATCHES]
+
+
+def _records(layout: Layout, raw: pa.RecordBatch, fits: NDArray[np.bool_]) -> pa.RecordBatch:
+    rows = Rows(program_of((layout.kind,)), raw, wanted=fits)
+    found = records_of(rows, rows.good, schemas.RECORDS)
+    count = found.num_rows
+    columns = {
+        "record_type": pa.repeat(pa.scalar(layout.record_type, pa.int16()), count),
+        "generation": pa.repeat(pa.scalar(layout.generation, pa.int8()), count),
+        "older_fields": _older_fields(rows),
+    }
+    if layout.control is not None:
+        columns["partition"] = found.column("record_partition")
+    for name, column in columns.items():
+        found = found.set_column(found.schema.get_field_index(name), name, column)
+    return found
+
+
+def _older_fields(rows: Rows) -> pa.MapArray:
+    """Return the one field, if any, that only this layout has."""
+    names = [name for name in OLDER_FIELDS if name in rows.program.slots]
+    has = np.full(len(rows.good), bool(names))
+    if names == ["delta_index"]:
+        values = rows.slot(rows.program.slots["delta_index"], rows.good)
+    else:
+        has &= ~rows.value_null[rows.good]
+        values = np.zeros(len(rows.good), np.int64)
+        for name in names:
+            values = rows.slot(rows.program.slots[name], rows.good)
+    offsets = pa.array(np.append(0, np.cumsum(has)).astype(np.int32))
+    keys = pa.repeat(pa.scalar(names[0] if names else ""), int(has.sum()))
+    return pa.MapArray.from_arrays(offsets, keys, pa.array(values[has], pa.int64()))
+
+
+# ---- the topic's id ------------------------------------------------------------------------------
+
+
+def topic_id_of(topic: str) -> bytes:
+    """Return what stands for a topic's id where only its name is known."""
+    return hashlib.sha256(topic.encode()).digest()[:16]
+
+
+def _with_topic_ids(raw: pa.RecordBatch, control: NDArray[np.bool_]) -> pa.RecordBatch:
+    """Append ids to the keys of control records that come without."""
+    key = raw.column("key").cast(pa.binary())
+    short = pc.and_(pa.array(control), pc.equal(pc.binary_length(key), _CONTROL)).fill_null(False)
+    if not short.true_count:
+        return raw
+    topics = raw.column("topic").cast(pa.string()).dictionary_encode()
+    ids = pa.array([topic_id_of(topic or "") for topic in topics.dictionary.to_pylist()])
+    longer = pc.binary_join_element_wise(key, ids.take(topics.indices), b"")
+    at = raw.schema.get_field_index("key")
+    return raw.set_column(at, "key", pc.if_else(short, longer, key))

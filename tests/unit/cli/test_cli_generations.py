@@ -1,0 +1,180 @@
+"""Do the commands read every generation of the format, and say which they see?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.command import sharelag
+from tests.support.generations import TODAY, Written, raw_of
+from tests.support.older_records import DURABLE, control, keyed, raw, row
+from tests.support.walk import RECOVERED, WALK
+
+
+def parquet(folder: Path, rows: pa.RecordBatch) -> str:
+    pq.write_table(pa.Table.from_batches([rows]), folder / "raw.parquet")
+    return str(folder / "raw.parquet")
+
+
+def written(folder: Path, writes: Iterable[Written], generation: int) -> str:
+    return parquet(folder, raw_of(writes, generation))
+
+
+def decoded(path: str) -> list[dict[str, Any]]:
+    done = sharelag("decode", "--raw", path, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def windows(path: str, *more: str) -> list[dict[str, Any]]:
+    done = sharelag("windows", "--raw", path, "-o", "json", "--engine", "local", *more)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2, 3, TODAY])
+def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: int) -> None:
+    path = written(tmp_path, WALK.values(), generation)
+    (line,) = windows(path)
+    assert (line["effective_start_offset"], line["runs"]) == RECOVERED[11]
+    for command in ("lag", "history"):
+        done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("\n") == (1 if command == "lag" else len(WALK))
+
+
+@pytest.mark.parametrize("generation", [1, 2, 3])
+def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int) -> None:
+    path = written(tmp_path, WALK.values(), generation)
+    health = sharelag("health", "--raw", path, "--engine", "local")
+    assert f"format of the records: G{generation}\n" in health.stderr
+    done = sharelag("decode", "--raw", path)
+    assert f"8 records have an older format, G{generation} (" in done.stderr
+    assert {line["key"]["generation"] for line in decoded(path)} == {generation}
+
+
+@pytest.mark.row("PCR-03")
+def test_a_checkpoint_of_the_busy_window_reads_as_it_is_printed(tmp_path: Path) -> None:
+    states = [(110, 110, 0, 1), (111, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]
+    path = parquet(tmp_path, raw([row(1, 130, 0, 110, [*states, (120, 120, 0, 0)])]))
+    (line,) = decoded(path)
+    assert line["value"]["data"] == {
+        "groupId": "G1",
+        "checkpointEpoch": 1,
+        "startOffset": 110,
+        "endOffset": 121,
+        "states": [
+            {"baseOffset": 110, "lastOffset": 110, "state": 0, "deliveryCount": 1},
+            {"baseOffset": 111, "lastOffset": 112, "state": 0, "deliveryCount": 1},
+            {"baseOffset": 113, "lastOffset": 118, "state": 0, "deliveryCount": 0},
+            {"baseOffset": 119, "lastOffset": 119, "state": 2, "deliveryCount": 1},
+            {"baseOffset": 120, "lastOffset": 120, "state": 0, "deliveryCount": 0},
+        ],
+    }
+    assert line["key"]["data"]["controlType"] == 5
+    assert windows(path)[0]["runs"] == [[110, 112, 0, 1], [113, 118, 0, 0], [119, 119, 2, 1],
+                                        [120, 120, 0, 0]]  # fmt: skip
+
+
+@pytest.mark.row("PCR-06", "PCR-09", "PCR-17")
+def test_the_run_of_control_records(tmp_path: Path) -> None:
+    rows = control(1)
+    for count, (start, end, runs) in enumerate(DURABLE, 1):
+        (line,) = windows(parquet(tmp_path, raw(rows[:count])))
+        kept = [run for run in line["runs"] if run[1] >= start]
+        assert (line["effective_start_offset"], line["window_end_offset"]) == (start, end)
+        assert [tuple(run) for run in kept] == runs
+    lines = decoded(parquet(tmp_path, raw(rows)))
+    assert [line["key"]["data"]["controlType"] for line in lines] == [5, *[6] * 7]
+    assert lines[3]["value"]["data"] == {
+        "groupId": "G1",
+        "checkpointEpoch": 1,
+        "states": [
+            {"baseOffset": 111, "lastOffset": 118, "state": 0, "deliveryCount": 0},
+            {"baseOffset": 119, "lastOffset": 119, "state": 2, "deliveryCount": 1},
+        ],
+    }
+
+
+@pytest.mark.row("PCR-07")
+def test_deltas_chain_back_to_the_checkpoint(tmp_path: Path) -> None:
+    lines = decoded(parquet(tmp_path, raw(control(0))))
+    back = {line["offset"]: line["value"]["data"].get("backOffset") for line in lines}
+    assert back == {130: None} | {offset: offset - 1 for offset in range(131, 138)}
+    broken = [each for each in control(0) if each["offset"] != 134]
+    (line,) = windows(parquet(tmp_path, raw(broken)))
+    assert line["rejected_records"] == 3  # what is behind the missing link
+
+
+@pytest.mark.row("PCR-10")
+def test_a_checkpoint_may_stand_for_the_last_delta(tmp_path: Path) -> None:
+    rows = control(1)
+    (by_deltas,) = windows(parquet(tmp_path, raw(rows)))
+    (by_checkpoint,) = windows(
+        parquet(tmp_path, raw([*rows[:-1], row(1, 137, 0, 120, [], epoch=2)]))
+    )
+    for name in ("effective_start_offset", "window_end_offset"):
+        assert by_deltas[name] == by_checkpoint[name] == 120
+
+
+@pytest.mark.row("PCR-11")
+def test_recovery_ignores_deltas_of_another_epoch(tmp_path: Path) -> None:
+    stale = row(1, 136, 1, None, [(110, 112, 2, 5)], epoch=0)
+    (line,) = windows(parquet(tmp_path, raw([*control(1)[:6], stale])))
+    assert line["effective_start_offset"] == 110
+    assert line["runs"] == [[110, 112, 0, 1], [113, 119, 2, 1]]
+
+
+@pytest.mark.row("PCR-12", "PCR-13", "PCR-14")
+def test_what_the_log_cleaner_must_keep(tmp_path: Path) -> None:
+    rows = [*control(1)[:-1], row(1, 137, 0, 120, [], epoch=2)]
+    other = row(1, 90, 0, 80, []) | {"group_id": "G2"}
+    found = []
+    for those in (control(1)[:-1], rows, [other, *rows]):
+        done = sharelag(
+            "health", "--raw", parquet(tmp_path, raw(those)), "-o", "json", "--engine", "local"
+        )
+        found.append(json.loads(done.stdout)["needed_from"])
+    assert found == [130, 137, 90]
+    before = windows(parquet(tmp_path, raw(rows)))
+    assert windows(parquet(tmp_path, raw(rows[7:]))) == before
+
+
+@pytest.mark.row("PSC-06", "PSC-07", "PSC-13")
+def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None:
+    lines = decoded(written(tmp_path, WALK.values(), 2))
+    assert lines[1]["value"]["data"]["startOffset"] == 110
+    delta = lines[2]
+    assert delta["key"]["data"]["deltaIndex"] == 2
+    assert delta["value"]["data"] == {
+        "checkpointEpoch": 0,
+        "startOffset": -1,
+        "states": [{"baseOffset": 110, "lastOffset": 110, "state": 0, "deliveryCount": 1}],
+    }
+    assert [line["key"]["type"] for line in lines[:2]] == [0, 1]
+    checkpoint = parquet(tmp_path, raw([row(2, 0, 0, 110, [])]))
+    assert decoded(checkpoint)[0]["value"]["data"] == {
+        "checkpointEpoch": 1, "startOffset": 110, "states": [],
+    }  # fmt: skip
+
+
+def test_the_states_of_a_compacted_topic(tmp_path: Path) -> None:
+    (whole,) = windows(parquet(tmp_path, raw(keyed())))
+    (compacted,) = windows(parquet(tmp_path, raw(keyed()[2:])))
+    assert whole == compacted
+
+
+def test_one_generation_can_be_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, WALK.values(), 2)
+    of_2, of_3, of_4 = (
+        sharelag("decode", "--raw", path, "--generation", number).stdout for number in "234"
+    )
+    assert of_2 == sharelag("decode", "--raw", path).stdout
+    assert of_2.count('"generation": 2') == len(WALK)
+    assert of_3.count("reject") == of_4.count("reject") == len(WALK)

@@ -1,0 +1,235 @@
+"""Do older generations of the format replay to the same windows, each by its own rule?"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sharelag import schemas
+from sharelag.metrics.health import gather, health_arrow
+from sharelag.metrics.lag import lag_arrow
+from sharelag.replay import replay_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.replay.positions import latest_positions
+from sharelag.wire import decode_arrow, encode
+from tests.support import generators
+from tests.support.generations import FIRST_OFFSET, TODAY, raw_of, records, state, window
+from tests.support.older_records import DURABLE, control, keyed, raw, row
+from tests.support.records import offsets
+from tests.support.walk import LOG_END, RECOVERED, WALK
+
+ALL = [0, 1, 2, 3, TODAY]
+
+
+def comparable(raw_records: pa.RecordBatch) -> Any:
+    found = window(raw_records)
+    assert found is not None
+    same = ("start_offset", "effective_start_offset", "window_end_offset", "batches", "runs")
+    return [found[name] for name in same]
+
+
+@pytest.mark.row("PRS-01")
+@pytest.mark.parametrize("generation", ALL)
+@pytest.mark.parametrize("step", WALK)
+def test_the_walk_replays_to_the_same_window_in_every_generation(
+    generation: int, step: int
+) -> None:
+    writes = [written for at, written in WALK.items() if at <= step]
+    found = raw_of(writes, generation)
+    assert comparable(found) == comparable(raw_of(writes, TODAY))
+    assert state(found)[0] == RECOVERED[step][0]
+    assert state(found)[2] == RECOVERED[step][1]
+    decoded = decode_arrow(found)
+    assert decoded.rejects.num_rows == 0
+    kinds = set(decoded.records.column("generation").to_pylist())
+    # An empty window says nothing about G0: its checkpoint is that of G1.
+    assert kinds <= {None if generation == TODAY else generation, 1 if generation == 0 else None}
+
+
+def test_random_histories_replay_to_the_same_windows(cases: Any) -> None:
+    random = Random("generations")
+    for _ in range(cases(150, 10_000)):
+        writes = generators.ordered_sequence(random, updates=20)
+        most = random.choice([1, 5, 500])
+        expected = comparable(raw_of([(0, []), *writes], TODAY, most))
+        for generation in ALL[:-1]:
+            assert comparable(raw_of([(0, []), *writes], generation, most)) == expected
+
+
+@pytest.mark.row("PSS-11")
+def test_what_a_format_does_not_hold_is_unknown() -> None:
+    writes = list(WALK.values())
+    for generation in ALL[:-1]:
+        found = window(raw_of(writes, generation))
+        assert found is not None
+        unknown = {name for name, value in found.items() if value is None}
+        times = {"create_timestamp", "write_timestamp", "delivery_complete_count"}
+        epochs = {"state_epoch", "leader_epoch"} if generation < 3 else set()
+        assert unknown == times | epochs | {"record_timestamp"}
+
+
+def test_lag_is_the_same_from_every_generation() -> None:
+    for step in WALK:
+        writes = [written for at, written in WALK.items() if at <= step]
+        lags = []
+        for generation in ALL:
+            windows = replay_arrow(decode_arrow(raw_of(writes, generation)).records)
+            lags.append(
+                lag_arrow(windows, offsets(LOG_END)).select(["effective_lag", "window_available"])
+            )
+        assert all(lag.equals(lags[-1]) for lag in lags)
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_a_history_of_any_generation_has_its_states(generation: int) -> None:
+    history = history_arrow(decode_arrow(raw_of(WALK.values(), generation)).records)
+    assert history.column("window_end_offset").to_pylist() == [
+        100, 110, 111, 120, 120, 120, 120, 120,
+    ]  # fmt: skip
+    assert history.column("effective_start_offset").to_pylist() == [
+        100, 110, 110, 110, 110, 110, 111, 120,
+    ]  # fmt: skip
+    if generation < 3:
+        assert history.column("leader_epoch").null_count == history.num_rows
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_positions_alone_are_those_of_the_windows(generation: int) -> None:
+    found = raw_of(WALK.values(), generation)
+    whole = replay_arrow(decode_arrow(found).records)
+    positions = latest_positions([found])
+    if positions is not None:
+        assert positions.table.equals(whole.select(positions.table.schema.names))
+    assert (positions is None) == (generation < TODAY)
+
+
+# ---- control records -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [100, 110])
+@pytest.mark.parametrize("generation", [0, 1])
+def test_the_printed_run_of_control_records(generation: int, start: int) -> None:
+    """The drafts print 110 for the checkpoint where the state is at 100: both end the same."""
+    rows = control(generation, start)
+    for count, durable in enumerate(DURABLE, 1):
+        if start == 100 or count > 1:
+            assert state(raw(rows[:count])) == durable
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_checkpoint_in_place_of_the_last_delta(generation: int) -> None:
+    rows = control(generation)
+    instead = [*rows[:-1], row(generation, 137, 0, 120, [], epoch=2)]
+    assert state(raw(instead)) == state(raw(rows)) == (120, 120, [])
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2])
+def test_deltas_of_another_epoch_do_not_count(generation: int) -> None:
+    rows = control(generation)[:6]
+    stale = row(generation, 136, 1, None, [(110, 112, 2, 5)], epoch=0)
+    found = window(raw([*rows, stale]))
+    assert found is not None
+    assert state(raw([*rows, stale])) == DURABLE[5]
+    assert found["rejected_records"] == 1
+
+
+def test_a_chain_of_back_offsets_leads_to_the_checkpoint() -> None:
+    rows = control(0)
+    found = decode_arrow(raw(rows)).records
+    chain, at = [137], {each["offset"]: dict(each["older_fields"]) for each in found.to_pylist()}
+    while "back_offset" in at[chain[-1]]:
+        chain.append(at[chain[-1]]["back_offset"])
+    assert chain == list(range(137, 129, -1))
+    assert state(raw(rows)) == DURABLE[7]
+
+
+def test_a_missing_link_ends_a_chain() -> None:
+    rows = control(0)
+    del rows[4]  # 134, which 135 goes back to
+    found = window(raw(rows))
+    assert found is not None
+    assert state(raw(rows)) == DURABLE[3]
+    assert found["rejected_records"] == 3
+
+
+def test_of_two_chains_the_last_counts() -> None:
+    rows = control(0)[:3]
+    aside = row(0, 133, 1, None, [(110, 110, 2, 1)])
+    last = row(0, 134, 1, None, [(111, 118, 0, 0)]) | {"older_fields": [("back_offset", 132)]}
+    assert state(raw([*rows, aside, last])) == (110, 119, [(110, 110, 0, 1), (111, 118, 0, 0)])
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_cleaning_below_the_last_checkpoint_leaves_the_state(generation: int) -> None:
+    rows = [*control(generation)[:-1], row(generation, 137, 0, 120, [], epoch=2)]
+    health = health_arrow(gather([raw(rows)])).to_pylist()[0]
+    assert health["needed_from"] == 137
+    cleaned = [each for each in rows if each["offset"] >= health["needed_from"]]
+    assert state(raw(cleaned)) == state(raw(rows)) == (120, 120, [])
+
+
+def test_a_group_that_is_behind_keeps_the_control_records_of_all() -> None:
+    rows = [*control(1)[:-1], row(1, 137, 0, 120, [], epoch=2)]
+    behind = row(1, 90, 0, 80, []) | {"group_id": "G2"}
+    health = health_arrow(gather([raw([behind, *rows])])).to_pylist()[0]
+    assert health["needed_from"] == 90
+    assert health["pinned_by"].startswith("G2:")
+    assert health["prunable"] is None or health["prunable"] == 0
+
+
+# ---- checkpoints and deltas ----------------------------------------------------------------------
+
+
+@pytest.mark.row("PSC-10")
+def test_compaction_leaves_the_state() -> None:
+    rows = keyed()
+    compacted = [rows[2], *rows[3:]]
+    expected = (7, 10, [(7, 7, 0, 1), (8, 9, 0, 2)])
+    assert state(raw(rows)) == state(raw(compacted)) == expected
+    # Alone, the delta of a checkpoint that compaction removed makes no state.
+    assert window(raw(compacted[:1])) is None
+
+
+@pytest.mark.row("PSC-18")
+def test_the_first_tombstone_removes_the_share_partition() -> None:
+    rows = keyed()
+    gone = row(2, 6, 0, None, [], tombstone=True)
+    deltas = [
+        row(2, 7 + index, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
+        for index in range(3)
+    ]
+    for removed in ([*rows, gone], [*rows, gone, *deltas]):
+        found = decode_arrow(raw(removed))
+        assert found.rejects.num_rows == 0
+        assert replay_arrow(found.records).num_rows == 0
+    again = [*rows, gone, *deltas, row(2, 10, 0, 20, [], 0)]
+    assert state(raw(again)) == (20, 20, [])
+
+
+def test_delta_indices_do_not_matter_to_replay() -> None:
+    rows = keyed()
+    for index in (5, 4):
+        rows[index]["older_fields"] = [("delta_index", 0)]
+    assert state(raw(rows)) == state(raw(keyed()))
+
+
+def test_records_of_several_generations_follow_each_other() -> None:
+    old = records([(0, []), (-1, [(0, 4, 0, 1)])], 2)
+    new = records([(5, []), (-1, [(5, 9, 2, 1)])], TODAY)
+    at = schemas.RECORDS.get_field_index("offset")
+    new = new.set_column(at, "offset", pc.add(new.column("offset"), 10))
+    both = encode(pa.Table.from_batches([old, new]))
+    assert state(both) == (10, 10, [])
+    health = health_arrow(gather([both])).to_pylist()[0]
+    assert "G2" in health["generations"]
+    assert len(health["generations"]) > 1
+    assert decode_arrow(both).records.column("offset").to_pylist() == [
+        FIRST_OFFSET,
+        FIRST_OFFSET + 1,
+        FIRST_OFFSET + 10,
+        FIRST_OFFSET + 11,
+    ]

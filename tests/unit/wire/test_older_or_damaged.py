@@ -1,0 +1,215 @@
+"""Is a damaged record of today never taken for one of an older generation?"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag import open as open_workbench
+from sharelag import schemas
+from sharelag.replay import replay_arrow
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire.generations import TODAY
+from tests.support import generators, older_records
+from tests.support.generations import raw_of
+from tests.support.older_records import control
+from tests.support.records import raw, row
+
+CAPTURES = Path(__file__).parents[3] / "data" / "captures"
+RECORDED = [CAPTURES / "demo", *sorted((CAPTURES / "scenarios").iterdir())]
+
+Pair = tuple[bytes, bytes | None]
+
+
+def recorded(capture: Path) -> pa.Table:
+    table = pq.read_table(capture / "records").cast(schemas.RAW)
+    return table.filter(pc.ends_with(table.column("topic"), STATE_TOPIC))
+
+
+def pairs_of(table: pa.Table) -> list[Pair]:
+    return list(
+        zip(table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True)
+    )
+
+
+def prefixes(pairs: Iterable[Pair]) -> list[Pair]:
+    return [(key, value[:end]) for key, value in pairs if value for end in range(len(value))]
+
+
+def snapshot(epoch: int, leader: int, start: int, *batches: tuple[int, int, int, int]) -> Pair:
+    changes = {"snapshot_epoch": epoch, "state_epoch": 0, "leader_epoch": leader}
+    changes |= {"create_timestamp": 4, "write_timestamp": 4}
+    return encode_record(SHARE_SNAPSHOT, row(start, batches, **changes))
+
+
+def update(leader: int, start: int, *batches: tuple[int, int, int, int]) -> Pair:
+    return encode_record(SHARE_UPDATE, row(start, batches, leader_epoch=leader))
+
+
+def same_as_today(pairs: list[Pair]) -> None:
+    """Assert that every record is a reject, and that the rejects are those of today's format."""
+    found, today = (decode_arrow(raw(pairs), generation=number) for number in (None, TODAY))
+    assert found.records.num_rows == 0
+    assert found.rejects.equals(today.rejects)
+    assert found.rejects.num_rows == len(pairs)
+
+
+@pytest.mark.parametrize("capture", RECORDED, ids=lambda capture: capture.name)
+def test_every_beginning_of_a_recorded_record_is_a_reject(capture: Path) -> None:
+    whole = pairs_of(recorded(capture))
+    cut = prefixes(whole)
+    same_as_today(cut)
+    found = decode_arrow(raw([*whole, *cut]))
+    assert found.rejects.num_rows == len(cut)
+    assert found.records.column("generation").null_count == len(whole)
+
+
+def test_beginnings_of_records_whose_epochs_are_0_are_rejects() -> None:
+    random = Random("beginnings")
+    starts = [-1, 0, 100, 256, 300, 512, 768, 33024, 33280, 65535, 65792, 2**32 + 512]
+    whole: list[Pair] = []
+    for start in starts:
+        for leader in (0, 1, 2, 300):
+            for count in (0, 1, 2, 3, 5, 127, 130):
+                batches = [(n, n, random.choice([0, 2, 4]), n % 5) for n in range(count)]
+                times = {"create_timestamp": random.choice([0, 5, 2**40, 2**40 + 2])}
+                changes = {"state_epoch": leader, "leader_epoch": leader} | times
+                whole.append(encode_record(SHARE_SNAPSHOT, row(start, batches, **changes)))
+                whole.append(update(leader, start, *batches))
+    # What is cut later has whole batches before the cut, as recorded ones have.
+    same_as_today([pair for pair in prefixes(whole) if pair[1] is not None and len(pair[1]) < 100])
+
+
+@pytest.mark.parametrize(
+    ("cut", "end"),
+    [
+        (snapshot(1, 0, 300), 16),
+        (snapshot(0, 0, 256), 22),
+        (snapshot(0, 0, 512, (0, 9, 2, 1)), 42),
+        (update(0, 256), 18),
+        (update(0, 512, (3, 9, 2, 0)), 38),
+        (update(0, 512, (3, 9, 2, 1)), 41),
+    ],
+)
+def test_a_damaged_record_does_not_move_a_window(cut: Pair, end: int) -> None:
+    assert cut[1] is not None
+    pairs = [snapshot(0, 0, 0, (0, 9, 0, 1)), update(0, 100), (cut[0], cut[1][:end])]
+    found = decode_arrow(raw(pairs))
+    assert found.rejects.num_rows == 1
+    assert replay_arrow(found.records).to_pylist()[0]["start_offset"] == 100
+
+
+def damaged(folder: Path, end: int) -> Path:
+    """A copy of the demo capture with every seventh record cut, at the latest before its end."""
+    target = folder / "capture"
+    shutil.copytree(CAPTURES / "demo", target)
+    table = pq.read_table(target / "records")
+    values = table.column("value").to_pylist()
+    topics = table.column("topic").to_pylist()
+    for at in range(0, len(values), 7):
+        if topics[at] == STATE_TOPIC and values[at]:
+            values[at] = values[at][: min(end, len(values[at]) - 1)]
+    at = table.schema.get_field_index("value")
+    (part,) = (target / "records").glob("*.parquet")
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(values)), part)
+    return target
+
+
+def test_the_lag_of_a_damaged_capture_is_that_of_its_other_records(tmp_path: Path) -> None:
+    lags = []
+    for end in (1, 16, 18, 22, 40, 42):
+        capture = damaged(tmp_path / str(end), end)
+        bench = open_workbench(capture, engine="local")
+        lags.append((bench.lag().table, sum(bench.health().table.column("rejects").to_pylist())))
+    assert lags[0][1] > 0
+    for table, rejects in lags[1:]:
+        assert table.equals(lags[0][0])
+        assert rejects == lags[0][1]
+
+
+# ---- what may be either --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_a_record_that_may_be_either_is_older_only_beside_older_ones(generation: int) -> None:
+    epochs = {"state_epoch": 0, "leader_epoch": 0} if generation == 3 else {}
+    either = older_records.row(generation, 130, 0, 0, [], 0, **epochs)
+    delta = older_records.row(generation, 131, 1, None, [(0, 4, 0, 1)], 0, **epochs)
+    alone = older_records.raw([either])
+    assert decode_arrow(alone).rejects.num_rows == 1
+    given = decode_arrow(alone, generation=generation)
+    assert given.records.column("generation").to_pylist() == [generation]
+    beside = decode_arrow(older_records.raw([either, delta]))
+    assert beside.records.column("generation").to_pylist() == [generation] * 2
+    elsewhere = older_records.raw([either, delta | {"record_partition": 1}])
+    assert decode_arrow(elsewhere).rejects.column("offset").to_pylist() == [130]
+    today = raw([snapshot(0, 0, 7)]).to_pylist()[0] | {"partition": 0, "offset": 129}
+    after = pa.RecordBatch.from_pylist(
+        [*older_records.raw([either, delta]).to_pylist(), today], schema=schemas.RAW
+    )
+    assert decode_arrow(after).rejects.column("offset").to_pylist() == [130]
+
+
+@pytest.mark.parametrize("number", ["start", "first", "state", "count"])
+def test_a_record_with_numbers_that_nobody_writes_is_not_older(number: str) -> None:
+    batch = {"first": (2**62, 2**62, 0, 1), "state": (0, 4, 3, 1), "count": (0, 4, 0, 256)}
+    start = 2**62 if number == "start" else 0
+    rows = [older_records.row(3, 130, 0, start, [batch.get(number, (0, 4, 0, 1))], 0)]
+    rows[0] |= {"state_epoch": 1, "leader_epoch": 1}
+    written = older_records.raw(rows)
+    found, today = decode_arrow(written), decode_arrow(written, generation=TODAY)
+    assert found.records.equals(today.records)
+    assert found.rejects.equals(today.rejects)
+    rows[0] |= {"start_offset": 0} | {"state_batches": []}
+    assert decode_arrow(older_records.raw(rows)).records.column("generation").to_pylist() == [3]
+
+
+# ---- control records -----------------------------------------------------------------------------
+
+
+def test_a_checkpoints_generation_does_not_depend_on_the_records_beside_it() -> None:
+    for rows, expected in ((control(0), [1, *[0] * 7]), (control(1), [1] * 8)):
+        whole = decode_arrow(older_records.raw(rows)).records.column("generation").to_pylist()
+        parts = [
+            decode_arrow(older_records.raw([each])).records.column("generation")[0].as_py()
+            for each in rows
+        ]
+        assert whole == parts == expected
+    asked = decode_arrow(older_records.raw(control(0)), generation=0).records
+    assert asked.column("generation").to_pylist() == [0] * 8
+
+
+def changed(batch: pa.RecordBatch, **columns: Any) -> pa.RecordBatch:
+    rows = [{**each, **{name: of(each[name]) for name, of in columns.items()}}
+            for each in batch.to_pylist()]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+
+
+def test_the_keys_of_small_integers_are_users_records() -> None:
+    short = changed(older_records.raw(control(1)), key=lambda key: key[:4])
+    assert decode_arrow(short).skipped == short.num_rows
+    assert decode_arrow(short, generation=1).records.num_rows == short.num_rows
+
+
+def test_internal_topics_have_no_control_records() -> None:
+    internal = changed(raw_of([(0, [])], 1), topic=lambda _: "__transaction_state")
+    assert decode_arrow(internal).skipped == 1
+    assert decode_arrow(internal, generation=1).skipped == 1
+
+
+def test_random_records_of_today_are_never_older() -> None:
+    random = Random("today")
+    pairs = [generators.record(random) for _ in range(300)]
+    cut = prefixes(pairs)
+    found = decode_arrow(raw(random.sample(cut, min(len(cut), 20_000))))
+    assert found.records.column("generation").null_count == found.records.num_rows
