@@ -8,8 +8,8 @@ input.
 
 from sharelag.sources.spark import require_pyspark
 
-# Everything on Spark is imported through this package, so who lacks pyspark is told here what to
-# do.
+# Everything on Spark is imported through this package, so an error here says what to do without
+# pyspark.
 require_pyspark()
 
 from sharelag.pipeline.answers import (

@@ -118,7 +118,7 @@ def _of_loads(
     """Bring the loads of each group into one task."""
     frames = {name: frame for name, frame in given.items() if frame is not None}
     columns, has_past = NEEDED, past is not None
-    if past is not None:  # offsets are of no group, so they go with the lag
+    if past is not None:  # offsets belong to no group, so they go with the lag
         schemas.require(past, NEEDED["past"], "past")
         schemas.require(frames["lag"], NEEDED["lag"], "lag")
         then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
@@ -133,7 +133,7 @@ def _of_loads(
 
 
 def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """The earlier ends, which came with the lag, as a table of their own."""
+    """The earlier ends, which came with the lag, as a separate table."""
     then = (
         tables["lag"]
         .select([*OFFSET_KEYS, _PAST.name])

@@ -23,10 +23,6 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     schema : pyarrow.Schema
         The columns and types of the result: Spark's Arrow has microseconds and other names inside
         lists.
-
-    Returns
-    -------
-    pyarrow.Table
     """
     with _files_unchanged():
         return frame.select(schema.names).toArrow().cast(schema)

@@ -8,21 +8,23 @@ frames.sql("select group_id, sum(lag) from lag group by 1").show()
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.tables import TABLES
 from sharelag.pipeline.tasks import FileRecords, Files
-from sharelag.reading import chosen_partitions, earliest
+from sharelag.reading import Reading, chosen_partitions, earliest
 from sharelag.replay.moment import filter_groups, up_to
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.files.pieces import plan
@@ -30,8 +32,20 @@ from sharelag.sources.spark.files import files_in_reach
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-if TYPE_CHECKING:
-    from sharelag.pipeline.reading import SparkReading
+
+class OnSpark(Reading):
+    """What frames go by: a reading that has a Spark session."""
+
+    @property
+    @abstractmethod
+    def spark(self) -> SparkSession:
+        """The session that everything runs on."""
+
+    @property
+    def input_evidence(self) -> Evidence:
+        """What the input has, without what is computed from records."""
+        names = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
+        return self._evidence(*names)
 
 
 class Frames:
@@ -39,13 +53,13 @@ class Frames:
 
     They are lazy except for what must be known before: using ``lag`` of a cluster, for example,
     reads the windows and then fetches end offsets, so that lag is never negative. Tables with one
-    row per share partition stay in Spark's cache until the workbench is closed. They are of the
+    row per share partition stay in Spark's cache until the workbench is closed. They cover the
     selected groups and the moment, except ``raw rejects gaps health``, which cover the whole input,
-    and ``group_records``, which are of any time; topics are selected only in ``lag progress
+    and ``group_records``, which cover any time; topics are selected only in ``lag progress
     imbalance``, because their names come from the offsets.
     """
 
-    def __init__(self, reading: SparkReading, kept: list[DataFrame]) -> None:
+    def __init__(self, reading: OnSpark, kept: list[DataFrame]) -> None:
         self._reading = reading
         self.kept = kept  # what has to leave Spark's cache one day
 
@@ -202,18 +216,14 @@ class Frames:
         ----------
         query : str
             A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session
-            can be joined; a view of the same name as one of ours is not touched, and not seen.
+            can be joined; a view of the same name as one of these is not touched, and not seen.
         args : dict or list, optional
             Values of its parameters, as ``SparkSession.sql`` takes them.
-
-        Returns
-        -------
-        pyspark.sql.DataFrame
         """
         named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
-        # Names of ours alone stand in it beside the query; Spark puts the DataFrames in their
-        # places.
+        # Only names of these tables stand in it beside the query; Spark puts the DataFrames in
+        # their places.
         view = "{0} AS (SELECT * FROM {{sharelag_{0}}})"
         views = ", ".join(view.format(name) for name in named)
         text = query.strip().rstrip(";")

@@ -38,10 +38,6 @@ def meet(
         Takes the tables by name; one without rows of these keys is empty.
     schema : pyarrow.Schema
         Of what it gives.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
     """
     for name, frame in frames.items():
         schemas.require(frame, columns[name], name)

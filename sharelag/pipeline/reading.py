@@ -25,7 +25,7 @@ from sharelag.metrics.sampling import evenly_spaced, evenly_spaced_indices
 from sharelag.metrics.skew import SKEW
 from sharelag.pipeline import answers, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
-from sharelag.pipeline.frames import Frames
+from sharelag.pipeline.frames import Frames, OnSpark
 from sharelag.pipeline.tables import TABLES
 from sharelag.pipeline.tasks import FileRecords, unpacked
 from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows, rows_of
@@ -54,7 +54,7 @@ _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _ABANDONED: deque[list[DataFrame]] = deque()
 
 
-class SparkReading(Reading):
+class SparkReading(OnSpark):
     """The tables of an input from Spark.
 
     Parameters
@@ -94,12 +94,6 @@ class SparkReading(Reading):
             return Frames(self, kept)
 
         return self.once("frames", made)
-
-    @property
-    def input_evidence(self) -> Evidence:
-        """What the input tells, without what is computed from records."""
-        names = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
-        return self._evidence(*names)
 
     @property
     def counted(self) -> Counted:

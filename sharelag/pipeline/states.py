@@ -20,6 +20,7 @@ from sharelag.pipeline.tasks import (
     FileRecords,
     Files,
     as_bytes,
+    counted,
     gathered,
     map_raw,
     packed,
@@ -28,8 +29,10 @@ from sharelag.pipeline.tasks import (
 from sharelag.reading import Each
 from sharelag.replay.columns import KEY
 from sharelag.replay.history import HISTORY_KEY, histories, history_arrow
-from sharelag.replay.moment import Moment
+from sharelag.replay.moment import Moment, filter_groups, up_to
 from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
+from sharelag.replay.stream import latest_windows
+from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import for_spark, one_batch
 
 #: What `replayed` gives: windows as Arrow's bytes, and rows that count.
@@ -89,11 +92,13 @@ def replayed(
     if isinstance(raw, DataFrame):
         schemas.require(raw, schemas.RAW, "raw records")
 
+    def mine(records: Arrow) -> Arrow:
+        return up_to(filter_groups(records, groups), as_of)
+
     def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counter = Counter()
-        records = gathered(counter.decode(batches, as_of, groups))
-        yield from as_bytes(replay_arrow(records), STATES)
-        yield from counter.row(STATES)
+        found = latest_windows(batches, mine if groups or as_of is not None else None)
+        yield from as_bytes(found.windows, STATES)
+        yield from counted(found, STATES)
 
     def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counter = Counter()

@@ -69,8 +69,8 @@ def sweep(
     Returns
     -------
     pyarrow.Table
-        `sharelag.whatif.comparison.tables.RUNS`, variant by variant; with `OVER_OPTIMAL` if asked
-        for. A run that fails is a row with its ``error``.
+        `sharelag.whatif.comparison.tables.RUNS`, variant by variant; with `OVER_OPTIMAL` where
+        chosen. A run that fails is a row with its ``error``.
 
     Raises
     ------

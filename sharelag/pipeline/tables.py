@@ -38,7 +38,7 @@ TABLES = {
     "offsets": Table(schemas.OFFSETS, "a topic partition with its log start and end offset"),
     "past_offsets": Table(schemas.OFFSETS, "a topic partition at one moment of the span"),
     "logs": Table(schemas.LOGS, "a topic partition with its last stable offset and retention"),
-    "times": Table(schemas.TIMES, "an offset that was asked for, with the time of its record"),
+    "times": Table(schemas.TIMES, "an offset that was looked up, with the time of its record"),
     "settings": Table(schemas.SETTINGS, "a setting in force of a group, a topic or the brokers"),
     "gaps": Table(
         schemas.GAPS, "a range of the state topic's offsets that is missing, of any time"

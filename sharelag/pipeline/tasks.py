@@ -16,8 +16,9 @@ from sharelag import schemas
 from sharelag.replay.moment import Moment, filter_groups, up_to
 from sharelag.replay.order import by_share_partition, codes_of
 from sharelag.replay.state import drop_superseded
+from sharelag.replay.stream import Latest
 from sharelag.schemas.arrow import for_spark, one_batch
-from sharelag.sources.files.pieces import Plan, read_pieces
+from sharelag.sources.files.pieces import Piece, Plan, read_pieces
 from sharelag.wire.decode import decode_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -116,10 +117,28 @@ def map_raw(
     def read_task(batches: Iterable[pa.RecordBatch]) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
         mine = [piece for number in numbers for piece in pieces[number]]
-        yield from task(read_pieces(mine, columns))
+        yield from task(_Pieces(mine, columns))
 
     numbers = raw.spark.range(0, len(pieces), 1, len(pieces))
     return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The raw records of pieces of files, which are read whenever they are iterated over."""
+
+    pieces: Sequence[Piece]
+    columns: Sequence[str]
+
+    def __iter__(self) -> Batches:
+        return read_pieces(self.pieces, self.columns)
+
+
+def counted(found: Latest, schema: pa.Schema) -> Batches:
+    """Yield the counts of some records as a row of a schema with the columns of `COUNTED`."""
+    counts = pa.array([found.records]), pa.array([found.rejected])
+    times = [pa.array([at], pa.int64()).view(schemas.TIMESTAMP) for at in (found.first, found.last)]
+    yield for_spark(pa.RecordBatch.from_arrays([*counts, *times], schema=COUNTED), schema)
 
 
 class Counter:
@@ -147,12 +166,9 @@ class Counter:
             return
         records, rejected, first, last = zip(*self._rows, strict=True)
         known = [time for time in (*first, *last) if time is not None]
-        times = [min(known, default=None), max(known, default=None)]
-        columns = [
-            *(pa.array([sum(numbers)]) for numbers in (records, rejected)),
-            *(pa.array([time], pa.int64()).view(schemas.TIMESTAMP) for time in times),
-        ]
-        yield for_spark(pa.RecordBatch.from_arrays(columns, schema=COUNTED), schema)
+        times = min(known, default=None), max(known, default=None)
+        none = pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
+        yield from counted(Latest(none, sum(records), sum(rejected), *times), schema)
 
 
 def gathered(records: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import kernel, ready
 from sharelag.replay import layout as k
-from sharelag.replay.columns import kernel_columns, windows_table
-from sharelag.replay.gather import BLOCK, gather, room
-from sharelag.replay.kernels import apply, new_matrix, put_state
+from sharelag.replay.columns import kernel_columns, last_records, windows_table
+from sharelag.replay.kernels import apply, put_state
 from sharelag.replay.layout import work_of
 from sharelag.replay.moment import up_to
 from sharelag.replay.order import by_share_partition
 from sharelag.replay.state import replay_arrow
+from sharelag.replay.states import has_room, load, most_pieces, new_heap, new_work, with_room
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch
 
@@ -51,11 +51,13 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
     back = _going_back(steps, bounds)
     apart = np.repeat(back, np.diff(bounds))
     kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
-    columns, count = kernel_columns(table), len(moments)
+    columns, count = kernel_columns(table, order, bounds), len(moments)
     work = work_of(columns, len(kept) * count)
-    states = ready(replay_steps, work)(order[~apart], kept, steps[~apart], count, columns)
+    state = np.zeros((len(kept) - 1) * count * k.STATE_COLUMNS, np.int64)
+    lists = ready(replay_steps, work)(order[~apart], kept, steps[~apart], count, columns, state)
+    states = state.reshape(-1, k.STATE_COLUMNS), *lists
     there = np.flatnonzero(states[0][:, k.EXISTS])
-    windows = windows_table(table, *states)
+    windows = windows_table(last_records(table, states[0]), *states)
     parts = [_with_moment(windows, moments[there % len(moments)])]
     if back.any():
         parts += _one_by_one(table.take(pa.array(order[apart])), moments)
@@ -85,41 +87,56 @@ def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Tabl
 
 
 @kernel
-def replay_steps(order: Any, bounds: Any, step: Any, count: int, c: Any) -> Any:
+def replay_steps(order: Any, bounds: Any, step: Any, count: int, c: Any, state: Any) -> Any:
     """Replay each share partition's records and store its state after each of ``count`` steps.
 
     Parameters
     ----------
-    order, bounds, c
-        As for `replay_rows`.
+    order : int64[records]
+        Row numbers, share partition by share partition, each in the order of the log.
+    bounds : int64[share partitions + 1]
+        Where in ``order`` each share partition begins.
     step : int64[records]
         The first step that includes each record, in the order of ``order``, ascending within a
         share partition; ``count`` if no step includes it.
+    c : Columns
+    state : int64[share partitions * count * STATE_COLUMNS]
+        Zeros, which become ``count`` states a share partition.
 
     Returns
     -------
-    state, raw, raw_at, runs, runs_at
-        As from `replay_rows`, with ``count`` rows per share partition.
+    raw, raw_at, runs, runs_at
+        As from `put_states`.
     """
     keys = bounds.size - 1
-    state = np.zeros((keys * count, k.STATE_COLUMNS), np.int64)
+    (
+        kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
+        written, batch_at, first, last, delivery_state, delivery_count,
+    ) = c  # fmt: skip
     raw, raw_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
     runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
-    rows, own, changes = new_matrix(), np.empty((3, 512), np.int64), np.zeros(3, np.int64)
-    records, batches = room()
-    now = np.zeros(k.STATE_COLUMNS, np.int64)
+    heap, work, changes = new_heap(), new_work(), np.zeros(3, np.int64)
+    now, record = np.zeros(k.STATE_COLUMNS, np.int64), np.empty(k.RECORD_COLUMNS, np.int64)
     for key in range(keys):
-        now[:] = 0
-        x = begin = gathered = bounds[key]
+        for number in range(k.PLACE):
+            now[number] = 0
+        x = bounds[key]
         for at in range(key * count, (key + 1) * count):
             while x < bounds[key + 1] and step[x] <= at - key * count:
-                if x == gathered:
-                    begin, gathered = x, min(x + BLOCK, bounds[key + 1])
-                    batches = gather(order, begin, gathered, c, records, batches)
-                rows, own, _ = apply(records[x - begin], batches, now, rows, False, changes, own)
+                i = order[x]
+                pieces = most_pieces(now, 0, batch_at[i + 1] - batch_at[i])
+                if not has_room(pieces, heap, work):
+                    heap, work = with_room(pieces, heap, work)
+                load(
+                    i, record, work, kind, snapshot_epoch, state_epoch, leader_epoch, start_offset,
+                    complete_count, created, written, batch_at, first, last, delivery_state,
+                    delivery_count,
+                )  # fmt: skip
+                apply(record, now, 0, heap, work, False, changes)
                 if now[k.UPDATED] == 1:
-                    now[k.UPDATED], now[k.LAST_ROW] = 0, order[x]
+                    now[k.UPDATED], now[k.LAST_ROW] = 0, i
                 x += 1
-            raw, runs, own = put_state(at, now, rows, own, raw, raw_at, runs, runs_at)
-            state[at] = now
-    return state, raw, raw_at, runs, runs_at
+            raw, runs = put_state(at, now, 0, heap, work, raw, raw_at, runs, runs_at)
+            for number in range(k.STATE_COLUMNS):
+                state[k.STATE_COLUMNS * at + number] = now[number]
+    return raw, raw_at, runs, runs_at

@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import layout as k
+from sharelag.replay.generations import UNKNOWN_EPOCH, is_older, kinds_by_rule
 from sharelag.replay.merge import FIRST, LAST, RANK
 
 #: Identifies a share partition; its records normally are in one state partition.
@@ -21,21 +22,34 @@ KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 _OF_LAST_RECORD = [*KEY, "offset", "timestamp"]
 
 
-def kernel_columns(table: pa.RecordBatch) -> k.Columns:
-    """Return records as the kernels read them; nothing that Arrow holds in that form is copied."""
+def kernel_columns(
+    table: pa.RecordBatch, order: NDArray[np.int64], bounds: NDArray[np.int64]
+) -> k.Columns:
+    """Return records as the kernels read them; nothing that Arrow holds in that form is copied.
+
+    Parameters
+    ----------
+    table : pyarrow.RecordBatch
+        `sharelag.schemas.RECORDS`.
+    order, bounds
+        As from `sharelag.replay.order.by_share_partition`.
+    """
     batch_at, elements = _batches(table.column("state_batches"))
+    kinds, older = kinds_of(table), is_older(table)
+    if older:
+        kinds = read_only(kinds_by_rule(table, order, bounds, kinds), np.int8)
     return k.Columns(
-        kinds_of(table),
+        kinds,
         _numbers(table, "snapshot_epoch", 0, np.int32),
-        _numbers(table, "state_epoch", 0, np.int32),
-        _numbers(table, "leader_epoch", 0, np.int32),
+        _epochs(table, "state_epoch", kinds, older),
+        _epochs(table, "leader_epoch", kinds, older),
         _numbers(table, "start_offset", UNINITIALIZED_START_OFFSET, np.int64),
         _numbers(table, "delivery_complete_count", _NO_COUNT, np.int32),
         _numbers(table, "create_timestamp", NO_TIMESTAMP, np.int64),
         _numbers(table, "write_timestamp", NO_TIMESTAMP, np.int64),
         batch_at,
         *(
-            _read_only(elements.field(i).to_numpy(), kind)
+            read_only(elements.field(i).to_numpy(), kind)
             for i, kind in enumerate((np.int64, np.int64, np.int8, np.int16))
         ),
     )
@@ -47,7 +61,20 @@ def kinds_of(table: pa.RecordBatch) -> NDArray[np.int8]:
     tombstones = table.column("tombstone")
     if tombstones.true_count:
         kinds = kinds + 2 * tombstones.to_numpy(zero_copy_only=False).astype(np.int8)
-    return _read_only(kinds, np.int8)
+    return read_only(kinds, np.int8)
+
+
+def _epochs(
+    table: pa.RecordBatch, name: str, kinds: NDArray[np.int8], older: bool
+) -> NDArray[np.int32]:
+    """Return epochs; where older records have none, a snapshot's is unknown, an update keeps it."""
+    epochs = _numbers(table, name, 0, np.int32)
+    if not older:
+        return epochs
+    known = table.column("generation").is_null().to_numpy(zero_copy_only=False)
+    known |= table.column(name).is_valid().to_numpy(zero_copy_only=False)
+    absent = np.where(kinds == k.SNAPSHOT, UNKNOWN_EPOCH, -1)
+    return read_only(np.where(known, epochs, absent), np.int32)
 
 
 def _numbers(table: pa.RecordBatch, name: str, unknown: int, kind: Any) -> NDArray[Any]:
@@ -56,10 +83,10 @@ def _numbers(table: pa.RecordBatch, name: str, unknown: int, kind: Any) -> NDArr
         column = column.cast(schemas.TIMESTAMP).view(pa.int64())
     if column.null_count:
         column = column.fill_null(unknown)
-    return _read_only(column.to_numpy(), kind)
+    return read_only(column.to_numpy(), kind)
 
 
-def _read_only(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+def read_only(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     """Return numbers as arrays of Arrow are: one form, for which kernels are compiled once."""
     values = np.asarray(values, kind)
     values.setflags(write=False)
@@ -68,23 +95,37 @@ def _read_only(values: NDArray[Any], kind: Any) -> NDArray[Any]:
 
 def _batches(column: pa.ListArray) -> tuple[NDArray[np.int32], pa.StructArray]:
     if not column.null_count:
-        return _read_only(column.offsets.to_numpy(), np.int32), column.values
+        return read_only(column.offsets.to_numpy(), np.int32), column.values
     counts = pc.list_value_length(column).fill_null(0).to_numpy()
-    return _read_only(np.append(0, np.cumsum(counts)), np.int32), column.flatten()
+    return read_only(np.append(0, np.cumsum(counts)), np.int32), column.flatten()
+
+
+def last_records(table: pa.RecordBatch, state: NDArray[Any]) -> pa.RecordBatch:
+    """Return the last record of each state that exists: share partition, offset and time."""
+    alive = np.flatnonzero(state[:, k.EXISTS])
+    return table.select(_OF_LAST_RECORD).take(pa.array(state[alive, k.LAST_ROW]))
 
 
 def windows_table(
-    table: pa.RecordBatch,
+    last: pa.RecordBatch,
     state: NDArray[Any],
     raw: Any,
     raw_at: Any,
     runs: Any,
     runs_at: Any,
 ) -> pa.RecordBatch:
-    """Return `sharelag.schemas.WINDOWS` of the result of `replay_rows`, one row per state."""
+    """Return `sharelag.schemas.WINDOWS`, one row per state that exists.
+
+    Parameters
+    ----------
+    last
+        As from `last_records`.
+    state : int64[states, STATE_COLUMNS]
+    raw, raw_at, runs, runs_at
+        As from `put_states`.
+    """
     alive = np.flatnonzero(state[:, k.EXISTS])
     state = state[alive]
-    last = table.select(_OF_LAST_RECORD).take(pa.array(state[:, k.LAST_ROW]))
     columns = {
         **{
             name: last.column(name)
@@ -92,8 +133,8 @@ def windows_table(
         },
         "record_topic": last.column("topic"),
         "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
-        "state_epoch": _numbers_column(state, k.STATE_EPOCH),
-        "leader_epoch": _numbers_column(state, k.LEADER_EPOCH),
+        "state_epoch": _numbers_column(state, k.STATE_EPOCH, UNKNOWN_EPOCH),
+        "leader_epoch": _numbers_column(state, k.LEADER_EPOCH, UNKNOWN_EPOCH),
         "start_offset": _numbers_column(state, k.START_OFFSET, UNINITIALIZED_START_OFFSET),
         "effective_start_offset": _numbers_column(
             state, k.EFFECTIVE_START, UNINITIALIZED_START_OFFSET

@@ -17,8 +17,9 @@ from sharelag import schemas
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
 from sharelag.replay import layout as k
-from sharelag.replay.columns import KEY, kernel_columns, kinds_of
-from sharelag.replay.order import by_share_partition
+from sharelag.replay.columns import KEY, kernel_columns
+from sharelag.replay.generations import UNKNOWN_EPOCH
+from sharelag.replay.order import by_share_partition, in_log_order
 from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, one_batch
@@ -57,8 +58,12 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
     order, bounds = by_share_partition(table)
-    history = c.history_rows(order, bounds, kernel_columns(table))
-    return _table(table, order, bounds, history, _breaks(table, order, gaps))
+    columns = kernel_columns(table, order, bounds)
+    walk, key = in_log_order(order, bounds)
+    rows = c.history_rows(walk, key, columns, len(bounds) - 1)
+    history = c.History._make(column[order] for column in rows)
+    kinds = columns.kind[order]
+    return _table(table, order, bounds, history, kinds, _breaks(table, order, gaps))
 
 
 def histories(
@@ -186,11 +191,11 @@ def _table(
     order: NDArray[np.int64],
     bounds: NDArray[np.int64],
     history: c.History,
+    kinds: NDArray[np.int8],
     broken: NDArray[np.bool_],
 ) -> pa.RecordBatch:
     known = {name: history.flags & flag != 0 for name, flag in _FLAGS.items()}
     exists, replaced = known["exists"], known["replaced"]
-    kinds = kinds_of(table)[order]
     first = np.zeros(len(order), bool)
     first[bounds[:-1]] = True
     created = replaced & (history.snapshot_epoch == 0)
@@ -200,7 +205,9 @@ def _table(
     was_whole = np.append(True, whole[:-1])
     changed = exists & known["change_known"] & follows & whole & was_whole
     has_start = exists & (history.start_offset != UNINITIALIZED_START_OFFSET)
-    valid = dict.fromkeys(("snapshot_epoch", "state_epoch", "leader_epoch", "runs"), exists)
+    valid = dict.fromkeys(("snapshot_epoch", "runs"), exists)
+    for name in ("state_epoch", "leader_epoch"):
+        valid[name] = exists & (getattr(history, name) != UNKNOWN_EPOCH)
     valid["window_end_offset"] = exists & (history.window_end_offset != UNINITIALIZED_START_OFFSET)
     valid["delivery_complete_count"] = exists & (
         history.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT

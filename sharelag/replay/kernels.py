@@ -12,10 +12,8 @@ import numpy as np
 
 from sharelag.compiled import kernel
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
-from sharelag.replay.gather import BLOCK, gather, room
 from sharelag.replay.layout import (
     BATCHES,
-    BATCHES_END,
     BEGIN,
     COMPLETE_COUNT,
     CREATED,
@@ -25,7 +23,9 @@ from sharelag.replay.layout import (
     KIND,
     LAST_ROW,
     LEADER_EPOCH,
+    PLACE,
     PLAIN,
+    RECORD_COLUMNS,
     REJECTED,
     SEAM,
     SEAM_END,
@@ -38,252 +38,294 @@ from sharelag.replay.layout import (
     UPDATED,
     WRITTEN,
 )
-from sharelag.replay.measures import compare, measure, runs_of
+from sharelag.replay.measures import compare, measure, place_of, runs_of
 from sharelag.replay.merge import (
-    FIRST,
-    FRESH,
     GREATEST,
     LAST,
-    OUT,
+    OLD,
+    OWN,
     RANK,
+    SIZE,
     combine_any,
+    copy,
     from_matrix,
     merge_rows,
+    put,
     seams,
     splice,
 )
+from sharelag.replay.states import (
+    give_place,
+    has_room,
+    load,
+    make_room,
+    most_pieces,
+    new_work,
+    with_room,
+)
 
 
-@kernel
-def new_matrix() -> Any:
-    """Return the matrix that `apply` works on; it returns a larger one when that is needed."""
-    return np.empty((9, 512), np.int64)
-
-
-@kernel
-def apply(
-    record: Any, batches: Any, now: Any, rows: Any, count: bool, changes: Any, old: Any
-) -> Any:
-    """Apply a record to a state: its numbers ``now`` and its batches in ``rows``, both in place.
+@kernel(_nrt=False)
+def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, changes: Any) -> int:
+    """Apply a record to a state in place.
 
     Parameters
     ----------
-    record, batches
-        A row of what `gather` returns, and its batches.
+    record, work
+        As from `load`.
+    state, s, heap
+        A state: where its numbers begin; its batches are in the heap.
     count : bool
-        Whether it is asked what the record changed. If only a part of a list was merged anew, sums
-        of that are stored in ``changes``; otherwise the runs before are, in ``old``.
+        Whether to count what the record changed. If only a part of a list was merged anew, sums
+        of that are stored in ``changes``; otherwise the runs before are, at `OLD`.
 
     Returns
     -------
-    rows, old, n_old
-        The matrices, which may have grown; how many runs there were, or -1 if the sums are stored.
+    int
+        How many runs there were, or -1 if the sums are stored.
     """
     kind = record[KIND]
     if kind == UPDATE_TOMBSTONE:
-        now[REJECTED] += 1
-        return rows, old, -1
+        state[s + REJECTED] += 1
+        return -1
     if kind == TOMBSTONE:
-        now[:] = 0
-        return rows, old, -1
-    begin, end = record[BATCHES], record[BATCHES_END]
-    rows = _with_room(rows, now, end - begin)
+        for number in range(s, s + PLACE):
+            state[number] = 0
+        return -1
     n_old = -1
-    if kind == SNAPSHOT or now[EXISTS] == 0:
+    if kind == SNAPSHOT or state[s + EXISTS] == 0:
         if count:
-            old, n_old = runs_of(rows, now, old)
-        _replace(record, batches, now, rows)
-        return rows, old, n_old
+            n_old = runs_of(state, s, heap, work, OLD)
+        _replace(record, state, s, heap, work)
+        return n_old
     start = record[START_OFFSET]
     if start == UNINITIALIZED_START_OFFSET:
-        start = now[START_OFFSET]
-    size = _load_in_order(batches, begin, end, start, rows) if now[PLAIN] == 1 else -1
-    if size >= 0:
-        _extend(now, rows, size, start, count, changes)
+        start = state[s + START_OFFSET]
+    size = record[BATCHES]
+    early = _before_start(work, size, start) if state[s + PLAIN] == 1 else -1
+    if early >= 0:
+        size = _clipped(work, size, start) if early > 0 else size
+        _extend(state, s, heap, work, size, start, count, changes)
     else:
         if count:
-            old, n_old = runs_of(rows, now, old)
-        if not _extend_any(batches, begin, end, now, rows, start):
-            now[REJECTED] += 1
-            return rows, old, -1
-    now[START_OFFSET] = start
+            n_old = runs_of(state, s, heap, work, OLD)
+        if not _extend_any(state, s, heap, work, size, start):
+            state[s + REJECTED] += 1
+            return -1
+    state[s + START_OFFSET] = start
     if record[LEADER_EPOCH] != -1:
-        now[LEADER_EPOCH] = record[LEADER_EPOCH]
-    now[COMPLETE_COUNT] = record[COMPLETE_COUNT]
-    now[UPDATED] = 1
-    return rows, old, n_old
+        state[s + LEADER_EPOCH] = record[LEADER_EPOCH]
+    state[s + COMPLETE_COUNT] = record[COMPLETE_COUNT]
+    state[s + UPDATED] = 1
+    return n_old
 
 
-@kernel
-def _with_room(rows: Any, now: Any, fresh: int) -> Any:
-    """Return the matrix with room for the pieces of all batches; moves those of the state."""
-    begin, size = now[BEGIN], now[END] - now[BEGIN]
-    needed = 2 * (size + fresh) + 2
-    if begin + needed <= rows.shape[1]:
-        return rows
-    larger = rows
-    if needed > rows.shape[1] // 2:
-        larger = np.empty((9, 4 * needed), np.int64)
-    for part in range(3):
-        for i in range(size):
-            larger[part, i] = rows[part, begin + i]
-    if now[SEAM] >= 0:
-        now[SEAM] -= begin
-        now[SEAM_END] -= begin
-    now[BEGIN], now[END] = 0, size
-    return larger
-
-
-@kernel
-def _load(batches: Any, begin: int, end: int, rows: Any, at: int) -> None:
-    """Write batches as they are."""
-    for part in range(3):
-        for b in range(begin, end):
-            rows[part, at + b - begin] = batches[part, b]
-
-
-@kernel
-def _replace(record: Any, batches: Any, now: Any, rows: Any) -> None:
+@kernel(_nrt=False)
+def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
     """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
     from_snapshot = record[KIND] == SNAPSHOT
     for number in range(WRITTEN + 1):
-        now[number] = record[number]
+        state[s + number] = record[number]
     if from_snapshot:
-        now[REJECTED] = 0
+        state[s + REJECTED] = 0
     else:
-        now[STATE_EPOCH], now[CREATED], now[WRITTEN] = 0, NO_TIMESTAMP, NO_TIMESTAMP
-    now[FROM_SNAPSHOT], now[EXISTS], now[UPDATED] = from_snapshot, 1, 1
-    begin, end = record[BATCHES], record[BATCHES_END]
-    _load(batches, begin, end, rows, 0)
-    now[BEGIN], now[END] = 0, end - begin
-    now[PLAIN], now[SEAM], now[SEAM_END] = seams(rows, 0, end - begin, now[START_OFFSET])
+        state[s + STATE_EPOCH] = 0
+        state[s + CREATED], state[s + WRITTEN] = NO_TIMESTAMP, NO_TIMESTAMP
+    state[s + FROM_SNAPSHOT], state[s + EXISTS], state[s + UPDATED] = from_snapshot, 1, 1
+    size = record[BATCHES]
+    give_place(state, s, heap, size)
+    copy(heap, state[s + PLACE], work, 0, size)
+    plain, seam, seam_end = seams(heap, state[s + PLACE], size, state[s + START_OFFSET])
+    state[s + PLAIN], state[s + SEAM], state[s + SEAM_END] = plain, seam, seam_end
 
 
-@kernel
-def _load_in_order(batches: Any, begin: int, end: int, start: int, rows: Any) -> int:
-    """Write new batches from the start offset on; -1 unless they are sorted and disjoint."""
-    size, before = 0, start - 1
-    first, last, rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
-    for b in range(begin, end):
-        f, t = batches[FIRST, b], batches[LAST, b]
-        if f < 0 or t < f or t >= GREATEST - 1:
+@kernel(_nrt=False)
+def _before_start(work: Any, size: int, start: int) -> int:
+    """Return how many new batches begin before the start offset.
+
+    Returns
+    -------
+    int
+        -1 unless those from the start offset on are sorted and disjoint.
+    """
+    found, before = 0, start - 1
+    for b in range(0, SIZE * size, SIZE):
+        first, last = work[b], work[b + LAST]
+        if first < 0 or last < first or last >= GREATEST - 1:
             return -1
-        if t < start:
-            continue
-        f = max(f, start)
-        if f <= before:
-            return -1
-        first[size], last[size], rank[size] = f, t, batches[RANK, b]
-        before = t
-        size += 1
-    return size
+        found += first < start
+        if last >= start:
+            if max(first, start) <= before:
+                return -1
+            before = last
+    return found
 
 
-@kernel
-def _extend(now: Any, rows: Any, size: int, start: int, count: bool, changes: Any) -> None:
+@kernel(_nrt=False)
+def _clipped(work: Any, size: int, start: int) -> int:
+    """Leave out of new batches what is before the start offset; return how many are left."""
+    kept = 0
+    for b in range(0, SIZE * size, SIZE):
+        if work[b + LAST] >= start:
+            put(work, SIZE * kept, max(work[b], start), work[b + LAST], work[b + RANK])
+            kept += 1
+    return kept
+
+
+@kernel(_nrt=False)
+def _extend(
+    state: Any, s: int, heap: Any, work: Any, size: int, start: int, count: bool, changes: Any
+) -> None:
     """Merge new batches into a plain list."""
-    begin, end = now[BEGIN], now[END]
-    while begin < end and rows[LAST, begin] < start:
+    at, begin, end = state[s + PLACE], state[s + BEGIN], state[s + END]
+    while begin < end and heap[at + SIZE * begin + LAST] < start:
         begin += 1
     if begin < end:
-        rows[FIRST, begin] = max(rows[FIRST, begin], start)
-    now[BEGIN] = begin
-    seam, seam_end = now[SEAM], now[SEAM_END]
+        heap[at + SIZE * begin] = max(heap[at + SIZE * begin], start)
+    state[s + BEGIN] = begin
+    seam, seam_end = state[s + SEAM], state[s + SEAM_END]
     if seam_end <= begin:
         seam, seam_end = -1, -1
     seam = max(seam, begin) if seam >= 0 else -1
+    state[s + SEAM], state[s + SEAM_END] = seam, seam_end
     if size == 0 and seam < 0:
-        now[SEAM], now[SEAM_END] = -1, -1
         return
-    changed, unchanged, pieces, seam, seam_end = merge_rows(rows, begin, end, size, seam, seam_end)
+    changed, unchanged, pieces, seam, seam_end = merge_rows(
+        heap, at, begin, end, seam, seam_end, work, size
+    )
     if count:
-        compare(rows, changed, unchanged, rows[OUT : OUT + 3], pieces, changes)
-    now[END] = splice(rows, changed, unchanged, end, pieces)
-    now[SEAM], now[SEAM_END] = seam, seam_end
+        first, until = at + SIZE * changed, at + SIZE * unchanged
+        compare(heap, first, until, work, work.size // 4, pieces, changes)
+    state[s + SEAM], state[s + SEAM_END] = seam, seam_end
+    moved = make_room(state, s, heap, changed + pieces - unchanged)
+    at, end = state[s + PLACE], state[s + END]
+    splice(heap, at, changed - moved, unchanged - moved, end, work, pieces)
+    state[s + END] = end + changed + pieces - unchanged
 
 
-@kernel
-def _extend_any(batches: Any, begin: int, end: int, now: Any, rows: Any, start: int) -> bool:
+@kernel(_nrt=True)
+def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int) -> bool:
     """Merge lists of which one is not plain; return False if Kafka's merge would never end."""
-    at = now[END]
-    _load(batches, begin, end, rows, at)
-    matrix, merged = combine_any(rows, now[BEGIN], at + end - begin, start)
+    size = state[s + END] - state[s + BEGIN]
+    matrix, merged = combine_any(heap, place_of(state, s), size, work, fresh, start)
     if merged < 0:
         return False
-    now[BEGIN], now[END] = 0, merged
-    from_matrix(matrix, merged, rows)
-    now[PLAIN], now[SEAM], now[SEAM_END] = seams(rows, 0, merged, start)
+    give_place(state, s, heap, merged)
+    from_matrix(matrix, merged, heap, state[s + PLACE])
+    plain, seam, seam_end = seams(heap, state[s + PLACE], merged, start)
+    state[s + PLAIN], state[s + SEAM], state[s + SEAM_END] = plain, seam, seam_end
     return True
 
 
 @kernel
-def replay_rows(order: Any, bounds: Any, c: Any) -> Any:
-    """Replay each share partition's records.
+def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
+    """Replay records.
 
     Parameters
     ----------
-    order : int64[records]
-        Row numbers, share partition by share partition, each in the order of the log.
-    bounds : int64[share partitions + 1]
-        Where in ``order`` each share partition begins.
+    walk : int64[records]
+        Row numbers, those of each share partition in the order of the log.
+    key : int[rows]
+        The number of each row's share partition.
     c : Columns
+    state : int64[share partitions * STATE_COLUMNS]
+        States so far, which are changed. A state does not exist where a tombstone is last, or
+        nothing could be replayed.
+    heap : int64[]
+        Their batches; it is changed.
 
     Returns
     -------
-    state : int64[share partitions, STATE_COLUMNS]
-        It does not exist where a tombstone is last, or nothing could be replayed.
+    heap
+        Which may have grown.
+    """
+    (
+        kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
+        written, batch_at, first, last, delivery_state, delivery_count,
+    ) = c  # fmt: skip
+    # What a later snapshot or tombstone replaces need not be replayed.
+    reset = np.full(state.size // STATE_COLUMNS, -1, np.int64)
+    for x in range(walk.size):
+        if kind[walk[x]] in (SNAPSHOT, TOMBSTONE):
+            reset[key[walk[x]]] = x
+    work, changes, record = new_work(), np.zeros(3, np.int64), np.empty(RECORD_COLUMNS, np.int64)
+    for x in range(walk.size):
+        i = walk[x]
+        if x < reset[key[i]]:
+            continue
+        s = STATE_COLUMNS * key[i]
+        pieces = most_pieces(state, s, batch_at[i + 1] - batch_at[i])
+        if not has_room(pieces, heap, work):
+            heap, work = with_room(pieces, heap, work)
+        load(
+            i, record, work, kind, snapshot_epoch, state_epoch, leader_epoch, start_offset,
+            complete_count, created, written, batch_at, first, last, delivery_state, delivery_count,
+        )  # fmt: skip
+        apply(record, state, s, heap, work, False, changes)
+        if state[s + UPDATED] == 1:
+            state[s + UPDATED], state[s + LAST_ROW] = 0, i
+    return heap
+
+
+@kernel
+def put_states(state: Any, heap: Any) -> Any:
+    """Return the batches of states, and store their windows.
+
+    Returns
+    -------
     raw, raw_at, runs, runs_at
         The batches of each state as the coordinator lists them, and normalised.
     """
-    keys = bounds.size - 1
-    state = np.zeros((keys, STATE_COLUMNS), np.int64)
-    raw, raw_at = np.empty((3, 1024), np.int64), np.zeros(keys + 1, np.int64)
-    runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(keys + 1, np.int64)
-    rows, own, changes = new_matrix(), np.empty((3, 512), np.int64), np.zeros(3, np.int64)
-    records, batches = room()
-    for key in range(keys):
-        now = state[key]
-        for begin in range(bounds[key], bounds[key + 1], BLOCK):
-            end = min(begin + BLOCK, bounds[key + 1])
-            batches = gather(order, begin, end, c, records, batches)
-            for x in range(end - begin):
-                rows, own, _ = apply(records[x], batches, now, rows, False, changes, own)
-                if now[UPDATED] == 1:
-                    now[UPDATED], now[LAST_ROW] = 0, order[begin + x]
-        raw, runs, own = put_state(key, now, rows, own, raw, raw_at, runs, runs_at)
-    return state, raw, raw_at, runs, runs_at
+    count = state.size // STATE_COLUMNS
+    total, most = 0, 0
+    for s in range(0, state.size, STATE_COLUMNS):
+        size = state[s + END] - state[s + BEGIN]
+        total += size
+        most = max(most, size)
+    work = new_work()
+    heap, work = with_room(2 * most + 2, heap, work)
+    raw, raw_at = np.empty((3, total), np.int64), np.zeros(count + 1, np.int64)
+    runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(count + 1, np.int64)
+    for number in range(count):
+        raw, runs = put_state(
+            number, state, STATE_COLUMNS * number, heap, work, raw, raw_at, runs, runs_at
+        )
+    return raw, raw_at, runs, runs_at
 
 
 @kernel
 def put_state(
-    at: int, now: Any, rows: Any, own: Any, raw: Any, raw_at: Any, runs: Any, runs_at: Any
-) -> Any:
+    at: int, state: Any, s: int, heap: Any, work: Any, raw: Any, raw_at: Any, runs: Any,
+    runs_at: Any,
+) -> Any:  # fmt: skip
     """Append the batches of a state, if there is one, to both lists, and store its window.
 
     Returns
     -------
-    raw, runs, own
-        The matrices, which may have grown; ``own`` is for this function alone.
+    raw, runs
+        The matrices, which may have grown.
     """
     raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
-    if now[EXISTS] == 0:
-        return raw, runs, own
-    begin, end = now[BEGIN], now[END]
-    raw, raw_at[at + 1] = _appended(raw, raw_at[at], rows, begin, end)
-    own, n = runs_of(rows, now, own)
-    skipped = measure(own, 0, n, now)
-    runs, runs_at[at + 1] = _appended(runs, runs_at[at], own, skipped, n)
-    return raw, runs, own
+    if state[s + EXISTS] == 0:
+        return raw, runs
+    size = state[s + END] - state[s + BEGIN]
+    raw, raw_at[at + 1] = _appended(raw, raw_at[at], heap, place_of(state, s), size)
+    own = OWN * (work.size // 4)
+    n = runs_of(state, s, heap, work, OWN)
+    skipped = measure(work, own, n, state, s)
+    own += SIZE * skipped
+    runs, runs_at[at + 1] = _appended(runs, runs_at[at], work, own, n - skipped)
+    return raw, runs
 
 
 @kernel
-def _appended(to: Any, used: int, rows: Any, begin: int, end: int) -> Any:
-    size = used + end - begin
+def _appended(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
+    size = used + count
     if to.shape[1] < size:
         larger = np.empty((3, 2 * size), np.int64)
         larger[:, :used] = to[:, :used]
         to = larger
     for part in range(3):
-        for i in range(begin, end):
-            to[part, used + i - begin] = rows[part, i]
+        for i in range(count):
+            to[part, used + i] = rows[at + SIZE * i + part]
     return to, size

@@ -19,17 +19,17 @@ SNAPSHOT_EPOCH, STATE_EPOCH, LEADER_EPOCH, START_OFFSET, COMPLETE_COUNT, CREATED
 EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
 AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = range(12, 17)
 # ... whether there is one, whether the last record changed it, whether its batches are a list that
-# `merge_rows` can extend, and where in the matrix they and their seams are.
-EXISTS, UPDATED, PLAIN, BEGIN, END, SEAM, SEAM_END = range(17, 24)
-STATE_COLUMNS = 24
+# `merge_rows` can extend, which part of its place they and their seams are, whether a history saw
+# any; and the place: where in the heap it begins, and how many batches fit.
+EXISTS, UPDATED, PLAIN, BEGIN, END, SEAM, SEAM_END, IS_FULL, PLACE, ROOM = range(17, 27)
+STATE_COLUMNS = 27
 
 # What an update changed: offsets archived, given back, and deliveries that ended beyond the first.
 ARCHIVED, RELEASED, REDELIVERED = range(3)
 
-# Columns of a gathered record: the first seven numbers of a state, then its kind, and where its
-# batches begin and end.
-KIND, BATCHES, BATCHES_END = 7, 8, 9
-RECORD_COLUMNS = 10
+# Columns of a record: the first seven numbers of a state, its kind, and how many batches it has.
+KIND, BATCHES = 7, 8
+RECORD_COLUMNS = 9
 
 
 class Columns(NamedTuple):

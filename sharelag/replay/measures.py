@@ -17,6 +17,7 @@ from sharelag.replay.layout import (
     END,
     HEAD_COUNT,
     MAX_COUNT,
+    PLACE,
     PLAIN,
     REDELIVERED,
     RELEASED,
@@ -25,33 +26,34 @@ from sharelag.replay.layout import (
     WINDOW_END,
 )
 from sharelag.replay.merge import (
-    FIRST,
     GREATEST,
     LAST,
     RANK,
+    SIZE,
     combine_any,
     count_of,
     from_matrix,
+    put,
     state_of,
 )
 
 
-@kernel
-def compare(old: Any, o: int, old_end: int, new: Any, size: int, changes: Any) -> None:
-    """Walk along ``old[o:old_end]`` and ``new[:size]`` and sum what happened to each offset."""
-    for r in range(size):
-        at, until, rank = new[FIRST, r], new[LAST, r], new[RANK, r]
+@kernel(_nrt=False)
+def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, changes: Any) -> None:
+    """Walk along the batches ``old[o:old_end]`` and a list; sum what happened to each offset."""
+    for r in range(at, at + SIZE * size, SIZE):
+        first, until, rank = new[r], new[r + LAST], new[r + RANK]
         state, count = state_of(rank), count_of(rank)
-        while at <= until:
-            while o < old_end and old[LAST, o] < at:
-                o += 1
-            covered = o < old_end and old[FIRST, o] <= at
+        while first <= until:
+            while o < old_end and old[o + LAST] < first:
+                o += SIZE
+            covered = o < old_end and old[o] <= first
             stop = until
             if o < old_end:
-                stop = min(until, old[LAST, o] if covered else old[FIRST, o] - 1)
-            if not covered or old[RANK, o] != rank:
-                was, size_here = count_of(old[RANK, o]) if covered else 0, stop - at + 1
-                if state == 4 and not (covered and state_of(old[RANK, o]) == 4):
+                stop = min(until, old[o + LAST] if covered else old[o] - 1)
+            if not covered or old[o + RANK] != rank:
+                was, size_here = count_of(old[o + RANK]) if covered else 0, stop - first + 1
+                if state == 4 and not (covered and state_of(old[o + RANK]) == 4):
                     changes[ARCHIVED] += size_here
                 if count > was:
                     changes[REDELIVERED] += size_here * (count - max(was, 1))
@@ -59,92 +61,105 @@ def compare(old: Any, o: int, old_end: int, new: Any, size: int, changes: Any) -
                         changes[RELEASED] += size_here
             if stop == GREATEST:
                 break  # no offset follows
-            at = stop + 1
+            first = stop + 1
 
 
-@kernel
-def runs_of(rows: Any, now: Any, runs: Any) -> Any:
+@kernel(_nrt=False)
+def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
     """Write the batches of a state sorted, disjoint, merged and clipped to the start offset.
+
+    Parameters
+    ----------
+    state, s, heap
+        A state: where its numbers begin; its batches are in the heap.
+    to : int
+        Which list of the working array.
 
     Returns
     -------
-    runs, n
-        The matrix, which may have grown, and how many there are.
+    int
+        How many there are.
     """
-    begin, end = now[BEGIN], now[END]
-    if now[PLAIN] == 0:
-        return _runs_of_any(rows, now, runs)
-    if runs.shape[1] < end - begin:
-        runs = np.empty((3, 2 * (end - begin)), np.int64)
-    return runs, _joined(rows, begin, end, runs)
+    to *= work.size // 4
+    begin, size = place_of(state, s), state[s + END] - state[s + BEGIN]
+    if state[s + PLAIN] == 1:
+        return _joined(heap, begin, size, work, to)
+    return _joined(
+        work, to, _runs_of_any(heap, begin, size, work, to, state[s + START_OFFSET]), work, to
+    )
 
 
-@kernel
-def _runs_of_any(rows: Any, now: Any, runs: Any) -> Any:
-    begin, end = now[BEGIN], now[END]
-    kept = np.empty((3, end - begin), np.int64)
-    n = 0
-    for i in range(begin, end):
-        if rows[FIRST, i] <= rows[LAST, i]:
-            for part in range(3):
-                kept[part, n] = rows[part, i]
-            n += 1
-    matrix, n = combine_any(kept, 0, n, now[START_OFFSET])
-    apart = np.empty((3, n), np.int64)
-    from_matrix(matrix, n, apart)
-    if runs.shape[1] < n:
-        runs = np.empty((3, 2 * n), np.int64)
-    return runs, _joined(apart, 0, n, runs)
+@kernel(_nrt=True)
+def _runs_of_any(rows: Any, at: int, size: int, work: Any, to: int, start: int) -> int:
+    kept = 0
+    for i in range(at, at + SIZE * size, SIZE):
+        if rows[i] <= rows[i + LAST]:
+            put(work, to + SIZE * kept, rows[i], rows[i + LAST], rows[i + RANK])
+            kept += 1
+    matrix, kept = combine_any(work, to, kept, work, 0, start)
+    from_matrix(matrix, kept, work, to)
+    return int(kept)
 
 
-@kernel
-def _joined(rows: Any, begin: int, end: int, runs: Any) -> int:
-    n = 0
-    for i in range(begin, end):
-        if n > 0 and runs[LAST, n - 1] + 1 == rows[FIRST, i] and runs[RANK, n - 1] == rows[RANK, i]:
-            runs[LAST, n - 1] = rows[LAST, i]
+@kernel(inline="always")
+def place_of(state: Any, s: int) -> int:
+    """Return where in the heap the first batch of a state is."""
+    return state[s + PLACE] + SIZE * state[s + BEGIN]
+
+
+@kernel(_nrt=False)
+def _joined(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
+    """Join equal neighbours of a list that touch; it may be written over itself."""
+    n, before, before_rank = 0, np.int64(-2), np.int64(0)
+    for i in range(at, at + SIZE * size, SIZE):
+        first, last, rank = rows[i], rows[i + LAST], rows[i + RANK]
+        if n > 0 and before + 1 == first and before_rank == rank:
+            to[begin + SIZE * (n - 1) + LAST] = last
         else:
-            for part in range(3):
-                runs[part, n] = rows[part, i]
+            put(to, begin + SIZE * n, first, last, rank)
             n += 1
+        before, before_rank = last, rank
     return n
 
 
-@kernel
-def measure(rows: Any, begin: int, end: int, now: Any) -> int:
+@kernel(_nrt=False)
+def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
     """Store what follows from sorted, disjoint batches: both ends of the window, and sums.
 
     Returns
     -------
     int
-        Where those after the finished ones at the start begin.
+        How many finished ones are at the start.
     """
-    first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
-    start = now[START_OFFSET]
-    effective, skipped = start, begin
-    complete = available = greatest = 0
-    while start != UNINITIALIZED_START_OFFSET and skipped < end and first[skipped] == effective:
-        if not is_terminal(state_of(rank[skipped])):
+    start = state[s + START_OFFSET]
+    effective, i, end = start, at, at + SIZE * size
+    complete = available = greatest = runs = 0
+    while start != UNINITIALIZED_START_OFFSET and i < end and rows[i] == effective:
+        if not is_terminal(state_of(rows[i + RANK])):
             break
-        complete += last[skipped] - first[skipped] + 1
+        complete += rows[i + LAST] - rows[i] + 1
         # The largest int64 has no next offset.
-        effective = min(last[skipped], GREATEST - 1) + 1
-        skipped += 1
-    runs = 0
-    for i in range(skipped, end):
-        state, size = state_of(rank[i]), last[i] - first[i] + 1
-        if is_terminal(state):
-            complete += size
+        effective = min(rows[i + LAST], GREATEST - 1) + 1
+        i += SIZE
+    skipped = (i - at) // SIZE
+    head, until = np.int64(0), effective - 1
+    if i < end and rows[i] == effective:
+        head = count_of(rows[i + RANK])
+    begin, before = i, np.int64(0)
+    while i < end:
+        first, last, rank = rows[i], rows[i + LAST], rows[i + RANK]
+        runs += i == begin or first != until + 1 or rank != before
+        until, before = last, rank
+        if is_terminal(state_of(rank)):
+            complete += last - first + 1
         else:
-            available += size if state == 0 else 0
-            greatest = max(greatest, count_of(rank[i]))
-        runs += i == skipped or first[i] != last[i - 1] + 1 or rank[i] != rank[i - 1]
-    now[EFFECTIVE_START], now[AVAILABLE], now[COMPLETE] = effective, available, complete
-    now[RUNS], now[MAX_COUNT], now[HEAD_COUNT] = runs, greatest, 0
-    if skipped < end and first[skipped] == effective:
-        now[HEAD_COUNT] = count_of(rank[skipped])
-    until = last[end - 1] if skipped < end else effective - 1
-    now[WINDOW_END] = until if until == GREATEST else until + 1
+            available += last - first + 1 if state_of(rank) == 0 else 0
+            greatest = max(greatest, count_of(rank))
+        i += SIZE
+    state[s + EFFECTIVE_START], state[s + AVAILABLE] = effective, available
+    state[s + COMPLETE], state[s + RUNS] = complete, runs
+    state[s + MAX_COUNT], state[s + HEAD_COUNT] = greatest, head
+    state[s + WINDOW_END] = until if until == GREATEST else until + 1
     return skipped
 
 

@@ -9,8 +9,9 @@ Kafka's next merge joins those, wherever they are. A *seam* is where two such ne
     new                 ++++++++
     merged   ~~~~  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^    ~~~~~     (^ rewritten, | a seam)
 
-Batches here are three arrays: first offset, last offset, and the rank, which orders batches by
-delivery count, then state.
+A batch here is three numbers in a row: first offset, last offset, and the rank, which orders
+batches by delivery count, then state. A list is where in an array its first batch is; kernels index
+arrays number by number, as a part of one would be an object whose references are counted.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from sharelag.compiled import kernel
 from sharelag.replay.combine import COUNT, STATE, combine_rows
 
 FIRST, LAST, RANK = range(3)
-# Where in the matrix of `merge_rows` new batches are, and what replaces the changed ones; the
-# batches of the state come first.
-FRESH, OUT = 3, 6
+#: Numbers of a batch.
+SIZE = 3
+# The lists of the working array, each a quarter of it: new batches, what replaces changed ones,
+# and the normalised batches before a record and after it.
+FRESH, OUT, OLD, OWN = range(4)
 #: The largest offset. Batches that all but reach it, or begin below 0, are left to `combine_rows`.
 GREATEST = np.iinfo(np.int64).max
 
@@ -48,8 +51,21 @@ def state_of(rank: Any) -> Any:
     return (rank & 255) - 128
 
 
-@kernel
-def seams(rows: Any, begin: int, end: int, start: int) -> Any:
+@kernel(inline="always")
+def put(to: Any, at: Any, first: Any, last: Any, rank: Any) -> None:
+    """Write a batch."""
+    to[at], to[at + LAST], to[at + RANK] = first, last, rank
+
+
+@kernel(_nrt=False)
+def copy(to: Any, at: int, rows: Any, begin: int, count: int) -> None:
+    """Copy batches from one array to another."""
+    for i in range(SIZE * count):
+        to[at + i] = rows[begin + i]
+
+
+@kernel(_nrt=False)
+def seams(rows: Any, at: int, size: int, start: int) -> Any:
     """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
 
     Returns
@@ -59,52 +75,56 @@ def seams(rows: Any, begin: int, end: int, start: int) -> Any:
         is equal to its next neighbour and touches it, and the last that is so to the one before it;
         -1 if there is none.
     """
-    first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
-    seam, seam_end, before = -1, -1, max(start, 0) - 1
-    for i in range(begin, end):
-        if first[i] <= before or last[i] < first[i] or last[i] >= GREATEST - 1:
+    seam, seam_end, before, before_rank = -1, -1, max(start, 0) - 1, np.int64(-1)
+    for i in range(size):
+        first, last = rows[at + SIZE * i], rows[at + SIZE * i + LAST]
+        rank = rows[at + SIZE * i + RANK]
+        if first <= before or last < first or last >= GREATEST - 1:
             return False, -1, -1
-        if i > begin and first[i] == before + 1 and rank[i] == rank[i - 1]:
+        if i > 0 and first == before + 1 and rank == before_rank:
             seam = i - 1 if seam < 0 else seam
             seam_end = i
-        before = last[i]
+        before, before_rank = last, rank
     return True, seam, seam_end
 
 
-@kernel
-def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: int) -> Any:
-    """Merge the new batches ``rows[FRESH:, :size]`` into ``rows[:, begin:end]``.
+@kernel(_nrt=False)
+def merge_rows(
+    rows: Any, at: int, begin: int, end: int, seam: int, seam_end: int, work: Any, size: int
+) -> Any:
+    """Merge the new batches at `FRESH` into a list.
 
     Parameters
     ----------
-    rows : int64[9, ...]
-        First a list for which `seams` holds, with its seams; at `FRESH` new batches, sorted and
-        disjoint; at `OUT` room for twice as many as there are old and new ones.
+    rows, at, begin, end
+        A list for which `seams` holds, with its seams; there is room for a batch more at its end.
+    work
+        At `FRESH` new batches, sorted and disjoint; at `OUT` room for twice as many as there are
+        old and new ones.
 
     Returns
     -------
     changed, unchanged, size, seam, seam_end
-        ``rows[:, changed:unchanged]`` is to be replaced by ``rows[OUT:, :size]``; the seams are
-        those then.
+        The batches from ``changed`` to ``unchanged`` are to be replaced by those at `OUT`; the
+        seams are those then.
     """
-    first, last, rank = rows[FIRST], rows[LAST], rows[RANK]
-    new_first, new_last, new_rank = rows[FRESH + FIRST], rows[FRESH + LAST], rows[FRESH + RANK]
-    out_first, out_last, out_rank = rows[OUT + FIRST], rows[OUT + LAST], rows[OUT + RANK]
+    out = work.size // 4  # where `OUT` is; `FRESH` is at 0
     # What begins at the largest offset stands for the end of a list: no batch does.
-    first[end], new_first[size] = GREATEST, GREATEST
-    changed = _first_reaching(last, begin, end, new_first[0] - 1) if size > 0 else end
+    rows[at + SIZE * end], work[SIZE * size] = GREATEST, GREATEST
+    changed = _first_reaching(rows, at, begin, end, work[0] - 1) if size > 0 else end
     if 0 <= seam < changed:
         changed = seam
-    i, j, done = changed, 0, 0
+    b, c, done = at + SIZE * changed, 0, out
+    ahead = at + SIZE * seam_end
     seam, past = -1, -1
     # What was put out last: -2 touches nothing.
     before, before_rank = np.int64(-2), np.int64(0)
     if changed > begin:
-        before, before_rank = last[changed - 1], rank[changed - 1]
+        before, before_rank = rows[b - SIZE + LAST], rows[b - SIZE + RANK]
     # a is in hand; b and c are the least of what is left of the old ones and of the new ones.
     a0, a1, ar, of_new = np.int64(-3), np.int64(-3), np.int64(0), False
-    b0, b1, br = first[i], last[i], rank[i]
-    c0, c1, cr = new_first[0], new_last[0], new_rank[0]
+    b0, b1, br = rows[b], rows[b + LAST], rows[b + RANK]
+    c0, c1, cr = work[0], work[LAST], work[RANK]
     while True:
         is_new = c0 < b0 or (c0 == b0 and (c1 < b1 or (c1 == b1 and cr < br)))
         x0, x1, xr = (c0, c1, cr) if is_new else (b0, b1, br)
@@ -115,17 +135,17 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
             else:
                 if a0 >= 0:
                     if a0 == before + 1 and ar == before_rank:
-                        seam = changed + done - 1 if seam < 0 else seam
-                        past = changed + done
+                        past = changed + (done - out) // SIZE
+                        seam = past - 1 if seam < 0 else seam
                     before, before_rank = a1, ar
-                    out_first[done], out_last[done], out_rank[done] = a0, a1, ar
-                    done += 1
+                    put(work, done, a0, a1, ar)
+                    done += SIZE
                     # A whole old batch, all new ones used, and no seam ahead: the rest stays.
-                    rest = not is_new and j == size and i >= seam_end and b0 == first[i]
+                    rest = not is_new and c == SIZE * size and b >= ahead and b0 == rows[b]
                     if x0 == GREATEST or rest:
-                        return changed, i, done, seam, past
+                        break
                 elif x0 == GREATEST:
-                    return changed, i, done, seam, past
+                    break
                 a0, a1, ar, of_new = x0, x1, xr, is_new
         elif xr == ar:
             if x1 > a1:
@@ -137,18 +157,18 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
         else:
             if x0 > a0:
                 if a0 == before + 1 and ar == before_rank:
-                    seam = changed + done - 1 if seam < 0 else seam
-                    past = changed + done
+                    past = changed + (done - out) // SIZE
+                    seam = past - 1 if seam < 0 else seam
                 before, before_rank = x0 - 1, ar
-                out_first[done], out_last[done], out_rank[done] = a0, x0 - 1, ar
-                done += 1
+                put(work, done, a0, x0 - 1, ar)
+                done += SIZE
             if x1 < a1:
                 # What passes the end of b goes back to the list that the end of a is of.
                 if of_new:
-                    j -= 1
+                    c -= SIZE
                     c0, c1, cr = x1 + 1, a1, ar
                 else:
-                    i -= 1
+                    b -= SIZE
                     b0, b1, br = x1 + 1, a1, ar
             a0, a1, ar, of_new = x0, x1, xr, is_new
         if keeps:
@@ -157,55 +177,55 @@ def merge_rows(rows: Any, begin: int, end: int, size: int, seam: int, seam_end: 
             else:
                 b0 = x0
         elif is_new:
-            j += 1
-            c0, c1, cr = new_first[j], new_last[j], new_rank[j]
+            c += SIZE
+            c0, c1, cr = work[c], work[c + LAST], work[c + RANK]
         else:
-            i += 1
-            b0, b1, br = first[i], last[i], rank[i]
+            b += SIZE
+            b0, b1, br = rows[b], rows[b + LAST], rows[b + RANK]
+    return changed, (b - at) // SIZE, (done - out) // SIZE, seam, past
 
 
-@kernel
-def _first_reaching(last: Any, begin: int, end: int, offset: int) -> int:
+@kernel(_nrt=False)
+def _first_reaching(rows: Any, at: int, begin: int, end: int, offset: int) -> int:
     while begin < end:
         middle = (begin + end) >> 1
-        if last[middle] < offset:
+        if rows[at + SIZE * middle + LAST] < offset:
             begin = middle + 1
         else:
             end = middle
     return begin
 
 
-@kernel
-def splice(rows: Any, changed: int, unchanged: int, end: int, size: int) -> int:
-    """Replace what `merge_rows` says is changed; return where the list then ends."""
-    shift = changed + size - unchanged
-    for part in range(3):
-        column, piece = rows[part], rows[OUT + part]
-        if shift > 0:
-            for i in range(end - 1, unchanged - 1, -1):
-                column[i + shift] = column[i]
-        elif shift < 0:
-            for i in range(unchanged, end):
-                column[i + shift] = column[i]
-        for i in range(size):
-            column[changed + i] = piece[i]
-    return end + shift
+@kernel(_nrt=False)
+def splice(
+    rows: Any, at: int, changed: int, unchanged: int, end: int, work: Any, size: int
+) -> None:
+    """Replace what `merge_rows` says is changed."""
+    shift = SIZE * (changed + size - unchanged)
+    if shift > 0:
+        for i in range(at + SIZE * end - 1, at + SIZE * unchanged - 1, -1):
+            rows[i + shift] = rows[i]
+    elif shift < 0:
+        for i in range(at + SIZE * unchanged, at + SIZE * end):
+            rows[i + shift] = rows[i]
+    copy(rows, at + SIZE * changed, work, work.size // 4, size)
 
 
-@kernel
-def combine_any(rows: Any, begin: int, end: int, start: int) -> Any:
+@kernel(_nrt=True)
+def combine_any(rows: Any, at: int, n: int, fresh: Any, more: int, start: int) -> Any:
     """Combine lists of any kind by `combine_rows`; return them as it does, and how many; or -1."""
-    matrix = np.empty((2 * (end - begin) + 2, 4), np.int64)
-    for i in range(begin, end):
-        matrix[i - begin, FIRST], matrix[i - begin, LAST] = rows[FIRST, i], rows[LAST, i]
-        matrix[i - begin, COUNT] = count_of(rows[RANK, i])
-        matrix[i - begin, STATE] = state_of(rows[RANK, i])
-    return matrix, combine_rows(matrix, end - begin, start)
+    matrix = np.empty((2 * (n + more) + 2, 4), np.int64)
+    for i in range(n + more):
+        source, place = (rows, at + SIZE * i) if i < n else (fresh, SIZE * (i - n))
+        rank = source[place + RANK]
+        matrix[i, FIRST], matrix[i, LAST] = source[place], source[place + LAST]
+        matrix[i, COUNT], matrix[i, STATE] = count_of(rank), state_of(rank)
+    return matrix, combine_rows(matrix, n + more, start)
 
 
-@kernel
-def from_matrix(matrix: Any, n: int, rows: Any) -> None:
-    """Write batches of the form that `combine_rows` works on."""
+@kernel(_nrt=False)
+def from_matrix(matrix: Any, n: int, rows: Any, at: int) -> None:
+    """Write batches of the form that `combine_rows` works on to a list."""
     for i in range(n):
-        rows[FIRST, i], rows[LAST, i] = matrix[i, FIRST], matrix[i, LAST]
-        rows[RANK, i] = rank_of(matrix[i, STATE], matrix[i, COUNT])
+        rank = rank_of(matrix[i, STATE], matrix[i, COUNT])
+        put(rows, at + SIZE * i, matrix[i, FIRST], matrix[i, LAST], rank)

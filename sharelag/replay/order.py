@@ -1,4 +1,4 @@
-"""Which records are of one share partition, and in which order they were written."""
+"""Which records belong to one share partition, and in which order they were written."""
 
 from __future__ import annotations
 
@@ -20,6 +20,26 @@ def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArra
     if not (changed[1:] | (sorted_offsets[1:] >= sorted_offsets[:-1])).all():
         order = np.lexsort((offsets, code))
     return order, np.append(np.flatnonzero(changed), len(order))
+
+
+def in_log_order(
+    order: NDArray[np.int64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return an order of the rows to replay them in, and the number of each row's share partition.
+
+    Usually the rows are in the order of the log, and are replayed as they are: the memory that they
+    are in is then read from one end to the other.
+
+    Parameters
+    ----------
+    order, bounds
+        From `by_share_partition`.
+    """
+    key = np.empty(len(order), np.int32)
+    key[order] = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+    ascends = np.append(order[1:] > order[:-1], True)
+    ascends[bounds[1:] - 1] = True
+    return np.arange(len(order)) if ascends.all() else order, key
 
 
 def codes_of(column: pa.Array) -> NDArray[np.int64]:

@@ -3,16 +3,16 @@
     lag = end offset - start offset - delivery complete count
 
 The coordinator takes these numbers of a record whatever its batches hold, unless it cannot merge
-them. Where that may be, and where records are not in the order of their log, the windows are
-replayed as always: the answer is the same, it only takes longer.
+them. Where that may be, and where records are not in the order of their log, there is no answer
+here, and the windows must be replayed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,10 @@ from sharelag import schemas
 from sharelag.compiled import compiled, kernel
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay.layout import SNAPSHOT
-from sharelag.replay.state import replay_arrow
 from sharelag.schemas.arrow import flat
-from sharelag.wire.decode import decode_arrow
+from sharelag.wire.decode import has_older
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import control_mask
 from sharelag.wire.interpreter import all_equal, of_topic
 from sharelag.wire.keys import ShareKeys
 from sharelag.wire.positions import decode_positions
@@ -41,43 +41,73 @@ POSITIONS = pa.schema(
     ]
 )
 _KEY = POSITIONS.names[:3]
+#: About so many bytes of records are shared out among the threads at a time.
+_ROUND_BYTES = 64 << 20
 #: Columns of a state; PLACE is its state partition, AT the offset of its last record.
 _ALIVE, _LEADER_EPOCH, _START_OFFSET, _COUNT, _PLACE, _AT = range(6)
 _NEW = np.array([0, 0, UNINITIALIZED_START_OFFSET, UNINITIALIZED_DELIVERY_COMPLETE_COUNT, -2, -1])
 
 
-def latest_positions(raw: Sequence[pa.RecordBatch], threads: int | None = None) -> pa.RecordBatch:
+class Positions(NamedTuple):
+    """Where share partitions stand."""
+
+    table: pa.RecordBatch
+    """`POSITIONS`, sorted by group, topic id, partition."""
+    rejected: int
+    """Records that could not be decoded."""
+
+
+def latest_positions(raw: Iterable[pa.RecordBatch], threads: int | None = None) -> Positions | None:
     """Return where every share partition stands after these records.
 
     Parameters
     ----------
-    raw : sequence of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; rows of other topics are left out.
+    raw : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RAW`; rows of other topics are left out. A few batches are held at a time.
     threads : int, optional
         State partitions are shared out among so many; by default one a core.
 
     Returns
     -------
-    pyarrow.RecordBatch
-        `POSITIONS`: the columns of the same name of what `replay_arrow` gives of the same records,
-        sorted by group, topic id, partition.
+    Positions or None
+        The columns of the same name of what `replay_arrow` gives of the same records; None: they
+        cannot be known without the batches, so the windows must be replayed.
     """
+    count = threads or os.cpu_count() or 1
+    lanes, topics = [_Lane() for _ in range(count)], set[str]()
+    with ThreadPoolExecutor(count) as pool:
+        mapped = pool.map if count > 1 else map
+        for some in _rounds(raw):
+            shared = _shared_out(some, count, topics)
+            if shared is None or not all(mapped(_Lane.scan, lanes, shared)):
+                return None
+    found = _sorted(pa.Table.from_batches([lane.positions() for lane in lanes], POSITIONS))
+    return Positions(found, sum(lane.rejected for lane in lanes))
+
+
+def _rounds(raw: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield some batches at a time."""
+    held: list[pa.RecordBatch] = []
+    size = 0
     for batch in raw:
         schemas.require(batch, schemas.RAW, "raw records")
-    lanes = _lanes(raw, threads or os.cpu_count() or 1)
-    found = None if lanes is None else _in_threads(lanes)
-    if found is None:
-        records = decode_arrow(pa.Table.from_batches(raw, None if raw else schemas.RAW)).records
-        return replay_arrow(records).select(POSITIONS.names)
-    return _sorted(pa.Table.from_batches(found, POSITIONS))
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _ROUND_BYTES:
+            yield held
+            held, size = [], 0
+    yield held
 
 
-def _lanes(raw: Sequence[pa.RecordBatch], count: int) -> list[list[pa.RecordBatch]] | None:
-    """Share batches out by state partition; None: the records are of more than one topic."""
+def _shared_out(
+    raw: Sequence[pa.RecordBatch], count: int, topics: set[str]
+) -> list[list[pa.RecordBatch]] | None:
+    """Share batches out by state partition; None: they come from several topics."""
     lanes: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
-    topics = set()
     for batch in raw:
         chosen = of_topic(batch, STATE_TOPIC)
+        if chosen.num_rows < batch.num_rows and control_mask(batch).any():
+            return None
         if not chosen.num_rows:
             continue
         if not all_equal(flat(chosen.column("topic")).cast(pa.string())):
@@ -92,38 +122,38 @@ def _lanes(raw: Sequence[pa.RecordBatch], count: int) -> list[list[pa.RecordBatc
     return lanes if len(topics) < 2 else None
 
 
-def _in_threads(lanes: list[list[pa.RecordBatch]]) -> list[pa.RecordBatch] | None:
-    used = [lane for lane in lanes if lane]
-    if len(used) < 2:
-        found = [_scan(lane) for lane in used]
-    else:
-        with ThreadPoolExecutor(len(used)) as pool:
-            found = list(pool.map(_scan, used))
-    known = [one for one in found if one is not None]
-    return known if len(known) == len(found) else None
+class _Lane:
+    """The states of the share partitions of some state partitions."""
 
+    def __init__(self) -> None:
+        self._keys, self._states = ShareKeys(), np.tile(_NEW, (1, 1))
+        self.rejected = 0
 
-def _scan(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Fold records into states; None: the batches matter, or the order is another."""
-    keys, states = ShareKeys(), np.tile(_NEW, (1, 1))
-    for batch in batches:
-        if batch.column("offset").null_count:
-            return None
-        found = decode_positions(batch, keys)
-        if len(keys) > len(states):
-            more = np.tile(_NEW, (2 * len(keys) - len(states), 1))
-            states = np.concatenate([states, more])
+    def scan(self, batches: list[pa.RecordBatch]) -> bool:
+        """Fold records into states; False: their batches matter, or their order or format."""
+        return all(self._scan(batch) for batch in batches)
+
+    def _scan(self, batch: pa.RecordBatch) -> bool:
+        found = decode_positions(batch, self._keys)
+        if has_older(found.strange):
+            return False
+        self.rejected += found.rejected
+        if len(self._keys) > len(self._states):
+            more = np.tile(_NEW, (2 * len(self._keys) - len(self._states), 1))
+            self._states = np.concatenate([self._states, more])
         place = _places(batch)
-        offset = batch.column("offset").to_numpy()
+        offset = batch.column("offset").fill_null(-1).to_numpy()
         if found.row is not None:
             place, offset = place[found.row], offset[found.row]
         leader_epoch, start_offset, count = found.numbers.values()
-        if not compiled(fold)(
+        return compiled(fold)(
             found.key, found.record_type, found.tombstone, found.turned, place, offset,
-            leader_epoch, start_offset, count, states,
-        ):  # fmt: skip
-            return None
-    return _positions(keys, states[: len(keys)])
+            leader_epoch, start_offset, count, self._states,
+        )  # fmt: skip
+
+    def positions(self) -> pa.RecordBatch:
+        """Return `POSITIONS`, in any order."""
+        return _positions(self._keys, self._states[: len(self._keys)])
 
 
 def _places(batch: pa.RecordBatch) -> NDArray[np.int32]:
@@ -147,7 +177,7 @@ def fold(
         the order of one state partition.
     """
     for i in range(key.size):
-        k = key[i]  # a row of states would be an object of its own, whose references are counted
+        k = key[i]  # a row of states would be a separate object, whose references are counted
         is_elsewhere = states[k, _PLACE] != place[i] and states[k, _PLACE] != -2
         if turned[i] or is_elsewhere or offset[i] < states[k, _AT]:
             return False

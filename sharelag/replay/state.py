@@ -25,15 +25,18 @@ from sharelag.model import (
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import layout as k
-from sharelag.replay.columns import KEY, kernel_columns, kinds_of, windows_table
-from sharelag.replay.kernels import replay_rows
+from sharelag.replay.columns import KEY, kernel_columns, kinds_of, last_records, windows_table
+from sharelag.replay.kernels import put_states, replay_rows
 from sharelag.replay.layout import work_of
-from sharelag.replay.order import by_share_partition, codes_of
+from sharelag.replay.order import by_share_partition, codes_of, in_log_order
+from sharelag.replay.states import new_heap
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
+#: An epoch that is not known.
+NO_EPOCH = -1
 #: Records to collect before superseded ones are dropped.
 _THIN_EVERY = 250_000
 
@@ -107,10 +110,14 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
     order, bounds = by_share_partition(table)
-    columns = kernel_columns(table)
-    order, bounds = _since_reset(order, bounds, columns.kind)
-    states = ready(replay_rows, work_of(columns))(order, bounds, columns)
-    windows = windows_table(table, *states)
+    walk, key = in_log_order(order, bounds)
+    columns = kernel_columns(table, order, bounds)
+    work = work_of(columns)
+    numbers = np.zeros((len(bounds) - 1) * k.STATE_COLUMNS, np.int64)
+    heap = ready(replay_rows, work)(walk, key, columns, numbers, new_heap())
+    lists = ready(put_states, work)(numbers, heap)
+    state = numbers.reshape(-1, k.STATE_COLUMNS)
+    windows = windows_table(last_records(table, state), state, *lists)
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 
@@ -208,8 +215,8 @@ def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
         key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
         window = Window(
             row["snapshot_epoch"],
-            row["state_epoch"],
-            row["leader_epoch"],
+            NO_EPOCH if row["state_epoch"] is None else row["state_epoch"],
+            NO_EPOCH if row["leader_epoch"] is None else row["leader_epoch"],
             UNINITIALIZED_START_OFFSET if row["start_offset"] is None else row["start_offset"],
             _NO_COUNT if row["delivery_complete_count"] is None else row["delivery_complete_count"],
             row["create_timestamp"] or NO_TIMESTAMP,

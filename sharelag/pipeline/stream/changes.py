@@ -67,7 +67,7 @@ def windows(records: DataFrame) -> DataFrame:
     Raises
     ------
     InputError
-        When it is no stream, or a column is missing or of another type.
+        When it is not a stream, or a column is missing or of another type.
     """
     schemas.require(records, schemas.RECORDS, "records")
     if not records.isStreaming:
@@ -216,7 +216,7 @@ def _last_of_each(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _to_bytes(records: pa.RecordBatch) -> bytes:
-    # With its schema, so that a state which another version has written is told from one that fits.
+    # With its schema, so that a state which another version has written is recognised.
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema) as writer:
         writer.write_batch(records)

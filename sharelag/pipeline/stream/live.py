@@ -2,7 +2,7 @@
 
 The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has
 nothing to continue, so nothing can be stale when it begins again. After each micro-batch, and again
-and again while there is none, end offsets are asked for, and the lag of every share partition is
+and again while there is none, end offsets are requested, and the lag of every share partition is
 computed of its window and them, in this order: the other way round it could seem negative.
 """
 
@@ -43,8 +43,8 @@ from sharelag.wire.fields import STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
 
-#: Told of windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time that the lag was computed.
-Heed = Callable[[pa.Table, pa.Table], None]
+#: Called with windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time lag was computed.
+OnUpdate = Callable[[pa.Table, pa.Table], None]
 
 # Each shuffle partition is a Python worker and a state store in every micro-batch.
 _MOST_PARTITIONS = 8
@@ -59,11 +59,11 @@ class Live(Displayable):
         spark: SparkSession,
         groups: frozenset[str],
         every: float,
-        heed: Heed | None,
+        on_update: OnUpdate | None,
         checkpoints: Path | None,
         topic: str = STATE_TOPIC,
     ) -> None:
-        self._config, self._groups, self._every, self._heed = config, groups, every, heed
+        self._config, self._groups, self._every, self._on_update = config, groups, every, on_update
         self._checkpoints, self._topic = checkpoints, topic
         self._spark = spark
         register(spark)
@@ -263,8 +263,8 @@ class Live(Displayable):
             offsets = KafkaInput(self._config).offsets(topic_ids)
             self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
             self._sampled = time.monotonic()
-            if self._heed is not None:
-                self._heed(self._windows, self._lag)
+            if self._on_update is not None:
+                self._on_update(self._windows, self._lag)
         except ShareLagError as error:
             if self._number == 0:
                 self._failure = error

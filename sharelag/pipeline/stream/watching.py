@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sharelag.pipeline.stream.live import Heed, Live
+from sharelag.pipeline.stream.live import Live, OnUpdate
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.spark import session
 from sharelag.sources.spark.queries import require_streams
@@ -18,7 +19,8 @@ def watch(
     *,
     groups: str | Sequence[str] = (),
     every: float = 2.0,
-    heed: Heed | None = None,
+    on_update: OnUpdate | None = None,
+    heed: OnUpdate | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
@@ -35,9 +37,11 @@ def watch(
         Only these share groups.
     every : float
         Seconds between micro-batches, and between samples of end offsets while there are none.
-    heed : callable, optional
+    on_update : callable, optional
         Called with windows and lag each time that the lag was computed. What `ShareLagError` it
         raises is logged.
+    heed : callable, optional
+        The former name of ``on_update``, deprecated.
     command_config, properties, timeout
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
@@ -58,8 +62,10 @@ def watch(
     SetupError
         When Spark cannot run it.
     ShareLagError
-        When the cluster does not answer, or what ``heed`` raised of the first lag.
+        When the cluster does not answer, or what ``on_update`` raised of the first lag.
     """
+    if heed is not None:
+        warnings.warn("heed is deprecated: use on_update", DeprecationWarning, stacklevel=2)
     if isinstance(cluster, str):
         cluster = client_config(
             cluster, Path(command_config) if command_config else None, properties, timeout
@@ -70,7 +76,7 @@ def watch(
         "ask sharelag.open(...) repeatedly, or watch from a process with its own Spark session",
     )
     names = frozenset([groups] if isinstance(groups, str) else groups)
-    live = Live(cluster, spark, names, every, heed, checkpoints)
+    live = Live(cluster, spark, names, every, on_update or heed, checkpoints)
     try:
         live.wait()
     except BaseException:

@@ -1,4 +1,4 @@
-"""What happened after each record, and does the history say so when it cannot know?"""
+"""The history has the state after each record, and says so where it cannot know."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
     assert seen > cases(40, 400)
 
 
-def test_deliveries_are_told_apart() -> None:
+def test_deliveries_are_distinguished() -> None:
     history = history_arrow(
         decode(
             story(

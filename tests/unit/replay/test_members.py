@@ -122,7 +122,7 @@ def test_who_comes_back_begins_anew() -> None:
     assert group["initialized_topics"][0]["partitions"] == [5]
 
 
-def test_what_no_record_tells_is_null() -> None:
+def test_what_no_record_says_is_null() -> None:
     table = log([assign("g", "m", 3, 1)])
     member, group = one_member(table), one_group(table)
     assert (member["client_id"], member["target_partitions"], member["joined"]) == (

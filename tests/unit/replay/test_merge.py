@@ -1,4 +1,4 @@
-"""Does merging around the new batches alone give what merging whole lists gives?"""
+"""Merging around the new batches alone gives what merging whole lists gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the worked examples of the KIPs come out, in whatever way the records are cut up?"""
+"""The worked examples of the KIPs come out, however the records are cut up."""
 
 from __future__ import annotations
 

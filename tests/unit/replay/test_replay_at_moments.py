@@ -1,10 +1,7 @@
-"""Is one replay for many moments the same as a replay for each of them?"""
-
-# mypy: disable-error-code="assignment"
+"""One replay for many moments gives what a replay for each of them gives."""
 
 from __future__ import annotations
 
-import threading
 from random import Random
 from typing import Any
 
@@ -13,16 +10,13 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.quick import QuickReading
 from sharelag.replay import replay_arrow
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import up_to
 from sharelag.schemas.arrow import as_table
 from sharelag.wire import decode_arrow
-from sharelag.workbench import Workbench
 from tests.support import generators
 from tests.support.records import raw
-from tests.support.written_input import Write, WrittenInput
 
 
 def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
@@ -49,7 +43,8 @@ def test_states_at_many_moments_are_those_of_a_replay_each(clock: str, cases: An
     random, rows = Random(clock), 0
     for _ in range(cases(60, 600)):
         records = decode_arrow(raw(generators.sequence(random, keys=4, length=24))).records
-        times: list[int | None] = sorted(random.randrange(1, 60) for _ in range(records.num_rows))
+        ordered = sorted(random.randrange(1, 60) for _ in range(records.num_rows))
+        times: list[int | None] = [*ordered]
         if clock == "goes back":
             times = [time if random.random() < 0.7 else random.randrange(1, 60) for time in times]
         if clock == "is not known":
@@ -67,53 +62,3 @@ def test_of_nothing_and_at_no_moment_there_is_nothing() -> None:
     records = timed(decode_arrow(raw(generators.sequence(Random(1)))).records.slice(0, 1), [9])
     assert replay_at(records, np.array([], np.int64)).num_rows == 0
     assert replay_at(records, np.array([8])).num_rows == 0
-
-
-def test_moments_are_no_replay_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(_: Any) -> Any:
-        raise AssertionError("a replay a moment")
-
-    monkeypatch.setattr("sharelag.replay.at_moments.replay_arrow", never)
-    source = WrittenInput(
-        [Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)]
-    )
-    keys = Workbench(source, engine="local").windows("billing").table
-    found = QuickReading(source).windows_at(keys, 30)
-    assert len(set(found.column("as_of").to_pylist())) == 30
-
-
-class Waits(WrittenInput):
-    """One that answers when it may."""
-
-    may: threading.Event | None = None
-
-    def batches(self, topic: str) -> Any:
-        if self.may is not None:
-            self.asked.append("waits")
-            assert self.may.wait(60)
-        return super().batches(topic)
-
-
-def test_a_question_waits_for_no_other_and_is_asked_once() -> None:
-    source = Waits([Write(5, 10), Write(3, 12)])
-    bench = Workbench(source, engine="local")
-    bench.evidence()
-    source.may = threading.Event()
-    answers: list[Any] = []
-    slow = [
-        threading.Thread(target=lambda: answers.append(bench.moments("billing"))) for _ in range(2)
-    ]
-    quick = threading.Thread(target=lambda: answers.append(bench.lag()))
-    try:
-        for thread in (*slow, quick):
-            thread.start()
-        quick.join(30)
-        assert not quick.is_alive()
-        assert len(answers) == 1
-    finally:
-        source.may.set()
-        for thread in (*slow, quick):
-            thread.join(30)
-    assert len(answers) == 3
-    assert answers[1].table.equals(answers[2].table)
-    assert source.asked.count("waits") == 1

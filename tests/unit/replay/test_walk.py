@@ -1,4 +1,4 @@
-"""The walk of KIP-932 from 100 to 120: what is live, what is written, and what that tells."""
+"""The walk of KIP-932 from 100 to 120: what is live, what is written, and what that means."""
 
 from __future__ import annotations
 
