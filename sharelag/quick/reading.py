@@ -12,15 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.diff import diff_arrow
-from sharelag.metrics.forecast import progress_of
-from sharelag.metrics.health import COUNTS, health_arrow, health_counts
-from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
-from sharelag.metrics.observed import observe
-from sharelag.metrics.reconcile import reconcile_arrow
-from sharelag.metrics.sampling import evenly_spaced
-from sharelag.metrics.skew import skew_arrow
 from sharelag.reading import (
     OVER,
     Counted,
@@ -32,15 +24,11 @@ from sharelag.reading import (
     named,
     rows_of,
 )
-from sharelag.replay.at_moments import replay_at
-from sharelag.replay.history import HISTORY_KEY, missing_offsets, next_history
-from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
-from sharelag.replay.state import latest, replay_arrow
+from sharelag.replay.state import replay_arrow
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
-from sharelag.sources.kafka.scan import scan
-from sharelag.wire.decode import Decoded, decode_arrow, of_topic
+from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Minimum number of records per replay step.
@@ -54,8 +42,8 @@ class _Read(NamedTuple):
     windows: pa.Table
     counted: Counted
     history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
-    gaps: pa.Table = schemas.GAPS.empty_table()
-    counts: pa.Table = COUNTS.empty_table()
+    gaps: pa.Table | None = None  # None: only windows were requested
+    counts: pa.Table | None = None  # None: health was not requested
 
 
 class QuickReading(Reading):
@@ -97,14 +85,20 @@ class QuickReading(Reading):
 
     def imbalance(self, by: str | None = None) -> pa.Table:
         """Return how unevenly load is spread."""
+        from sharelag.metrics.imbalance import imbalance_arrow
+
         return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by))
 
     def skew(self) -> pa.Table:
         """Return where the lag of each group concentrates."""
+        from sharelag.metrics.skew import skew_arrow
+
         return as_table(skew_arrow(self.table("lag"), *self._loads()))
 
     def diff(self, before: Reading) -> pa.Table:
         """Return what changed since another reading."""
+        from sharelag.metrics.diff import diff_arrow
+
         return diff_arrow(before.table("windows"), self.table("windows"))
 
     def then(self, as_of: Moment) -> QuickReading:
@@ -118,6 +112,9 @@ class QuickReading(Reading):
 
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """Return lag by several definitions."""
+        from sharelag.metrics.reconcile import reconcile_arrow
+        from sharelag.sources.kafka.scan import scan
+
         offsets = self.table("offsets")
         windows = self.choice.of(named(self.table("windows"), offsets)).select(
             schemas.WINDOWS.names
@@ -155,6 +152,9 @@ class QuickReading(Reading):
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments."""
+        from sharelag.metrics.sampling import evenly_spaced
+        from sharelag.replay.at_moments import replay_at
+
         records = self._records(keys)
         if isinstance(moments, int):
             times = pc.unique(records.column("timestamp").drop_null()).view(pa.int64())
@@ -167,16 +167,25 @@ class QuickReading(Reading):
         if name == "windows":
             return self._read.windows
         if name == "gaps":
-            return self._read.gaps
+            found = self._read.gaps
+            return schemas.GAPS.empty_table() if found is None else found
         if name == "lag":
             return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
         if name == "observed":
+            from sharelag.metrics.observed import observe
+
             return observe(self._history, self.now, self.span)
         if name == "members":
+            from sharelag.replay.members import members_arrow
+
             return members_arrow(self._group_records)
         if name == "groups":
+            from sharelag.replay.members import groups_arrow
+
             return chosen_partitions(as_table(groups_arrow(self._group_records)), self.choice)
         if name == "progress":
+            from sharelag.metrics.forecast import progress_of
+
             tables = (
                 "lag",
                 "observed",
@@ -193,6 +202,8 @@ class QuickReading(Reading):
                 raise ValueError(
                     "this reading has no health: create it with QuickReading(..., health=True)"
                 )
+            from sharelag.metrics.health import health_arrow
+
             return health_arrow(
                 self._read.counts, self.source.partitions(STATE_TOPIC), self._history
             )
@@ -221,6 +232,7 @@ class QuickReading(Reading):
     @property
     def _group_records(self) -> pa.RecordBatch:
         """The share group records up to the moment; superseded ones are dropped while reading."""
+        from sharelag.replay.members import latest_group_records
 
         def read() -> pa.RecordBatch:
             moment = self.now if self.as_of is not None else None
@@ -240,18 +252,24 @@ class QuickReading(Reading):
 
     def _read_states(self) -> _Read:
         """Read only the windows."""
-        count = _Count()
+        from sharelag.replay.stream import latest_windows
 
-        def chosen() -> Iterator[pa.RecordBatch]:
-            for one in decoded(self.source, STATE_TOPIC, self.as_of, Choice(self.choice.groups)):
-                count.add(one)
-                yield one.records
+        choice, as_of = Choice(self.choice.groups), self.as_of
 
-        windows = replay_arrow(latest(chosen(), schemas.RECORDS))
-        return _Read(pa.Table.from_batches([windows]), count.counted)
+        def chosen(records: schemas.Arrow) -> schemas.Arrow:
+            return choice.of(up_to(filter_groups(records, choice.groups), as_of), names="topic_id")
+
+        batches = _Batches(self.source)
+        found = latest_windows(batches, chosen if choice.groups or as_of is not None else None)
+        times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
+        counted = Counted(found.records, found.rejected, *times)
+        return _Read(pa.Table.from_batches([found.windows]), counted)
 
     def _read_whole(self) -> _Read:
         """Read windows, history and gaps, and the counts of the topic if requested."""
+        from sharelag.metrics.health import COUNTS, health_counts
+        from sharelag.replay.history import HISTORY_KEY, next_history
+
         count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
         gaps, ends, known = schemas.GAPS.empty_table(), None, None
         fresh: list[pa.RecordBatch] = []
@@ -260,8 +278,8 @@ class QuickReading(Reading):
             found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
             gaps = pa.concat_tables([gaps, found])
             if self._with_health:
-                counts.append(health_counts(raw))
-            records, rejects, skipped = decode_arrow(raw)
+                counts.append(health_counts(batch))
+            records, rejects, skipped = decode_arrow(of_state(batch))
             fresh.append(up_to(filter_groups(records, self.choice.groups), self.as_of))
             count.add(Decoded(fresh[-1], rejects, skipped))
             # Each step also replays the known records: wait for at least as many new ones.
@@ -282,20 +300,36 @@ class QuickReading(Reading):
 
 
 def decoded(
-    source: Input, topic: str = STATE_TOPIC, as_of: Moment = None, choice: Choice | None = None
+    source: Input,
+    topic: str = STATE_TOPIC,
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    generation: int | None = None,
 ) -> Iterator[Decoded]:
     """Decode a topic in this process, batch by batch, in reading order.
 
     The moment and the choice filter records, never rejects, whose share partition is unknown.
-    Topics are selected by their ids, and only among state records.
+    Topics are selected by their ids, and only among state records. State records are tried as those
+    of a generation first, if one is given.
     """
     choice = choice or Choice()
     for batch in source.batches(topic):
-        records, rejects, skipped = decode_arrow(of_topic(batch, topic), topic)
+        chosen = of_state(batch, generation) if topic == STATE_TOPIC else of_topic(batch, topic)
+        records, rejects, skipped = decode_arrow(chosen, topic, generation)
         records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")
         yield Decoded(records, rejects, skipped)
+
+
+class _Batches:
+    """The raw records of the state topic, as often as they are iterated over."""
+
+    def __init__(self, source: Input) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._source.batches(STATE_TOPIC))
 
 
 class _Count:
@@ -333,6 +367,8 @@ def _next_gaps(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Ta
     InputError
         When records are out of order.
     """
+    from sharelag.replay.history import missing_offsets
+
     places = places if ends is None else pa.concat_tables([ends, places])
     spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
         [("offset", "first"), ("offset", "min")]

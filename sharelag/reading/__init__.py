@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.forecast import asked_times
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment
 from sharelag.schemas.arrow import flat, keys, one_batch
@@ -105,8 +104,10 @@ class Reading(ABC):
             ``windows lag observed progress members groups gaps health`` come from the records,
             ``offsets past_offsets logs times committed_times settings`` from the input.
         """
-        asked = getattr(self, f"_ask_{name}", None)
-        return self.once(("table", name), (lambda: self._sorted(name)) if asked is None else asked)
+        requested = getattr(self, f"_ask_{name}", None)
+        return self.once(
+            ("table", name), (lambda: self._sorted(name)) if requested is None else requested
+        )
 
     @property
     def evidence(self) -> Evidence:
@@ -210,10 +211,10 @@ class Reading(ABC):
         """The moment; unless it is a time, the time of the end offsets or the last record."""
         if isinstance(self.as_of, datetime):
             return self.as_of
-        asked: datetime | None = None
+        requested: datetime | None = None
         if self.as_of is None:
-            asked = pc.max(self.table("lag").column("as_of")).as_py()
-        return asked or self.end
+            requested = pc.max(self.table("lag").column("as_of")).as_py()
+        return requested or self.end
 
     @property
     def end(self) -> datetime:
@@ -231,7 +232,7 @@ class Reading(ABC):
         known = self.now - first if first else self.over
         return max(min(self.over, known), timedelta(milliseconds=_PARTS))
 
-    # ---- what the input is asked -----------------------------------------------------------------
+    # ---- what the input answers -----------------------------------------------------------------
 
     def _ask_offsets(self) -> pa.Table:
         # Read the state before the end offsets: in the other order lag could be negative.
@@ -257,10 +258,12 @@ class Reading(ABC):
         return self._times(True)
 
     def _times(self, is_committed: bool) -> pa.Table:
-        asked = asked_times(self._evidence("lag", "logs", "settings"))[is_committed]
+        from sharelag.metrics.forecast import requested_times
+
+        requested = requested_times(self._evidence("lag", "logs", "settings"))[is_committed]
         return (
-            self.source.times(asked, is_committed)
-            if asked.num_rows
+            self.source.times(requested, is_committed)
+            if requested.num_rows
             else schemas.TIMES.empty_table()
         )
 
@@ -271,7 +274,10 @@ class Reading(ABC):
         fields = {"committed_times": "committed"}
         tables = {fields.get(name, name): self.table(name) for name in names}
         return Evidence(
-            as_of=self.now, engine=self.engine, **{"lag": schemas.LAG.empty_table(), **tables}
+            as_of=self.now,
+            engine=self.engine,
+            patience=self.source.patience,
+            **{"lag": schemas.LAG.empty_table(), **tables},
         )
 
     def _gather(self) -> Evidence:

@@ -21,8 +21,8 @@ class Once:
     def __call__(self, question: Hashable, work: Callable[[], _T]) -> _T:
         """Return the stored result, or compute and store it; a failure is not stored."""
         with self._lock:
-            asked = self._locks[question]
-        with asked:
+            requested = self._locks[question]
+        with requested:
             if question not in self._known:
                 self._known[question] = work()
             answer: _T = self._known[question]

@@ -8,29 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.schemas.arrow import beside, keys
-from sharelag.sources.files import captures
+from sharelag.sources.files.damage import DAMAGE, reading_parquet
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.times import record_times
 from sharelag.wire.fields import STATE_TOPIC
 
+#: Of Parquet; decoding has a cost a batch.
+_BATCH_ROWS = 20_000
+
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
+
+    from sharelag.sources.files.captures import Capture
 
 
 class Input(Protocol):
@@ -43,6 +47,10 @@ class Input(Protocol):
     @property
     def rereadable(self) -> bool:
         """Whether a DataFrame of it finds the same records each time it is read."""
+
+    @property
+    def patience(self) -> timedelta | None:
+        """How long something may last before it counts as stuck; None: as long as a lock."""
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Raw records (`sharelag.schemas.RAW`) in this process: all of the topic, maybe others."""
@@ -89,6 +97,10 @@ class RecordsOnly:
     def rereadable(self) -> bool:
         return True
 
+    @property
+    def patience(self) -> timedelta | None:
+        return None
+
     def version(self) -> Hashable:
         return None
 
@@ -121,6 +133,10 @@ class KafkaInput:
     @property
     def rereadable(self) -> bool:
         return False
+
+    @property
+    def patience(self) -> timedelta | None:
+        return None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return kafka.read_topic(
@@ -196,9 +212,15 @@ class CaptureInput:
     def rereadable(self) -> bool:
         return True
 
+    @property
+    def patience(self) -> timedelta | None:
+        return self._capture.info.patience
+
     @cached_property
-    def _capture(self) -> captures.Capture:
-        return captures.read_capture(self.folder)
+    def _capture(self) -> Capture:
+        from sharelag.sources.files.captures import read_capture
+
+        return read_capture(self.folder)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return _parquet_batches(_dataset(self._capture.records_paths))
@@ -229,8 +251,10 @@ class CaptureInput:
         times = past.column("as_of")
         if not moments:
             return past.slice(0, 0)
+        # From the last known end before the first moment on: between two known ends it lies.
+        begin = pc.max(times.filter(pc.less_equal(times, min(moments)))).as_py() or min(moments)
         return past.filter(
-            pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
+            pc.and_(pc.greater_equal(times, begin), pc.less_equal(times, max(moments)))
         )
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
@@ -247,13 +271,16 @@ class CaptureInput:
         return self._capture.info.topics.get(topic)
 
     def size(self) -> int:
-        return sum(pq.ParquetFile(path).metadata.num_rows for path in self._capture.records_paths)
+        # Only footers: what brings pandas along waits until the engine is chosen.
+        from sharelag.sources.files.captures import count_records
+
+        return count_records(self.folder)
 
     def version(self) -> Hashable:
         return version_of(self.folder.rglob("*"))
 
     def as_of(self) -> datetime:
-        """When the end offsets were asked."""
+        """When the end offsets were read."""
         return self._capture.info.as_of
 
     def describe(self) -> str:
@@ -312,7 +339,7 @@ class RawInput(RecordsOnly):
     def _dataset(self) -> ds.Dataset:
         try:
             dataset = _dataset(self.path)
-        except (OSError, pa.ArrowInvalid) as error:
+        except DAMAGE as error:
             first = str(error).splitlines()[0].rstrip(".")
             raise InputError(
                 f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
@@ -323,15 +350,53 @@ class RawInput(RecordsOnly):
 
 
 @dataclass(frozen=True)
+class PrintedInput(RecordsOnly):
+    """A file of what Kafka's tools print of records, which must be on this machine."""
+
+    path: Path
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        from sharelag.sources.files.printed import read_printed
+
+        yield read_printed(self.path)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.sources.files.printed import read_printed
+        from sharelag.sources.spark.files import sent
+
+        return sent(spark, [read_printed(self.path)])
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return schemas.OFFSETS.empty_table()
+
+    def size(self) -> int:
+        # read in this process whatever the engine
+        return 0
+
+    def version(self) -> Hashable:
+        return version_of([self.path])
+
+    def describe(self) -> str:
+        return f"records that Kafka's tools printed to {self.path}, without end offsets"
+
+
+@dataclass(frozen=True)
 class SegmentsInput(RecordsOnly):
     """A broker's log directory, which must be on this machine."""
 
     folder: Path
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        from sharelag.sources.files.control import read_control
         from sharelag.sources.files.segments import read_segments
 
-        return read_segments(self.folder, topic)
+        yield from read_segments(self.folder, topic)
+        if topic == STATE_TOPIC:
+            yield from read_control(self.folder)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import segments
@@ -411,12 +476,19 @@ def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
 def _dataset(paths: str | list[str]) -> ds.Dataset:
     import pyarrow.dataset as ds  # brings pandas along, which who reads a cluster need not wait for
 
-    return ds.dataset(paths, format="parquet")
+    options = ds.ParquetFragmentScanOptions(pre_buffer=False)  # else files stay in memory as read
+    return ds.dataset(paths, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
 
 
 def _parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
     # One file and one batch after the other: the order of a partition's records is the order of the
-    # log.
-    yield from dataset.to_batches(
-        columns=schemas.RAW.names, batch_size=50_000, fragment_readahead=1, use_threads=False
-    )
+    # log. What is read ahead is held in memory: of large records a batch is 100 MB.
+    for fragment in dataset.get_fragments():
+        with reading_parquet(fragment.path):
+            yield from fragment.to_batches(
+                schema=dataset.schema,
+                columns=schemas.RAW.names,
+                batch_size=_BATCH_ROWS,
+                batch_readahead=1,
+                use_threads=False,
+            )

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from sharelag.errors import InputError
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
-from sharelag.sources.inputs import CaptureInput, Input, KafkaInput, RawInput, SegmentsInput
+from sharelag.sources.files.printed import is_printed
+from sharelag.sources.inputs import (
+    CaptureInput,
+    Input,
+    KafkaInput,
+    PrintedInput,
+    RawInput,
+    SegmentsInput,
+)
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
@@ -89,7 +97,7 @@ def named_input(
         return SegmentsInput(Path(segments))
     if raw:
         plugged = None if Path(raw).exists() else plugged_input(raw)
-        return plugged() if plugged else RawInput(raw)
+        return plugged() if plugged else raw_input(raw)
     file = Path(command_config) if command_config else None
     return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
 
@@ -173,20 +181,25 @@ def captured(folder: Path) -> ArchiveInput | CaptureInput:
     return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
 
 
+def raw_input(path: str) -> RawInput | PrintedInput:
+    """Open raw records: what Kafka's tools printed, else Parquet."""
+    return PrintedInput(Path(path)) if is_printed(Path(path)) else RawInput(path)
+
+
 def at_path(path: Path) -> Input:
     """Open what lies at a path of this machine.
 
     Raises
     ------
     InputError
-        It is none of our inputs.
+        It is not one of the inputs.
     """
     if is_archive(path) or (path / "capture.json").exists() or not path.exists():
         return captured(path)
     if path.is_dir() and any(path.glob("*-*/*.log")):
         return SegmentsInput(path)
     if path.is_file() or any(path.glob("**/*.parquet")):
-        return RawInput(str(path))
+        return raw_input(str(path))
     raise InputError(
         f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
         "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"

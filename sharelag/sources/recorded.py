@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -15,8 +14,6 @@ _STORY = (
     "A shop with eight share groups: releases, rejects, time-outs, a poison record, resets, "
     "and a deleted group."
 )
-#: The scenarios press hours into seconds.
-PATIENCE = timedelta(seconds=2.5)
 
 
 def samples() -> dict[str, str]:
@@ -36,8 +33,3 @@ def samples() -> dict[str, str]:
 def folder_of(name: str) -> Path:
     """The capture of a sample, which need not be there."""
     return CAPTURES / name if name == DEMO else CAPTURES / "scenarios" / name
-
-
-def patience_of(name: str) -> timedelta | None:
-    """How long something may last in a sample before it counts as stuck; None: as elsewhere."""
-    return None if name == DEMO else PATIENCE

@@ -25,16 +25,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import samples, views
 from sharelag.sources.files.archive_info import ArchiveInfo, read_info
+from sharelag.sources.files.damage import check_values, reading_parquet
 from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS, GAPS, OFFSETS = "records", "gaps", "offsets"
@@ -63,7 +64,9 @@ class ArchiveInput(RecordsOnly):
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Yield raw records of a topic (`sharelag.schemas.RAW`), each partition in log order."""
         for path in self._files(f"{RECORDS}/source={topic}"):
-            yield from _open(path).iter_batches(50_000, columns=schemas.RAW.names)
+            file = _open(path)
+            with reading_parquet(path):
+                yield from file.iter_batches(50_000, columns=schemas.RAW.names)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
@@ -92,11 +95,6 @@ class ArchiveInput(RecordsOnly):
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         """Return offsets at past moments.
 
-        Parameters
-        ----------
-        topic_ids : sequence of str
-        moments : sequence of datetime
-
         Returns
         -------
         pyarrow.Table
@@ -105,15 +103,15 @@ class ArchiveInput(RecordsOnly):
             offsets only grow; it is null if they differ, and before the first and after the last
             sample.
         """
-        tables = [of_topics(_open(path).read(), topic_ids) for path in self._files(OFFSETS)]
+        tables = [of_topics(_read(path), topic_ids) for path in self._files(OFFSETS)]
         return samples.at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
 
     def gaps(self) -> pa.Table:
         """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
         self.info()
-        rows = pa.concat_tables(
-            [_open(p).read() for p in self._files(GAPS)] or [GAP.empty_table()]
-        ).cast(GAP)
+        rows = pa.concat_tables([_read(p) for p in self._files(GAPS)] or [GAP.empty_table()]).cast(
+            GAP
+        )
         rows = rows.sort_by(
             [(name, "ascending") for name in ("topic", "partition", "first_offset")]
         )
@@ -187,7 +185,7 @@ class ArchiveInput(RecordsOnly):
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
         """Return the last sample and its time; topics missing from it have been deleted."""
         paths = self._files(OFFSETS)[-1:]
-        table = _open(paths[0]).read() if paths else schemas.OFFSETS.empty_table()
+        table = _read(paths[0]) if paths else schemas.OFFSETS.empty_table()
         last = pc.max(table.column("as_of"))
         table = table.filter(pc.equal(table.column("as_of"), last))
         return of_topics(table, topic_ids), last.as_py()
@@ -212,6 +210,8 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     InputError
         When there is no archive, or it is not writable.
     """
+    import pyarrow.parquet as pq
+
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):
         view = views.current(folder)
@@ -239,6 +239,8 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write one file with at most one row group in memory."""
+    import pyarrow.parquet as pq
+
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
@@ -272,13 +274,20 @@ def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
 
 
 def _open(path: Path) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     try:
-        return pq.ParquetFile(path)
+        with reading_parquet(path):
+            return pq.ParquetFile(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{path} was merged with other files in the meantime: read the archive again"
         ) from error
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"{path} is not a Parquet file ({str(error).splitlines()[0]}): restore it"
-        ) from error
+
+
+def _read(path: Path) -> pa.Table:
+    file = _open(path)
+    with reading_parquet(path):
+        table = file.read()
+    check_values(table, path)
+    return table

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.errors import InputError
+from sharelag.sources.files.damage import read_json
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
 
@@ -31,7 +32,7 @@ class ArchiveInfo:
 def is_archive(folder: Path) -> bool:
     """Whether a folder is an archive."""
     try:
-        return bool(json.loads((folder / _ABOUT).read_text(encoding="utf-8")).get("kind") == KIND)
+        return bool(read_json(folder / _ABOUT).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -52,7 +53,7 @@ def read_info(folder: Path) -> ArchiveInfo | None:
             raise InputError(f"{folder} is not an archive and not empty: choose another folder")
         return None
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = read_json(path)
         if about.get("kind") != KIND:
             raise InputError(
                 f"{folder} is a capture, which cannot be continued: choose another folder"

@@ -20,7 +20,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeAlias
@@ -30,8 +30,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
+from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.sources.files.damage import check_values, read_json, reading_parquet
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
@@ -61,6 +63,8 @@ class CaptureInfo:
     topics: Mapping[str, int]  # number of partitions of the topics in records/
     options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
     tool_version: str = __version__
+    # how long something may last before it counts as stuck; None: as long as a lock of the group
+    patience: timedelta | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,15 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
     return info
 
 
+def count_records(folder: Path) -> int:
+    """Count the raw records of a capture by the footers of its files alone."""
+    total = 0
+    for path in _record_files(folder):
+        with reading_parquet(path):
+            total += pq.ParquetFile(path).metadata.num_rows
+    return total
+
+
 def read_capture(folder: Path) -> Capture:
     """Open a capture and check that it is one.
 
@@ -143,19 +156,11 @@ def read_capture(folder: Path) -> Capture:
     InputError
         When a file is missing, has wrong columns, or has an unsupported format.
     """
-    if not folder.is_dir():
-        raise InputError(f"no capture at {folder}: create one with `sharelag capture`")
-    missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
-    paths = sorted(map(str, folder.glob("records/*.parquet")))
-    if not missing and not paths:
-        missing = ["records/*.parquet"]
-    if missing:
-        raise InputError(
-            f"{folder} has no {', '.join(missing)}: give a folder that `sharelag capture` wrote"
-        )
+    paths = _record_files(folder)
     info = _from_json(folder / "capture.json")
     for path in paths:
-        schemas.require(_read(path, pq.read_schema), schemas.RAW, path)
+        with reading_parquet(path):
+            schemas.require(pq.read_schema(path), schemas.RAW, path)
     offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
     extras = {
         name: _table(file, schema)
@@ -166,10 +171,28 @@ def read_capture(folder: Path) -> Capture:
     return Capture(info, paths, offsets, extras)
 
 
+def _record_files(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        raise InputError(f"no capture at {folder}: create one with `sharelag capture`")
+    missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
+    paths = sorted(map(str, folder.glob("records/*.parquet")))
+    if not missing and not paths:
+        missing = ["records/*.parquet"]
+    if missing:
+        raise InputError(
+            f"{folder} has no {', '.join(missing)}: give a folder that `sharelag capture` wrote"
+        )
+    return paths
+
+
 def _table(path: Path, schema: pa.Schema) -> pa.Table:
-    table = _read(str(path), pq.read_table)
-    schemas.require(table, schema, str(path))
-    return table.select(schema.names).cast(schema)
+    with reading_parquet(path):
+        table = pq.read_table(path)
+        schemas.require(table, schema, str(path))
+        table = table.select(schema.names).cast(schema)
+        table.validate(full=True)
+    check_values(table, path)
+    return table
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
@@ -196,15 +219,6 @@ def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pc.or_(pc.not_equal(batch.column("topic"), GROUP_TOPIC), ours))
 
 
-def _read(path: str, how: Any) -> Any:
-    try:
-        return how(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(
-            f"{path} is not a Parquet file ({str(error).splitlines()[0]}): capture it again"
-        ) from error
-
-
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -213,25 +227,44 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
         "as_of": iso(info.as_of),
         "options": dict(info.options),
         "topics": {name: {"partitions": count} for name, count in info.topics.items()},
-    }
+    } | ({} if info.patience is None else {"patience": typed(info.patience)})
 
 
 def _from_json(path: Path) -> CaptureInfo:
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = read_json(path)
         if about["format"] != FORMAT:
             raise InputError(
                 f"{path} has capture format {about['format']}, but this version reads {FORMAT}: "
                 "use a newer sharelag"
             )
-        topics = {name: topic["partitions"] for name, topic in about["topics"].items()}
+        topics = {name: _count(topic["partitions"]) for name, topic in about["topics"].items()}
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
             raise ValueError("as_of without a time zone")
+        as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
         return CaptureInfo(
-            about["cluster_id"], as_of, topics, about["options"], about["tool_version"]
+            about["cluster_id"],
+            as_of,
+            topics,
+            about["options"],
+            about["tool_version"],
+            _patience(path, about.get("patience")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{path} does not describe a capture ({error!r}): capture it again"
         ) from error
+
+
+def _patience(path: Path, text: Any) -> timedelta | None:
+    try:
+        return None if text is None else parse_duration(text)
+    except InputError as error:
+        raise InputError(f"{path}: patience: {error}") from None
+
+
+def _count(partitions: object) -> int:
+    if not isinstance(partitions, int) or not 0 <= partitions < 1 << 31:
+        raise ValueError(f"{partitions!r} partitions")
+    return partitions

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.sources.files.damage import reading_parquet
 
 #: Records of a batch that is read at once.
 _BATCH_ROWS = 50_000
@@ -57,7 +58,8 @@ def plan(paths: Sequence[str], topic: str) -> Plan:
     Returns
     -------
     Plan
-        Whole if partitions of the topic can be told apart and none is much larger than the others.
+        Whole if partitions of the topic can be distinguished and none is much larger than
+        the others.
     """
     pieces = [piece for path in paths for piece in _pieces(path, topic)]
     groups = _groups(pieces)
@@ -73,7 +75,7 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces, which stand in the order of their files."""
     for piece in pieces:
-        with _as_planned(piece) as file:
+        with _as_planned(piece) as file, reading_parquet(piece.path):
             yield from file.iter_batches(
                 _BATCH_ROWS, [piece.row_group], list(columns), use_threads=False
             )
@@ -84,7 +86,9 @@ def _as_planned(piece: Piece) -> pq.ParquetFile:
     changed = f"{piece.path} changed while it was being read: open the input again"
     try:
         file = pq.ParquetFile(piece.path)
-    except pa.ArrowInvalid as error:  # its footer could be read before
+    except FileNotFoundError:
+        raise  # an archive's readers know why a file may be gone
+    except (OSError, pa.ArrowException) as error:  # its footer could be read before
         raise InputError(changed) from error
     if _footer(file.metadata) == piece.footer and piece == _piece(
         piece.path, file.metadata, piece.row_group
@@ -95,7 +99,8 @@ def _as_planned(piece: Piece) -> pq.ParquetFile:
 
 
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
-    metadata = pq.read_metadata(path)
+    with reading_parquet(path):
+        metadata = pq.read_metadata(path)
     for number in range(metadata.num_row_groups):
         names = _range(metadata, number, "topic")
         is_other = names is not None and names[0] == names[1] and not names[0].endswith(topic)
@@ -117,7 +122,7 @@ def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
 
 def _range(metadata: pq.FileMetaData, number: int, name: str) -> tuple[Any, Any] | None:
     """Find the least and the greatest value of a row group, or None if there may be others."""
-    # The path, because a field inside a struct may have the name of a column of ours.
+    # The path, because a field inside a struct may have the name of one of these columns.
     paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     found = metadata.row_group(number).column(paths.index(name)).statistics
     # Nulls are in neither of the two, and a writer need not count them.

@@ -39,11 +39,11 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
         return schemas.OFFSETS.empty_table()
     keys = _numbered(samples)
     count = int(keys[-1]) + 1
-    asked = pa.array(moments, schemas.TIMESTAMP)
+    requested = pa.array(moments, schemas.TIMESTAMP)
     places = keys * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
     key = np.repeat(np.arange(count), len(moments))
     wanted = key * _TIMES + np.tile(
-        np.clip(asked.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
+        np.clip(requested.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
     )
     before = np.searchsorted(places, wanted, "right") - 1
     after = np.searchsorted(places, wanted, "left")
@@ -55,7 +55,7 @@ def at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
         one, other = (samples.column(name).take(pa.array(rows)) for rows in (left, right))
         same = pc.and_(pa.array(between), pc.equal(one, other).fill_null(False))
         columns[name] = pc.if_else(same, one, pa.scalar(None, one.type))
-    columns["as_of"] = asked.take(pa.array(np.tile(np.arange(len(moments)), count)))
+    columns["as_of"] = requested.take(pa.array(np.tile(np.arange(len(moments)), count)))
     return pa.table([columns[name] for name in schemas.OFFSETS.names], schema=schemas.OFFSETS)
 
 

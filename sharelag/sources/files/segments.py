@@ -18,6 +18,8 @@ from kafka.record import MemoryRecords
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.model import topic_id_text
+from sharelag.wire.generations import topic_id_of
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 #: Records per batch.
@@ -54,11 +56,6 @@ def partitions(folder: Path) -> dict[Place, Path]:
 
 def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     """Read a topic's records from a broker's log directory.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    topic : str
 
     Yields
     ------
@@ -110,7 +107,7 @@ def segment_offsets(folder: Path) -> pa.Table:
     rows = [
         {
             "topic": topic,
-            "topic_id": _topic_id(path),
+            "topic_id": topic_id(path, topic),
             "partition": partition,
             # The checkpoint has only log starts that differ from the first segment's offset.
             "log_start_offset": starts.get((topic, partition), _first_offset(path)),
@@ -188,7 +185,16 @@ def _checkpoint(path: Path) -> dict[Place, int]:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
 
 
-def _topic_id(path: Path) -> str | None:
+def log_start(folder: Path, place: Place) -> int:
+    """Return the offset of the first record that the broker would return."""
+    return _checkpoint(folder / LOG_STARTS).get(place, 0)
+
+
+def topic_id(path: Path, topic: str) -> str:
+    """Return the id of the topic whose partition is in a folder.
+
+    Brokers before Kafka 2.8 know no ids: there a text stands for it that the topic's name gives.
+    """
     try:
         found = re.search(
             r"^topic_id: (\S+)$",
@@ -196,8 +202,8 @@ def _topic_id(path: Path) -> str | None:
             re.MULTILINE,
         )
     except FileNotFoundError:
-        return None
-    return found[1] if found else None
+        found = None
+    return found[1] if found else topic_id_text(topic_id_of(topic))
 
 
 def _first_offset(path: Path) -> int | None:

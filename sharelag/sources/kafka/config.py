@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import javaproperties
-
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.java_settings import to_librdkafka
 
@@ -127,6 +125,8 @@ def _seconds(milliseconds: str) -> float:
 
 
 def _read(path: Path) -> dict[str, str]:
+    import javaproperties
+
     try:
         with path.open("rb") as file:
             return dict(javaproperties.load(file))
@@ -142,15 +142,15 @@ def _require_known(settings: Mapping[str, str]) -> None:
     from confluent_kafka.admin import AdminClient
 
     # Without address and credentials: TLS files are opened, but no token is fetched.
-    asked = {
+    requested = {
         name: value
         for name, value in settings.items()
         if name not in ("sasl.mechanism", "bootstrap.servers")
     }
-    if "security.protocol" in asked:
-        asked["security.protocol"] = asked["security.protocol"].removeprefix("SASL_")
+    if "security.protocol" in requested:
+        requested["security.protocol"] = requested["security.protocol"].removeprefix("SASL_")
     try:
-        AdminClient(asked | {"log_level": 0})
+        AdminClient(requested | {"log_level": 0})
     except KafkaException as error:
         why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
         why = why.replace("configuration property", "client setting")

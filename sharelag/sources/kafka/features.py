@@ -88,11 +88,11 @@ def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
 
 
 def _request() -> bytes:
-    asked = ApiVersionsRequest(
+    requested = ApiVersionsRequest(
         version=_VERSION, client_software_name="sharelag", client_software_version=__version__
     )
-    asked.with_header(correlation_id=1, client_id="sharelag")
-    return bytes(asked.encode(header=True, framed=True))
+    requested.with_header(correlation_id=1, client_id="sharelag")
+    return bytes(requested.encode(header=True, framed=True))
 
 
 def _response(connection: socket.socket) -> bytes:

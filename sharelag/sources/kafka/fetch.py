@@ -109,7 +109,7 @@ class _Reading:
         batches = [self._rows(client, records)] if records else []
         # Handle errors of a partition after its records: they tell where the records end.
         for error, message in failed:
-            self._heed(client, error, message)
+            self._handle_error(client, error, message)
         return batches
 
     def give_up(self, last_heard: KafkaError | None) -> None:
@@ -121,7 +121,7 @@ class _Reading:
                 partition, f"the log ends at offset {self.logs_end[partition]}, before {end}"
             )
             self.pruned_from.setdefault(partition, self.positions[partition])
-            self._goes_on(partition, end)
+            self._note_gap(partition, end)
         self.open_ends.clear()
 
     def _rows(self, client: Any, records: Sequence[Message]) -> pa.RecordBatch:
@@ -133,15 +133,15 @@ class _Reading:
             of_p = partitions == p
             first, end = self.ranges[p]
             wanted |= of_p & (offsets >= first) & (offsets < end)
-            self._goes_on(p, int(offsets[of_p][0]))
+            self._note_gap(p, int(offsets[of_p][0]))
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
         return batch if wanted.all() else batch.filter(pa.array(wanted))
 
-    def _heed(self, client: Any, error: KafkaError, message: Message) -> None:
+    def _handle_error(self, client: Any, error: KafkaError, message: Message) -> None:
         code, partition = error.code(), message.partition()
         if code == KafkaError._PARTITION_EOF:
             self.logs_end[partition] = message.offset()
-            self._goes_on(partition, message.offset())
+            self._note_gap(partition, message.offset())
             self._seen(client, partition, max(message.offset(), self.positions.get(partition, 0)))
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if partition in self.open_ends:
@@ -160,7 +160,7 @@ class _Reading:
             del self.open_ends[partition]
             client.incremental_unassign([Partition(self.topic, partition)])
 
-    def _goes_on(self, partition: int, at: int) -> None:
+    def _note_gap(self, partition: int, at: int) -> None:
         """Record the range lost before this offset, if any."""
         first = self.pruned_from.pop(partition, at)
         end = min(at, self.ranges[partition][1])

@@ -42,7 +42,7 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
     """
     connection = Connection(config)
     partitions = kafka.partitions_of(connection, list(topics))
-    asked = datetime.now(UTC)
+    requested = datetime.now(UTC)
     latest = dict.fromkeys(partitions, OffsetSpec.latest())
     stable = kafka.ask_offsets(connection, latest, IsolationLevel.READ_COMMITTED)
     settings = _topic_settings(connection, list(dict.fromkeys(p.topic for p in partitions)))
@@ -59,7 +59,7 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
                 "cleanup_policy": of_topic.get("cleanup.policy"),
                 "retention_ms": None if retention["ms"] is None else int(retention["ms"]),
                 "retention_bytes": None if retention["bytes"] is None else int(retention["bytes"]),
-                "as_of": asked,
+                "as_of": requested,
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.LOGS)
@@ -69,12 +69,12 @@ def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, 
     """Return the effective settings of each topic that we are authorized to describe."""
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
-        asked = [
+        requested = [
             ConfigResource(ResourceType.TOPIC, name)
             for name in topics[begin : begin + _TOPICS_A_REQUEST]
         ]
         answers = connection.admin.describe_configs(
-            asked, request_timeout=connection.config.timeout
+            requested, request_timeout=connection.config.timeout
         )
         for resource, future in answers.items():
             try:
@@ -136,8 +136,10 @@ def past_offsets(
     times = sorted({milliseconds(moment) for moment in moments})
     keys = {(p, time): _Then(config.bootstrap_servers, topics[p.topic], p.partition, time)
             for time in times for p in partitions}  # fmt: skip
-    asked = {place: key for place, key in keys.items() if key not in _ENDS}
-    ends = {key: _ENDS[key] for key in keys.values() if key in _ENDS} | _ask_ends(connection, asked)
+    requested = {place: key for place, key in keys.items() if key not in _ENDS}
+    ends = {key: _ENDS[key] for key in keys.values() if key in _ENDS} | _ask_ends(
+        connection, requested
+    )
     rows = [
         {
             "topic": p.topic,
@@ -152,23 +154,23 @@ def past_offsets(
 
 
 def _ask_ends(
-    connection: Connection, asked: Mapping[tuple[Partition, int], _Then]
+    connection: Connection, requested: Mapping[tuple[Partition, int], _Then]
 ) -> dict[_Then, int | None]:
-    partitions = list(dict.fromkeys(p for p, _ in asked))
+    partitions = list(dict.fromkeys(p for p, _ in requested))
     # Current ends first: a record that arrives in between is later than all moments. Log starts
-    # last: a record that was found and then deleted is no evidence of what was before it.
+    # last: a record that was found and then deleted is not evidence of what was before it.
     now = milliseconds(datetime.now(UTC))
     latest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     end = {p: kafka.answered(connection, future) for p, future in latest.items()}
     then: dict[tuple[Partition, int], kafka.Answer] = {}
-    for time in sorted({time for _, time in asked}):
-        specs = {p: OffsetSpec.for_timestamp(time + 1) for p, at in asked if at == time}
+    for time in sorted({time for _, time in requested}):
+        specs = {p: OffsetSpec.for_timestamp(time + 1) for p, at in requested if at == time}
         answers = kafka.ask_offsets(connection, specs)
         then |= {(p, time): kafka.answered(connection, future) for p, future in answers.items()}
     earliest = kafka.ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
     start = {p: kafka.answered(connection, future) for p, future in earliest.items()}
     ends = {}
-    for (p, time), key in asked.items():
+    for (p, time), key in requested.items():
         found = then[p, time]
         ends[key] = kafka.end_then(start[p], end[p], found, time < now)
         if found is not None and found.offset >= 0 and (known := ends[key]) is not None:

@@ -111,15 +111,15 @@ def _described(
     """Return name and settings of each existing entity; settings are None if not authorized."""
     wanted = sorted(
         {name for name in names if name}
-    )  # "" is no valid name, and the client does not accept it
+    )  # "" is not a valid name, and the client does not accept it
     for begin in range(0, len(wanted), _ENTITIES_A_REQUEST):
         resources = [
             ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]
         ]
-        asked = connection.admin.describe_configs(
+        requested = connection.admin.describe_configs(
             resources, request_timeout=connection.config.timeout
         )
-        for resource, future in asked.items():
+        for resource, future in requested.items():
             try:
                 yield (
                     resource.name,

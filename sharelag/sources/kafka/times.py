@@ -69,13 +69,13 @@ def record_times(
     -----
     One fetch of 32 KiB per partition, or one record batch if that is larger.
     """
-    asked = (
+    requested = (
         positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
     )
-    wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in asked})
+    wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in requested})
     found = _first_records(config, wanted, read_committed) if wanted else {}
     rows = []
-    for row in asked:
+    for row in requested:
         place = (row["topic"], row["partition"], row["asked_offset"])
         if place in found:
             offset, time = found[place]

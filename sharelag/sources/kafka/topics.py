@@ -150,9 +150,9 @@ def list_offsets(
     later = OffsetSpec.for_timestamp(milliseconds(at) + 1) if at else None
     then = ask_offsets(connection, dict.fromkeys(partitions, later)) if later else {}
     first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
-    asked = datetime.now(UTC)
+    requested = datetime.now(UTC)
     latest = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
-    is_past = at is not None and milliseconds(at) < milliseconds(asked)
+    is_past = at is not None and milliseconds(at) < milliseconds(requested)
     rows = []
     for p in partitions:
         start, end = answered(connection, first[p]), answered(connection, latest[p])
@@ -169,7 +169,7 @@ def list_offsets(
                 "log_start_offset": start.offset if start and not at else None,
                 "end_offset": end_offset,
                 "leader_epoch": end and end.leader_epoch,
-                "as_of": at or asked,
+                "as_of": at or requested,
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
@@ -179,9 +179,8 @@ def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> 
     """Return a past end offset from the first later record; None if that may have been deleted."""
     if start is None or end is None or then is None:
         return None
-    found = (
-        end.offset if then.offset < 0 else then.offset
-    )  # no later record: everything was written before
+    # no later record: everything was written before
+    found = end.offset if then.offset < 0 else then.offset
     # The current log start says nothing about the past end: older records may have been deleted.
     return None if found <= start.offset and start.offset > 0 and is_past else int(found)
 

@@ -1,6 +1,6 @@
 """Class data sharing: an archive of Spark's loaded Java classes, which halves the startup time.
 
-``make env`` records it into the virtual environment: Java runs a command of ours and writes the
+``make env`` records it into the virtual environment: Java runs one of our commands and writes the
 classes that it loaded at exit (a dynamic archive for class data sharing). `options` passes the
 archive to each later Java, which uses it only for the same build with the same jars, and otherwise
 starts as usual.

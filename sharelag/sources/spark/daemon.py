@@ -15,6 +15,10 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Each worker module has its own daemon; workers that only plan a query need few of our modules.
 _WORKER = "pyspark.worker"
@@ -50,12 +54,28 @@ def _prepared() -> bool:
 def _load_kernels() -> None:
     """Load the compiled kernels from their cache, a third of a worker's startup time."""
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
+
+    from sharelag.replay import replay_arrow
+    from sharelag.replay.history import history_arrow
+    from sharelag.wire import decode_arrow, encode
+
+    records = decode_arrow(encode(_record())).records
+    replay_arrow(records)
+    history_arrow(records)
+
+
+def _record() -> pa.RecordBatch:
+    """Return a snapshot: kernels are loaded when they are called."""
     import pyarrow as pa
 
-    from sharelag.schemas import RAW
-    from sharelag.wire import decode_arrow
+    from sharelag.schemas import RECORDS
+    from sharelag.wire.fields import STATE_TOPIC
 
-    decode_arrow(pa.RecordBatch.from_pylist([], schema=RAW))
+    numbers = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset", "partition")
+    fields: dict[str, Any] = dict.fromkeys((*numbers, "record_type", "record_partition"), 0)
+    fields |= {"topic": STATE_TOPIC, "offset": 0, "tombstone": False, "state_batches": []}
+    fields |= {"group_id": "group", "topic_id": "A" * 22, "unknown_tags": []}
+    return pa.RecordBatch.from_pylist([fields], schema=RECORDS)
 
 
 def _part_random_numbers() -> None:

@@ -31,10 +31,10 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
         end = resolve(options, topic, there, options.ending, options.ending_at)
-        asked = [
+        requested = [
             OffsetRange(topic, partition, first[partition], end[partition]) for partition in there
         ]
-        ranges += [_in_log(options, one, there) for one in asked]
+        ranges += [_in_log(options, one, there) for one in requested]
     return [one for one in ranges if one.end > one.first]
 
 

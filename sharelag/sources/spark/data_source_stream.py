@@ -179,7 +179,7 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
         for partition, (first, end) in partitions.items():
             # A partition that was added later starts at its first offset, 0.
             position = start.get(topic, {}).get(str(partition), 0)
-            _require_goes_on(topic, partition, position, end)
+            _require_continuous(topic, partition, position, end)
             spans[topic, partition] = max(position, first), end
     total = sum(end - begin for begin, end in spans.values())
     # A deleted topic keeps its position.
@@ -213,7 +213,7 @@ def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], lis
             if position >= upto:
                 continue
             first, log_end = there.get(topic, {}).get(partition, (upto, upto))
-            _require_goes_on(topic, partition, upto, log_end)
+            _require_continuous(topic, partition, upto, log_end)
             begin = min(max(position, first), upto)
             if begin > position:
                 gaps.append(Gap(topic, partition, position, begin))
@@ -230,7 +230,7 @@ def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
     }
 
 
-def _require_goes_on(topic: str, partition: int, position: int, end: int) -> None:
+def _require_continuous(topic: str, partition: int, position: int, end: int) -> None:
     if end < position:
         raise DataLossError(
             f"{topic} partition {partition} ends at offset {end}, before the read position "

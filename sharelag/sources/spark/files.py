@@ -13,8 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark
+from sharelag.sources.files.control import control_segments, read_control_segment
+from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
+from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark.
 _MOST_SENT = 256 << 20
@@ -24,15 +27,6 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Read raw records from Parquet.
 
     If a Connect server cannot access the files of this machine, they are sent to it.
-
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    paths : sequence of str
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
 
     Raises
     ------
@@ -104,6 +98,9 @@ def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
         `sharelag.schemas.RAW`.
     """
     places = sorted(number for name, number in partitions(folder) if name == topic)
+    control = control_segments(folder) if topic == STATE_TOPIC else []
+    if control:
+        return _control(spark, folder, control)
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -112,6 +109,21 @@ def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
                     yield for_spark(rows, schemas.RAW)
 
     numbers = spark.range(0, len(places), 1, max(len(places), 1))
+    return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+
+
+def _control(
+    spark: SparkSession, folder: Path, control: Sequence[tuple[tuple[str, int], Path]]
+) -> DataFrame:
+    """Read control records, with one task per segment."""
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                place, segment = control[index]
+                yield for_spark(read_control_segment(folder, place, segment), schemas.RAW)
+
+    numbers = spark.range(0, len(control), 1, len(control))
     return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
 
 
@@ -126,9 +138,15 @@ def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
             f"Spark cannot access {files[0].parent}, and its {size >> 20:,} MiB are too large to "
             "send: copy the folder to a place that Spark can read, and give that path"
         )
-    tables = [pq.read_table(file, columns=schemas.RAW.names) for file in files]
+    tables = []
+    for file in files:
+        with reading_parquet(file):
+            tables.append(pq.read_table(file, columns=schemas.RAW.names))
     whole = pa.concat_tables([as_table(table).cast(schemas.RAW) for table in tables])
-    batches = [
-        pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in whole.to_batches()
-    ]
-    return spark.createDataFrame(pa.concat_tables(batches))
+    return sent(spark, whole.to_batches())
+
+
+def sent(spark: SparkSession, batches: Iterable[pa.RecordBatch]) -> DataFrame:
+    """Return raw records of this process as a DataFrame."""
+    rows = [pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in batches]
+    return spark.createDataFrame(pa.concat_tables(rows))

@@ -91,11 +91,11 @@ class FrameInput(RecordsOnly):
 
         if not moments:
             return schemas.OFFSETS.empty_table()
-        asked = f.lit(sorted(round(moment.timestamp() * 1000) for moment in moments))
+        requested = f.lit(sorted(round(moment.timestamp() * 1000) for moment in moments))
         rows = self.ends().where(f.col("as_of").between(f.lit(min(moments)), f.lit(max(moments))))
         rows = rows.where(f.col("topic_id").isin(*topic_ids))
         time = f.unix_millis("as_of")
-        rows = rows.withColumn("step", f.size(f.filter(asked, lambda moment: moment < time)))
+        rows = rows.withColumn("step", f.size(f.filter(requested, lambda moment: moment < time)))
         row = f.struct(*schemas.OFFSETS.names)
         ends = f.array(f.min_by(row, "as_of"), f.max_by(row, "as_of"))
         steps = rows.groupBy("topic_id", "partition", "step").agg(

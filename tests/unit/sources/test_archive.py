@@ -1,11 +1,10 @@
 """A reader of an archive sees every record once, whoever writes, merges or is killed."""
 
-# mypy: disable-error-code="arg-type, attr-defined, func-returns-value"
-
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -126,7 +125,7 @@ class _KilledError(BaseException):
 
 #: What a commit does to the folder; it may be killed before each of them.
 _STEPS = [
-    (views.os, "fsync"),
+    (os, "fsync"),
     (Path, "mkdir"),
     (Path, "hardlink_to"),
     (Path, "write_text"),
@@ -134,12 +133,12 @@ _STEPS = [
     (Path, "unlink"),
     (Path, "replace"),
     (Path, "rename"),
-    (views.shutil, "rmtree"),
+    (shutil, "rmtree"),
 ]
 
 
 def _killed_at(step: int, act: Callable[[], object]) -> bool:
-    """Run something that ends before its n-th step; tell whether it had so many."""
+    """Run something that ends before its n-th step; return whether it had so many."""
     left = step
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +277,7 @@ def test_views_that_were_replaced_go_after_a_while(folder: Path) -> None:
     assert _plainly(folder) == list(range(20))
 
 
-def test_whoever_is_too_slow_is_told(folder: Path) -> None:
+def test_a_timeout_says_who_was_too_slow(folder: Path) -> None:
     for batch in range(2):
         _add(folder, batch, _raw(batch * 5, 5))
     reading = ArchiveInput(folder).batches(STATE_TOPIC)
@@ -380,12 +379,13 @@ def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
 
 def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> None:
     random = Random("samples")
-    ends, seconds, truth = dict.fromkeys([("x", 0), ("x", 1), ("z", 0)], 0), 0, []
+    ends = dict.fromkeys([("x", 0), ("x", 1), ("z", 0)], 0)
+    seconds, truth = 0, []
     for _ in range(40):
         seconds += random.randint(1, 5)
         ends = {place: end + random.choice([0, 0, 3]) for place, end in ends.items()}
         truth.append((seconds, ends))
-        _sample(folder, seconds, ends)
+        _sample(folder, seconds, {**ends})
     compact(folder)
     moments = [random.uniform(-2, seconds + 2) for _ in range(60)]
     table = ArchiveInput(folder).past_offsets(
@@ -421,7 +421,7 @@ def test_offsets_as_every_input_gives_them(folder: Path) -> None:
 # ---- what is no archive --------------------------------------------------------------------------
 
 
-def test_what_an_archive_tells_of_itself(folder: Path) -> None:
+def test_what_an_archive_says_about_itself(folder: Path) -> None:
     about = json.loads((folder / "capture.json").read_text())
     assert (about["format"], about["kind"], about["cluster_id"]) == (1, "archive", "cluster")
     assert about["topics"] == {STATE_TOPIC: {"partitions": 2, "first_offsets": [0, 7]}}
@@ -434,13 +434,18 @@ def test_what_an_archive_tells_of_itself(folder: Path) -> None:
     }
 
 
+def _become_a_file(folder: Path) -> None:
+    folder.rmdir()
+    folder.write_text("")
+
+
 def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
     yield (
         "something else",
         lambda f: (f / "data").write_text("mine"),
         "is not an archive and not empty",
     )
-    yield "a file", lambda f: (f.rmdir(), f.write_text("")), "is not an archive and not empty"
+    yield "a file", _become_a_file, "is not an archive and not empty"
     yield (
         "a capture",
         lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}),
@@ -500,7 +505,7 @@ def test_no_archive_to_read(tmp_path: Path) -> None:
         compact(tmp_path / "nowhere")
 
 
-def test_a_damaged_file_is_told(folder: Path) -> None:
+def test_a_damaged_file_is_an_error(folder: Path) -> None:
     _add(folder, 0, _raw(0, 5))
     views.current(folder).files("records")[0].write_bytes(b"no parquet")
     with pytest.raises(InputError, match="is not a Parquet file"):

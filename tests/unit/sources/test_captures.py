@@ -1,6 +1,4 @@
-"""Is a capture whole or not there at all, and does a broken one say what is wrong with it?"""
-
-# mypy: disable-error-code="return-value"
+"""A capture is whole or not there at all, and a damaged one says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -160,7 +158,10 @@ def _remove(name: str) -> Callable[[Path], None]:
 
 
 def _text(name: str, text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_text(text) and None
+    def damage(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return damage
 
 
 def _about(**changes: object) -> Callable[[Path], None]:
@@ -357,7 +358,7 @@ def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["nothing", "text", "empty", "columns"])
-def test_raw_records_that_are_none(tmp_path: Path, damage: str) -> None:
+def test_invalid_raw_records(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "raw.parquet"
     if damage == "text":
         path.write_text("no")
@@ -368,3 +369,16 @@ def test_raw_records_that_are_none(tmp_path: Path, damage: str) -> None:
     with pytest.raises(InputError, match=r"raw\.parquet") as refused:
         next(RawInput(str(path)).batches("any"))
     assert "\n" not in str(refused.value)
+
+
+def test_a_capture_says_what_counts_as_stuck_in_it(tmp_path: Path) -> None:
+    patient = replace(INFO, patience=timedelta(seconds=2.5))
+    _write(tmp_path / "told", info=patient)
+    assert read_capture(tmp_path / "told").info == patient
+    assert CaptureInput(tmp_path / "told").patience == timedelta(seconds=2.5)
+    _write(tmp_path / "plain")
+    assert CaptureInput(tmp_path / "plain").patience is None
+    file = tmp_path / "told" / "capture.json"
+    file.write_text(file.read_text().replace("2s500ms", "soon"))
+    with pytest.raises(InputError, match=r"capture\.json: patience: invalid duration 'soon'"):
+        read_capture(tmp_path / "told")

@@ -1,4 +1,4 @@
-"""Does the doctor tell what is wrong with a machine or a cluster, and what to do about it?"""
+"""The doctor says what is wrong with a machine or a cluster, and what to do about it."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def test_a_broker_that_refuses_the_version_of_the_question() -> None:
         _asked(struct.pack(">i", len(body)) + body)
 
 
-def test_the_next_address_is_asked() -> None:
+def test_the_next_address_is_tried() -> None:
     with socket.socket() as nobody, _broker_that_says(_sends(_answer({85: 1}))) as there:
         nobody.bind(("127.0.0.1", 0))
         dead = f"127.0.0.1:{nobody.getsockname()[1]}"

@@ -105,7 +105,7 @@ def test_a_broken_package_is_named(
     assert "the package 'our-store'" in " ".join(answer.stderr.split())
 
 
-def test_what_the_package_says_of_an_address_is_told_as_it_is(packages: Packages) -> None:
+def test_what_the_package_says_of_an_address_is_passed_on(packages: Packages) -> None:
     install(packages)
     with pytest.raises(InputError, match=r"^there is no bucket 'nobody'$"):
         sharelag.open("s3state:nobody")

@@ -1,14 +1,12 @@
 """A stream starts where one can run, and again only if Spark's Python worker was too slow."""
 
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -77,7 +75,7 @@ def test_what_failed_otherwise_is_heard_by_who_waits_for_it() -> None:
     with pytest.raises(StreamingQueryException, match="were pruned"):
         started(start).awaitTermination(1)
     assert len(made) == 1
-    assert ended(made[0])
+    assert ended(cast(Any, made[0]))
 
 
 def test_a_query_whose_spark_is_gone_has_ended() -> None:
@@ -85,7 +83,7 @@ def test_a_query_whose_spark_is_gone_has_ended() -> None:
         def awaitTermination(self, seconds: float) -> bool:
             raise ConnectionRefusedError(111, "Connection refused")
 
-    assert ended(Gone())
+    assert ended(cast(Any, Gone()))
 
 
 def test_spark_connect_is_refused_in_a_sentence(
@@ -106,9 +104,9 @@ def test_spark_connect_is_refused_in_a_sentence(
         with pytest.raises(
             InputError, match=r"Spark Connect .* without access to this process: do otherwise$"
         ):
-            require_streams(session, "do otherwise")
+            require_streams(cast(Any, session), "do otherwise")
     with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) repeatedly"):
-        stream.watch("127.0.0.1:1", spark=Session())
+        stream.watch("127.0.0.1:1", spark=cast(Any, Session()))
     monkeypatch.setattr(follow, "session", Session)
     with pytest.raises(
         InputError, match="follow into an archive from a process with its own Spark"

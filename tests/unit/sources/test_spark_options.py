@@ -1,6 +1,4 @@
-"""Are the options of the Spark source understood as Spark's own Kafka source understands them?"""
-
-# mypy: disable-error-code="attr-defined"
+"""The options of the Spark source mean what they mean to Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
-from sharelag.sources.spark import data_source as spark_kafka
+from sharelag.sources.kafka import topics
 from sharelag.sources.spark.data_source_options import read_options
 from sharelag.sources.spark.data_source_ranges import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_stream import Gap, StreamReader, advance, between
@@ -43,9 +41,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             for p, time in times.items()
         }
 
-    monkeypatch.setattr(spark_kafka.kafka, "offset_ranges", offset_ranges)
-    monkeypatch.setattr(spark_kafka.kafka, "offsets_for_times", offsets_for_times)
-    monkeypatch.setattr(spark_kafka.kafka, "topic_names", lambda _: sorted(CLUSTER))
+    monkeypatch.setattr(topics, "offset_ranges", offset_ranges)
+    monkeypatch.setattr(topics, "offsets_for_times", offsets_for_times)
+    monkeypatch.setattr(topics, "topic_names", lambda _: sorted(CLUSTER))
 
 
 def _planned(**options: str) -> list[tuple[str, int, int, int]]:
@@ -279,7 +277,7 @@ def test_where_a_stream_begins(options: dict[str, str], orders: dict[str, int]) 
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_a_stream_tells_of_itself() -> None:
+def test_what_a_stream_says_about_itself() -> None:
     reader = _stream(subscribePattern="orders.*", maxOffsetsPerTrigger="9", includeGaps="TRUE")
     assert reader.getDefaultReadLimit() == ReadMaxRows(9)
     assert _stream(subscribe="orders").getDefaultReadLimit() == ReadAllAvailable()
@@ -387,7 +385,7 @@ def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCapture
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_was_pruned_fails_unless_told_not_to(caplog: pytest.LogCaptureFixture) -> None:
+def test_pruned_records_are_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
     with pytest.raises(
         DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"
@@ -463,7 +461,7 @@ def test_pieces_cover_each_range_exactly(whole: list[OffsetRange], at_least: int
 
 
 @given(ranges, st.integers(1, 200))
-def test_there_are_at_least_as_many_pieces_as_asked(
+def test_there_are_at_least_as_many_pieces_as_requested(
     whole: list[OffsetRange], at_least: int
 ) -> None:
     pieces = split(whole, at_least)

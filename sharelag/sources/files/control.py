@@ -1,0 +1,117 @@
+"""Control records with share state, out of the segments of users' topics.
+
+Two older designs keep the state of a share partition beside the records that it is about. Clients
+never see such records, so only a broker's files have them. They are looked for where a log
+directory has no ``__share_group_state``: the designs exclude each other, and users' topics are
+large. Of batches that are not control batches only the header is read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from kafka.record import MemoryRecords
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.model import topic_id_bytes
+from sharelag.sources.files import segments
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA
+
+#: Base offset, length, leader epoch, magic, checksum and attributes of a batch.
+_HEADER = struct.Struct(">qiibIh")
+#: Bytes before what the length counts.
+_BEFORE = 12
+_IS_CONTROL = 0x20
+
+
+def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
+    """Return the segments that may hold control records with share state, of users' topics.
+
+    Raises
+    ------
+    InputError
+        When the folder is not a log directory.
+    """
+    found = segments.partitions(folder)
+    if any(topic == STATE_TOPIC for topic, _ in found):
+        return []
+    return [
+        (place, segment)
+        for place, path in found.items()
+        if not place[0].startswith("__")
+        for segment in sorted(path.glob("*.log"))
+    ]
+
+
+def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the control records of all `control_segments`, as `read_control_segment` does."""
+    for place, segment in control_segments(folder):
+        yield read_control_segment(folder, place, segment)
+
+
+def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> pa.RecordBatch:
+    """Read the control records with share state of one segment.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The log directory.
+    place : tuple of str and int
+        Topic and partition.
+    segment : pathlib.Path
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, from the log start offset on; the topic's id follows Kafka's key.
+
+    Raises
+    ------
+    InputError
+        When a control batch is corrupt.
+    """
+    start = segments.log_start(folder, place)
+    topic_id = segments.topic_id(segment.parent, place[0])
+    rows = [
+        {
+            "key": record.key + topic_id_bytes(topic_id),
+            "value": record.value,
+            "topic": place[0],
+            "partition": place[1],
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestampType": record.timestamp_type,
+        }
+        for batch in _control_batches(segment)
+        for record in batch
+        if record.type in (SHARE_CHECKPOINT, SHARE_DELTA) and record.offset >= start
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+
+
+def _control_batches(segment: Path) -> Iterator[MemoryRecords]:
+    """Yield the control batches; an incompletely written batch ends the segment."""
+    if not segment.stat().st_size:
+        return
+    with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        at = 0
+        while at + _HEADER.size <= len(whole):
+            offset, length, _, magic, _, attributes = _HEADER.unpack_from(whole, at)
+            end = at + _BEFORE + length
+            if length <= 0 or end > len(whole):
+                return
+            if magic == 2 and attributes & _IS_CONTROL:
+                batch = MemoryRecords(whole[at:end]).next_batch()
+                if not batch.validate_crc():
+                    raise InputError(
+                        f"{segment}: the control batch at offset {offset} is corrupt (wrong "
+                        "checksum)"
+                    )
+                yield batch
+            at = end

@@ -1,0 +1,108 @@
+"""Are control records with share state found among users' records in a log directory?"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from sharelag import open as open_workbench
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.sources.files.control import read_control
+from sharelag.sources.files.segments import read_segments
+from tests.support.command import sharelag
+from tests.support.log_directory import batch, user_log, write
+from tests.support.older_records import control, raw
+from tests.support.records import KEY
+
+
+def directory(folder: Path, generation: int, topic_id: str | None = KEY.topic_id) -> Path:
+    return write(folder, user_log(raw(control(generation))), topic_id=topic_id)
+
+
+def found_in(folder: Path) -> pa.Table:
+    return pa.Table.from_batches(read_control(folder), schemas.RAW)
+
+
+@pytest.mark.row("PCR-01")
+@pytest.mark.parametrize("generation", [0, 1])
+def test_control_records_are_read_and_users_are_not(tmp_path: Path, generation: int) -> None:
+    folder = directory(tmp_path, generation)
+    expected = raw(control(generation))
+    found = found_in(folder).combine_chunks().to_batches()[0]
+    for name in ("key", "value", "topic", "partition", "offset"):
+        assert found.column(name).equals(expected.column(name))
+    seen = pa.Table.from_batches(read_segments(folder, "orders"), schemas.RAW)
+    assert set(seen.column("value").to_pylist()) == {b"of a user"}
+    assert set(range(140)) - set(seen.column("offset").to_pylist()) == set(range(130, 138))
+
+
+@pytest.mark.parametrize("topic_id", [KEY.topic_id, None])
+@pytest.mark.parametrize("generation", [0, 1])
+def test_windows_and_lag_of_a_log_directory(
+    tmp_path: Path, generation: int, topic_id: str | None
+) -> None:
+    folder = str(directory(tmp_path, generation, topic_id))
+    done = sharelag("lag", "--segments", folder, "-o", "json", "--engine", "local")
+    assert done.returncode == 0, done.stderr
+    (line,) = [json.loads(text) for text in done.stdout.splitlines()]
+    assert (line["topic"], line["partition"], line["end_offset"]) == ("orders", 0, 140)
+    assert line["effective_lag"] == 140 - 120
+    health = sharelag("health", "--segments", folder, "--engine", "local")
+    assert f"format of the records: G{generation}" in health.stderr
+    windows = open_workbench(folder, engine="local").windows().table.to_pylist()
+    assert [row["effective_start_offset"] for row in windows] == [120]
+
+
+def test_every_command_reads_them(tmp_path: Path) -> None:
+    folder = str(directory(tmp_path, 0))
+    for command in ("history", "explain", "windows", "progress"):
+        done = sharelag(command, "--segments", folder, "--engine", "local")
+        assert "G1" in done.stdout, done.stderr
+
+
+def test_a_log_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+    log, random = user_log(raw(control(1))), Random("cut")
+    ends, at = [], 0
+    while at < len(log):
+        at += 12 + struct.unpack_from(">i", log, at + 8)[0]
+        ends.append(at)
+    first = write(tmp_path, log, topic_id=KEY.topic_id) / "orders-0" / "00000000000000000001.log"
+    for cut in random.sample(range(len(log) - ends[0]), 200):
+        first.write_bytes(log[ends[0] : ends[0] + cut])
+        whole = sum(end <= ends[0] + cut for end in ends)
+        assert found_in(tmp_path).num_rows == len(set(range(whole)) & set(range(130, 138)))
+
+
+def test_a_corrupt_control_batch_is_named(tmp_path: Path) -> None:
+    folder = directory(tmp_path, 1)
+    file = folder / "orders-0" / "00000000000000000001.log"
+    octets = bytearray(file.read_bytes())
+    octets[octets.index(b"\0\2G1") + 3] ^= 1
+    file.write_bytes(octets)
+    with pytest.raises(InputError, match="offset 130 is corrupt"):
+        found_in(folder)
+
+
+def test_records_below_the_log_start_and_other_control_records_are_left_out(
+    tmp_path: Path,
+) -> None:
+    folder = directory(tmp_path, 1)
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\norders 0 135\n")
+    assert found_in(folder).column("offset").to_pylist() == [135, 136, 137]
+    commit = batch([(0, b"\0\0\0\1", b"\0\0\0\0\0\0")], control=True)
+    (folder / "orders-0" / "00000000000000000002.log").write_bytes(commit)
+    assert found_in(folder).num_rows == 3
+
+
+def test_users_topics_are_not_searched_beside_the_state_topic(tmp_path: Path) -> None:
+    folder = directory(tmp_path, 1)
+    state = folder / "__share_group_state-0"
+    state.mkdir()
+    (state / "00000000000000000000.log").write_bytes(b"")
+    assert found_in(folder).num_rows == 0

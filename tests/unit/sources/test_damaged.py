@@ -1,0 +1,126 @@
+"""Damaged captures: an answer, or one sentence that names the file; never a traceback."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag
+from sharelag.errors import InputError
+
+CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
+RECORDS = "records/part-0.parquet"
+EARLIEST, LATEST = -(1 << 63) + 1, (1 << 63) - 1
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
+
+
+def answer(capture: Path) -> None:
+    """Ask what reads every table of a capture."""
+    with sharelag.open(str(capture), engine="local") as bench:
+        assert len(bench.lag())
+        bench.explain()
+
+
+def set_value(path: Path, column: str, value: Any) -> None:
+    """Put a value into the middle row of a Parquet file."""
+    table = pq.read_table(path)
+    place = table.schema.get_field_index(column)
+    values = table.column(column).to_pylist()
+    values[len(values) // 2] = value
+    field = pa.field(column, table.schema.field(column).type)
+    pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
+
+
+@pytest.mark.parametrize("name", [RECORDS, "offsets.parquet", "logs.parquet", "settings.parquet"])
+@pytest.mark.parametrize("seed", range(6))
+def test_flipped_bits_are_an_answer_or_a_sentence_that_names_the_file(
+    capture: Path, name: str, seed: int
+) -> None:
+    chance = random.Random(f"{name} {seed}")
+    path = capture / name
+    damaged = bytearray(path.read_bytes())
+    for _ in range(chance.choice([1, 4, 40])):
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+    path.write_bytes(damaged)
+    said = str(path)
+    try:
+        answer(capture)
+    except InputError as error:
+        said = str(error)
+    assert str(path) in said or "offset order" in said
+
+
+def test_a_page_that_cannot_be_decompressed_names_the_file(capture: Path) -> None:
+    path = capture / RECORDS
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    value = group.column(group.num_columns - 1)
+    begin = value.dictionary_page_offset or value.data_page_offset
+    damaged = bytearray(path.read_bytes())
+    damaged[begin : begin + value.total_compressed_size] = b"\xaa" * value.total_compressed_size
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match=r"part-0\.parquet is damaged .*: restore it"):
+        answer(capture)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "message"),
+    [
+        ("offsets.parquet", "end_offset", LATEST, "end_offset has 9223372036854775807"),
+        ("offsets.parquet", "as_of", EARLIEST, "not a possible time"),
+        ("offsets.parquet", "partition", None, "has 1 rows without partition"),
+        ("times.parquet", "topic_id", None, "has 1 rows without topic_id"),
+        ("logs.parquet", "last_stable_offset", LATEST, "not a possible offset"),
+    ],
+)
+def test_values_that_no_cluster_has_are_refused(
+    capture: Path, name: str, column: str, value: Any, message: str
+) -> None:
+    set_value(capture / name, column, value)
+    with pytest.raises(InputError, match=message) as caught:
+        answer(capture)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"format": 1, "topics": ' + "[" * 5_000 + "]" * 5_000 + "}",
+        (
+            '{"format": 1, "cluster_id": "c", "tool_version": "1", "options": {}, "topics": {},'
+            ' "as_of": "0001-01-01T00:00:00+14:00"}'
+        ),
+        (
+            '{"format": 1, "cluster_id": "c", "tool_version": "1", "options": {},'
+            ' "topics": {"__share_group_state": {"partitions": 1e400}},'
+            ' "as_of": "2026-01-01T00:00:00Z"}'
+        ),
+    ],
+    ids=["deep", "deep in a field", "before the calendar", "endless partitions"],
+)
+def test_a_description_that_nobody_wrote_is_refused(capture: Path, text: str) -> None:
+    (capture / "capture.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"capture\.json does not describe a capture"):
+        answer(capture)
+
+
+@pytest.mark.parametrize("time", [EARLIEST, LATEST])
+def test_a_record_with_an_impossible_time_counts_and_its_time_is_unknown(
+    capture: Path, time: int
+) -> None:
+    with sharelag.open(str(capture), engine="local") as bench:
+        before = bench.lag().table.column("lag").to_pylist()
+    set_value(capture / RECORDS, "timestamp", time)
+    answer(capture)
+    with sharelag.open(str(capture), engine="local") as bench:
+        assert bench.lag().table.column("lag").to_pylist() == before

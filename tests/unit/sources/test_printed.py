@@ -1,0 +1,169 @@
+"""Is what Kafka's tools print of records read back as the records it was?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag import open as open_workbench
+from sharelag.errors import InputError
+from sharelag.sources.files.printed import is_printed, read_printed
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support import generators
+from tests.support.command import sharelag
+from tests.support.generations import raw_of
+from tests.support.records import raw
+from tests.support.walk import WALK, walk_records
+
+#: Printed by ShareGroupStateMessageFormatter of Kafka 4.3.1.
+FORMATTED = (
+    '{"key":{"type":0,"data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}},'
+    '"value":{"version":0,"data":{"snapshotEpoch":0,"stateEpoch":1,"leaderEpoch":2,'
+    '"startOffset":100,"deliveryCompleteCount":0,"createTimestamp":5,"writeTimestamp":5,'
+    '"stateBatches":[]}}}{"key":{"type":1,"data":{"groupId":"G1","topicId":'
+    '"AAAAAAAAAAAAAAAAAAAAAA","partition":0}},"value":{"version":0,"data":{"snapshotEpoch":0,'
+    '"leaderEpoch":2,"startOffset":110,"deliveryCompleteCount":0,"stateBatches":[]}}}{"key":'
+    '{"type":1,"data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}},'
+    '"value":{"version":0,"data":{"snapshotEpoch":0,"leaderEpoch":2,"startOffset":-1,'
+    '"deliveryCompleteCount":0,"stateBatches":[{"firstOffset":110,"lastOffset":110,'
+    '"deliveryState":0,"deliveryCount":1}]}}}{"key":{"type":0,"data":{"groupId":"G1","topicId":'
+    '"AAAAAAAAAAAAAAAAAAAAAA","partition":0}},"value":null}'
+)
+#: Printed by kafka-dump-log.sh --share-group-state-decoder of Kafka 4.3.1.
+DUMPED = """\
+Dumping /logs/__share_group_state-3/00000000000000000000.log
+Log starting offset: 0
+baseOffset: 0 lastOffset: 3 count: 4 baseSequence: -1 lastSequence: -1 producerId: -1 \
+producerEpoch: -1 partitionLeaderEpoch: 0 isTransactional: false isControl: false \
+deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1732000000003 size: 313 magic: 2 \
+compresscodec: none crc: 3684767567 isvalid: true
+| offset: 0 CreateTime: 1732000000000 keySize: 26 valueSize: 46 sequence: -1 headerKeys: [] \
+key: {"type":"0","data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}} \
+payload: {"version":"0","data":{"snapshotEpoch":0,"stateEpoch":1,"leaderEpoch":2,"startOffset":100,\
+"deliveryCompleteCount":0,"createTimestamp":5,"writeTimestamp":5,"stateBatches":[]}}
+| offset: 1 CreateTime: 1732000000001 keySize: 26 valueSize: 26 sequence: -1 headerKeys: [] \
+key: {"type":"1","data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}} \
+payload: {"version":"0","data":{"snapshotEpoch":0,"leaderEpoch":2,"startOffset":110,\
+"deliveryCompleteCount":0,"stateBatches":[]}}
+| offset: 2 CreateTime: 1732000000002 keySize: 26 valueSize: 46 sequence: -1 headerKeys: [] \
+key: {"type":"1","data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}} \
+payload: {"version":"0","data":{"snapshotEpoch":0,"leaderEpoch":2,"startOffset":-1,\
+"deliveryCompleteCount":0,"stateBatches":[{"firstOffset":110,"lastOffset":110,"deliveryState":0,\
+"deliveryCount":1}]}}
+| offset: 3 CreateTime: 1732000000003 keySize: 26 valueSize: -1 sequence: -1 headerKeys: [] \
+key: {"type":"0","data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}} \
+payload: <DELETE>
+"""
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "printed.txt"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_the_bytes_are_those_that_were_printed(tmp_path: Path, text: str) -> None:
+    path = file(tmp_path, text)
+    assert is_printed(path)
+    found = read_printed(path)
+    records = [record[1:] for record in walk_records(4)]
+    expected = [*records, (records[0][0], None)]
+    pairs = zip(found.column("key").to_pylist(), found.column("value").to_pylist(), strict=True)
+    assert list(pairs) == expected
+    assert found.column("offset").to_pylist() == [0, 1, 2, 3]
+    assert set(found.column("topic").to_pylist()) == {STATE_TOPIC}
+
+
+def test_a_log_dump_has_partition_and_time(tmp_path: Path) -> None:
+    found = read_printed(file(tmp_path, DUMPED))
+    assert set(found.column("partition").to_pylist()) == {3}
+    assert found.column("timestamp").cast("int64").to_pylist()[0] == 1732000000000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/my logs/a b-1/__share_group_state-7/00000000000000000000.log",
+        "C:\\kafka logs\\__share_group_state-7\\00000000000000000000.log",
+        "__share_group_state-7/00000000000000000000.log",
+    ],
+)
+def test_a_log_dump_of_any_folder_has_its_place(tmp_path: Path, name: str) -> None:
+    second = DUMPED.replace("/logs/__share_group_state-3/00000000000000000000.log", name)
+    found = read_printed(file(tmp_path, DUMPED + second))
+    assert found.column("partition").to_pylist() == [3] * 4 + [7] * 4
+    assert set(found.column("topic").to_pylist()) == {STATE_TOPIC}
+
+
+def test_a_log_dump_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not name a segment"):
+        read_printed(file(tmp_path, DUMPED + "Dumping /logs/meta.properties\n"))
+
+
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_a_group_id_may_have_any_character(tmp_path: Path, text: str) -> None:
+    named = text.replace("G1", "a\u2028b\x85c").replace("\n", "\r\n")
+    path = tmp_path / "printed.txt"
+    path.write_bytes(("\n " + named).encode())
+    assert is_printed(path)
+    records = decode_arrow(read_printed(path)).records
+    assert records.column("group_id").to_pylist() == ["a\u2028b\x85c"] * 4
+
+
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_any_input_option_takes_it(tmp_path: Path, text: str) -> None:
+    # All but the last record, which is a tombstone.
+    path = file(tmp_path, text[: max(text.rfind('{"key"'), text.rfind("| offset"))])
+    done = sharelag("windows", "--raw", str(path), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    windows = open_workbench(path, engine="local").windows().table.to_pylist()
+    assert [(row["start_offset"], row["window_end_offset"]) for row in windows] == [(110, 111)]
+
+
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_random_records_come_back_from_our_json(tmp_path: Path, topic: str) -> None:
+    random = Random(f"printed {topic}")
+    records = [generators.record(random) for _ in range(300)]
+    path = tmp_path / "raw.parquet"
+    before = raw(records, topic)
+    pq.write_table(pa.Table.from_batches([before]), path)
+    printed = sharelag("decode", "--raw", str(path)).stdout
+    found = decode_arrow(read_printed(file(tmp_path, printed)), topic).records
+    names = [name for name in found.schema.names if name not in ("timestamp", "unknown_tags")]
+    assert found.select(names).equals(decode_arrow(before, topic).records.select(names))
+
+
+@pytest.mark.parametrize("generation", range(4))
+def test_older_generations_come_back_from_our_json(tmp_path: Path, generation: int) -> None:
+    before = raw_of(WALK.values(), generation)
+    pq.write_table(pa.Table.from_batches([before]), tmp_path / "raw.parquet")
+    printed = sharelag("decode", "--raw", str(tmp_path / "raw.parquet")).stdout
+    found = read_printed(file(tmp_path, printed))
+    assert found.select(["key", "value", "topic"]).equals(before.select(["key", "value", "topic"]))
+
+
+def test_what_is_cut_is_one_reject(tmp_path: Path) -> None:
+    cut = FORMATTED[: len(FORMATTED) // 2]
+    decoded = decode_arrow(read_printed(file(tmp_path, cut)))
+    assert (decoded.records.num_rows, decoded.rejects.num_rows) == (cut.count('{"key"') - 1, 1)
+    assert decoded.rejects.column("value")[0].as_py().decode() in cut
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', '{"key": {"type": 0, "data": {"topicId": "A"}}, "value": null}', "{}"]
+)
+def test_other_json_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="is not what Kafka's formatters print"):
+        read_printed(file(tmp_path, text))
+
+
+def test_records_of_other_groups_are_skipped(tmp_path: Path) -> None:
+    other = '{"key":{"type":3,"data":{"groupId":"c"}},"value":{"version":0,"data":{"epoch":1}}}'
+    decoded = decode_arrow(read_printed(file(tmp_path, other + "\n" + other)), GROUP_TOPIC)
+    assert (decoded.records.num_rows, decoded.rejects.num_rows, decoded.skipped) == (0, 0, 2)
